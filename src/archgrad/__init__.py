@@ -1,0 +1,1 @@
+"""archgrad: stable differentiable neural architecture search."""

@@ -1,0 +1,32 @@
+"""Errors that are sentences: the bad value, the allowed ones, and the fix."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["ArchgradError", "DivergedError", "UserError", "unknown"]
+
+
+class ArchgradError(Exception):
+    """Base of every error that archgrad raises on purpose."""
+
+
+class UserError(ArchgradError, ValueError):
+    """The caller's mistake: a wrong value, a missing file, parts that do not fit. The command exits with 2."""
+
+
+class DivergedError(ArchgradError, ArithmeticError):
+    """The loss became NaN or infinite; the last good checkpoint is kept."""
+
+
+def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
+    """Build the error for a name that is none of the allowed ones, with the nearest of them.
+
+    >>> print(unknown("space", "dart", ["darts", "nasbench201"]))
+    unknown space 'dart'; did you mean 'darts'? Choose from: darts, nasbench201
+    """
+    names = list(allowed)
+    near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    return UserError(f"unknown {what} {value!r}{hint} Choose from: {', '.join(names)}")

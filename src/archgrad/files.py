@@ -1,0 +1,56 @@
+"""Writing files so that a reader sees the old content or the new one, never a half of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+__all__ = ["replacing", "write_bytes", "write_text"]
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file beside ``path`` that takes its place when the block ends well.
+
+    The data reaches the disk before the rename, and the rename before the return, so that a power cut leaves one
+    complete file. An exception inside the block leaves ``path`` as it was.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    part = Path(name)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        part.chmod(0o644)
+        part.replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace the file's content at once."""
+    with replacing(path) as file:
+        file.write(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file's content at once, in UTF-8."""
+    write_bytes(path, text.encode())
+
+
+def _sync_folder(folder: Path) -> None:
+    if os.name == "nt":  # folders cannot be opened there; the rename itself is durable
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,75 @@
+"""Decision blocks: the part of a space that an architecture parameter describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from archgrad.errors import UserError
+
+__all__ = ["DecisionBlock", "Row", "edges_of"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One decision: an edge (``source`` → ``target``), or a node where ``source`` is None, and its choices."""
+
+    target: int
+    source: int | None
+    choices: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """``2<-0`` for an edge, ``2`` for a node."""
+        return str(self.target) if self.source is None else f"{self.target}<-{self.source}"
+
+
+@dataclass(frozen=True)
+class DecisionBlock:
+    """Rows of choices shared by ``cells`` cells: architecture parameters ``[rows, choices]``.
+
+    Rows may offer different choices; the tensor is as wide as the longest row and :attr:`mask` marks what is real.
+    ``keep`` is the number of rows that survive discretisation at each target node (None: all of them), and
+    ``excluded`` are choices that a discrete architecture never contains.
+    """
+
+    name: str
+    cells: int
+    rows: tuple[Row, ...]
+    keep: int | None = None
+    excluded: frozenset[str] = frozenset()
+    concat: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        if not self.rows or any(not row.choices for row in self.rows):
+            raise UserError(f"block {self.name!r} needs at least one row, and each row at least one choice.")
+        if self.cells < 1:
+            raise UserError(f"block {self.name!r} is used by {self.cells} cells; it must be at least one.")
+        for row in self.rows:
+            if not set(row.choices) - self.excluded:
+                raise UserError(f"row {row.name} of block {self.name!r} offers only excluded choices: {row.choices}.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and choices (of the longest row)."""
+        return len(self.rows), max(len(row.choices) for row in self.rows)
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """Bool ``[rows, choices]``: True where the row has that choice."""
+        width = self.shape[1]
+        return torch.tensor([[index < len(row.choices) for index in range(width)] for row in self.rows])
+
+    @cached_property
+    def targets(self) -> tuple[int, ...]:
+        """The nodes that rows lead to, in order and once each."""
+        return tuple(dict.fromkeys(row.target for row in self.rows))
+
+
+def edges_of(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:
+    """Rows for all edges of a cell: ``nodes`` gives each target with its sources; every edge has the same choices."""
+    return tuple(Row(target, source, choices) for target, sources in nodes for source in sources)

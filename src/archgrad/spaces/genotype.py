@@ -1,0 +1,123 @@
+"""Discrete architectures: which choices were made in which rows of which decision block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from archgrad.errors import UserError, unknown
+
+__all__ = ["CellGenotype", "Decision", "Genotype"]
+
+
+@dataclass(frozen=True, order=True)
+class Decision:
+    """One choice: ``choice`` on the edge ``source`` → ``target``, or at node ``target`` where ``source`` is None."""
+
+    target: int
+    source: int | None
+    choice: str
+
+    def __str__(self) -> str:
+        where = str(self.target) if self.source is None else f"{self.target}<-{self.source}"
+        return f"{self.choice}@{where}"
+
+
+@dataclass(frozen=True)
+class CellGenotype:
+    """The decisions of one block, and the nodes whose concatenation is the cell's output (None: the last node)."""
+
+    decisions: tuple[Decision, ...]
+    concat: tuple[int, ...] | None = None
+
+    def __iter__(self) -> Iterator[Decision]:
+        return iter(self.decisions)
+
+    def inputs_of(self, target: int) -> tuple[Decision, ...]:
+        """Return the decisions that enter the node ``target``, in their order."""
+        return tuple(decision for decision in self.decisions if decision.target == target)
+
+    def count(self, choice: str) -> int:
+        """Count how often a choice was made."""
+        return sum(decision.choice == choice for decision in self.decisions)
+
+
+@dataclass(frozen=True)
+class Genotype:
+    """A discrete architecture: one :class:`CellGenotype` per decision block.
+
+    It prints in the notation of its field and parses from any of the three (no ``eval`` anywhere):
+
+    >>> genotype = Genotype.parse("|nor_conv_3x3~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|")
+    >>> genotype["cell"].count("none")
+    3
+    >>> Genotype.parse(genotype.to_json()) == genotype == Genotype.parse(str(genotype))
+    True
+    """
+
+    blocks: tuple[tuple[str, CellGenotype], ...] = field(default=())
+
+    @classmethod
+    def of(cls, blocks: Mapping[str, CellGenotype]) -> Genotype:
+        """Build a genotype from a mapping of block names."""
+        return cls(tuple(blocks.items()))
+
+    @classmethod
+    def parse(cls, text: str) -> Genotype:
+        """Read JSON, a NAS-Bench-201 string or the printed DARTS form; errors name the position and the fix."""
+        from archgrad.spaces import notation
+
+        return notation.parse(text)
+
+    def __getitem__(self, block: str) -> CellGenotype:
+        for name, cell in self.blocks:
+            if name == block:
+                return cell
+        raise unknown("block", block, self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the decision blocks, in order."""
+        return tuple(name for name, _ in self.blocks)
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """All decisions of all blocks."""
+        return tuple(decision for _, cell in self.blocks for decision in cell)
+
+    def count(self, choices: str | Iterable[str]) -> int:
+        """Count how often one of these choices was made in all blocks."""
+        wanted = {choices} if isinstance(choices, str) else set(choices)
+        return sum(decision.choice in wanted for decision in self.decisions)
+
+    def to_json(self) -> str:
+        """Return the JSON form, which every genotype has."""
+        from archgrad.spaces import notation
+
+        return notation.to_json(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what :meth:`to_json` writes, as plain objects."""
+        from archgrad.spaces import notation
+
+        return notation.to_dict(self)
+
+    def format(self, name: str) -> str:
+        """Print in a named notation: ``json``, ``nasbench201`` or ``darts``."""
+        from archgrad.spaces import notation
+
+        if name not in notation.WRITERS:
+            raise unknown("notation", name, notation.WRITERS)
+        text = notation.WRITERS[name](self)
+        if text is None:
+            raise UserError(
+                f"this genotype cannot be printed in the notation {name!r}: its blocks are {', '.join(self.names)}. "
+                f"Use 'json', which holds every genotype."
+            )
+        return text
+
+    def __str__(self) -> str:
+        from archgrad.spaces import notation
+
+        return notation.write(self)
