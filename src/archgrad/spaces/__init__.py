@@ -1,6 +1,50 @@
 """What can be built: decision blocks, genotypes, and one file per search space."""
 
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
-from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from collections.abc import Callable
+from functools import partial
 
-__all__ = ["CellGenotype", "Decision", "DecisionBlock", "Genotype", "Row", "edges_of"]
+from archgrad.errors import unknown
+from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.cost import Cost, cost
+from archgrad.spaces.darts import darts
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.nasbench201 import nasbench201
+from archgrad.spaces.reduced import reduced
+from archgrad.spaces.space import CellPlan, SearchSpace, build_edges
+
+__all__ = [
+    "SPACES",
+    "CellGenotype",
+    "CellPlan",
+    "Cost",
+    "Decision",
+    "DecisionBlock",
+    "Genotype",
+    "Row",
+    "SearchSpace",
+    "build_edges",
+    "cost",
+    "darts",
+    "edges_of",
+    "named",
+    "nasbench201",
+    "reduced",
+]
+
+SPACES: dict[str, Callable[..., SearchSpace]] = {
+    "nasbench201": nasbench201,
+    "darts": darts,
+    **{name: partial(reduced, name) for name in ("s1", "s2", "s3", "s4")},
+}
+"""The names on the command line."""
+
+
+def named(name: str) -> Callable[..., SearchSpace]:
+    """Return the constructor of a space by its name.
+
+    >>> named("s3")(channels=4).name
+    's3'
+    """
+    if name not in SPACES:
+        raise unknown("space", name, SPACES)
+    return SPACES[name]

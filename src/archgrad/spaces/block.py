@@ -49,7 +49,13 @@ class DecisionBlock:
             raise UserError(f"block {self.name!r} needs at least one row, and each row at least one choice.")
         if self.cells < 1:
             raise UserError(f"block {self.name!r} is used by {self.cells} cells; it must be at least one.")
+        if self.keep is not None and self.keep < 1:
+            raise UserError(
+                f"block {self.name!r} keeps {self.keep} rows at each node; it must be at least one, or None."
+            )
         for row in self.rows:
+            if len(set(row.choices)) != len(row.choices):
+                raise UserError(f"row {row.name} of block {self.name!r} offers a choice twice: {row.choices}.")
             if not set(row.choices) - self.excluded:
                 raise UserError(f"row {row.name} of block {self.name!r} offers only excluded choices: {row.choices}.")
 

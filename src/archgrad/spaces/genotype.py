@@ -58,6 +58,10 @@ class Genotype:
 
     blocks: tuple[tuple[str, CellGenotype], ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        if len(set(self.names)) != len(self.blocks):
+            raise UserError(f"a genotype has one block of each name, but the names are {', '.join(self.names)}.")
+
     @classmethod
     def of(cls, blocks: Mapping[str, CellGenotype]) -> Genotype:
         """Build a genotype from a mapping of block names."""
@@ -111,8 +115,9 @@ class Genotype:
             raise unknown("notation", name, notation.WRITERS)
         text = notation.WRITERS[name](self)
         if text is None:
+            blocks = ", ".join(self.names) or "(none)"
             raise UserError(
-                f"this genotype cannot be printed in the notation {name!r}: its blocks are {', '.join(self.names)}. "
+                f"this genotype cannot be printed in the notation {name!r}: its blocks are {blocks}. "
                 f"Use 'json', which holds every genotype."
             )
         return text

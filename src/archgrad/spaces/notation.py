@@ -1,16 +1,18 @@
 """The three ways to write a genotype down: JSON, the NAS-Bench-201 string and the printed DARTS form.
 
-Nothing here runs code. The printed form is read with Python's own syntax tree, of which only literals, tuples, lists
-and ``range(a, b)`` are accepted.
+Nothing here runs code. The printed form looks like Python but is read by a grammar of its own, which knows names, whole
+numbers, quoted names, lists, tuples, ``range(a, b)`` and nothing else.
 """
 
 from __future__ import annotations
 
-import ast
 import json
+import keyword
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+import reprlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
@@ -19,6 +21,7 @@ __all__ = ["WRITERS", "parse", "to_dict", "to_json", "write"]
 
 _FORMAT = "archgrad.genotype/1"
 _LONGEST = 1_000_000
+_MOST_NODES = 10_000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*\Z")
 _NB201_EXAMPLE = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
 _DARTS_EXAMPLE = "Genotype(normal=[('sep_conv_3x3', 0), ('skip_connect', 1), …], normal_concat=range(2, 6), …)"
@@ -27,18 +30,16 @@ _DARTS_INPUTS = 2
 
 def parse(text: str) -> Genotype:
     """Read a genotype in any of the three notations."""
-    stripped = text.strip()
-    if len(stripped) > _LONGEST:
-        raise UserError(f"a genotype of {len(stripped)} characters is no genotype; the limit is {_LONGEST}.")
-    if stripped.startswith("{"):
-        return _parse_json(stripped)
-    if stripped.startswith("|"):
-        return _parse_nasbench201(stripped)
-    if stripped.startswith("Genotype"):
-        return _parse_darts(stripped)
+    if len(text) > _LONGEST:
+        raise UserError(f"a genotype of {len(text)} characters is no genotype; the limit is {_LONGEST}.")
+    text = text.rstrip()
+    start = len(text) - len(text.lstrip(_BLANK))
+    for opening, read in _READERS.items():
+        if text.startswith(opening, start):
+            return read(text, start)
     _fail(
-        stripped,
-        0,
+        text,
+        start,
         "it is none of the three notations",
         f"write JSON ({{…}}), a NAS-Bench-201 string ({_NB201_EXAMPLE}) or {_DARTS_EXAMPLE}",
     )
@@ -54,6 +55,10 @@ def _fail(text: str, position: int, problem: str, fix: str) -> NoReturn:
     excerpt = text[max(0, position - 12) : position + 24].replace("\n", " ")
     shown = f" near {excerpt!r}" if excerpt else ""
     raise UserError(f"malformed genotype at position {position}{shown}: {problem}; {fix}.")
+
+
+_BLANK = " \t\r\n\ufeff"  # editors on Windows put U+FEFF before a text
+_show = reprlib.repr  # a stranger's value may be a megabyte long or nested a thousand times
 
 
 # --- JSON ---------------------------------------------------------------------------------------------------------
@@ -78,26 +83,41 @@ def _row_to_dict(decision: Decision) -> dict[str, Any]:
     return {"choice": decision.choice, "target": decision.target} | source
 
 
-def _parse_json(text: str) -> Genotype:
+def _parse_json(text: str, start: int) -> Genotype:
     try:
-        content = json.loads(text)
+        content, end = json.JSONDecoder(object_pairs_hook=_json_object).raw_decode(text, start)
     except json.JSONDecodeError as error:
         _fail(text, error.pos, f"it is not valid JSON ({error.msg})", "correct the JSON there")
+    except UserError:
+        raise
     except RecursionError:
-        _fail(text, 0, "it is nested too deeply", "a genotype has three levels")
+        _fail(text, start, "it is nested too deeply", "a genotype has three levels")
+    except ValueError:  # Python refuses to convert thousands of digits
+        _fail(text, start, "a number in it is too long", f"a node is a whole number below {_MOST_NODES}")
+    if end != len(text):
+        _fail(text, end, "something follows the JSON", "remove it")
     if content.get("format") != _FORMAT:
         raise UserError(
-            f'malformed genotype: its "format" is {content.get("format")!r}; it must be {_FORMAT!r}, '
+            f'malformed genotype: its "format" is {_show(content.get("format"))}; it must be {_FORMAT!r}, '
             f"as Genotype.to_json() writes it."
         )
     blocks = _json_field(content, "blocks", dict, "the genotype")
-    return Genotype.of({name: _json_cell(name, cell) for name, cell in blocks.items()})
+    return Genotype.of({_json_name(name, "the name of a block"): _json_cell(name, blocks[name]) for name in blocks})
+
+
+def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise UserError(f"malformed genotype: the key {_show(twice)} is twice in one object; keep one of them.")
+    return content
 
 
 def _json_cell(name: str, cell: object) -> CellGenotype:
-    where = f"block {name!r}"
+    where = f"block {_show(name)}"
     if not isinstance(cell, dict):
-        raise UserError(f'malformed genotype: {where} must be an object with "decisions", not {cell!r}.')
+        raise UserError(f'malformed genotype: {where} must be an object with "decisions", not {_show(cell)}.')
+    _json_keys(cell, ("decisions", "concat"), where)
     rows = _json_field(cell, "decisions", list, where)
     decisions = tuple(_json_decision(row, f"decision {index} of {where}") for index, row in enumerate(rows))
     if "concat" not in cell:
@@ -108,39 +128,52 @@ def _json_cell(name: str, cell: object) -> CellGenotype:
 
 def _json_decision(row: object, where: str) -> Decision:
     if not isinstance(row, dict):
-        raise UserError(f'malformed genotype: {where} must be an object with "choice" and "target", not {row!r}.')
-    for key in row:
-        if key not in ("choice", "target", "source"):
-            raise unknown(f"key in {where} of a genotype:", key, ("choice", "target", "source"))
-    choice = _json_field(row, "choice", str, where)
+        raise UserError(f'malformed genotype: {where} must be an object with "choice" and "target", not {_show(row)}.')
+    _json_keys(row, ("choice", "target", "source"), where)
+    choice = _json_name(_json_field(row, "choice", str, where), f'"choice" of {where}')
     target = _node(_json_field(row, "target", int, where), f'"target" of {where}')
     source = _node(row["source"], f'"source" of {where}') if "source" in row else None
     return Decision(target, source, choice)
 
 
+def _json_keys(content: Mapping[str, Any], allowed: tuple[str, ...], where: str) -> None:
+    for key in content:
+        if key not in allowed:
+            raise unknown(f"key in {where} of a genotype:", key, allowed)
+
+
 def _json_field(content: Mapping[str, Any], key: str, kind: type, where: str) -> Any:
     value = content.get(key)
     if not isinstance(value, kind):
-        raise UserError(f'malformed genotype: "{key}" of {where} is {value!r}; it must be a JSON {_KINDS[kind]}.')
+        raise UserError(f'malformed genotype: "{key}" of {where} is {_show(value)}; it must be a JSON {_KINDS[kind]}.')
     return value
 
 
 _KINDS = {dict: "object", list: "array", str: "string", int: "whole number"}
 
 
+def _json_name(value: str, where: str) -> str:
+    if not value or not value.isprintable():
+        raise UserError(f"malformed genotype: {where} is {_show(value)}; write at least one letter, all printable.")
+    return value
+
+
 def _node(value: object, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UserError(f"malformed genotype: {where} is {value!r}; a node is a whole number from 0 up.")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _MOST_NODES:
+        shown = _show(value) if not isinstance(value, int) or abs(value) < 10**20 else "a number of many digits"
+        raise UserError(
+            f"malformed genotype: {where} is {shown}; a node is a whole number from 0 to {_MOST_NODES - 1}."
+        )
     return value
 
 
 # --- NAS-Bench-201 ------------------------------------------------------------------------------------------------
 
 
-def _parse_nasbench201(text: str) -> Genotype:
+def _parse_nasbench201(text: str, start: int) -> Genotype:
     decisions: list[Decision] = []
-    position = 0
-    for target, node in enumerate(text.split("+"), start=1):
+    position = start
+    for target, node in enumerate(text[start:].split("+"), start=1):
         decisions += _parse_nasbench201_node(text, node, position, target)
         position += len(node) + 1
     return Genotype.of({"cell": CellGenotype(tuple(decisions))})
@@ -154,10 +187,10 @@ def _parse_nasbench201_node(text: str, node: str, start: int, target: int) -> li
     for source, edge in enumerate(node[1:-1].split("|")):
         operation, tilde, number = edge.partition("~")
         if not tilde or not _NAME.match(operation):
-            _fail(text, position, f"{edge!r} is not operation~source", f"write {_NB201_EXAMPLE}")
+            _fail(text, position, f"{_show(edge)} is not operation~source", f"write {_NB201_EXAMPLE}")
         if number != str(source):
-            fix = f"edges come in order, so write {operation}~{source}"
-            _fail(text, position + len(operation) + 1, f"the source {number!r} should be {source}", fix)
+            fix = f"edges come in order, so write {_show(operation)[1:-1]}~{source}"
+            _fail(text, position + len(operation) + 1, f"the source {_show(number)} should be {source}", fix)
         decisions.append(Decision(target, source, operation))
         position += len(edge) + 1
     if len(decisions) != target:
@@ -167,134 +200,222 @@ def _parse_nasbench201_node(text: str, node: str, start: int, target: int) -> li
 
 
 def _write_nasbench201(genotype: Genotype) -> str | None:
-    if genotype.names != ("cell",) or genotype["cell"].concat is not None:
+    if genotype.names != ("cell",) or genotype["cell"].concat is not None or not genotype["cell"].decisions:
         return None
-    cell = genotype["cell"]
-    nodes: list[str] = []
-    written: list[Decision] = []
-    for target in range(1, max((decision.target for decision in cell), default=0) + 1):
-        inputs = cell.inputs_of(target)
-        if [decision.source for decision in inputs] != list(range(target)):
+    nodes: list[list[str]] = [[]]
+    for decision in genotype["cell"]:
+        if len(nodes[-1]) == len(nodes):  # node t takes t edges
+            nodes.append([])
+        if (decision.target, decision.source) != (len(nodes), len(nodes[-1])) or not _NAME.match(decision.choice):
             return None
-        nodes.append("|" + "|".join(f"{decision.choice}~{decision.source}" for decision in inputs) + "|")
-        written += inputs
-    return "+".join(nodes) if tuple(written) == cell.decisions and nodes else None
+        nodes[-1].append(f"{decision.choice}~{decision.source}")
+    return "+".join(f"|{'|'.join(node)}|" for node in nodes) if len(nodes[-1]) == len(nodes) else None
 
 
 # --- the printed DARTS form ---------------------------------------------------------------------------------------
 
 
-def _parse_darts(text: str) -> Genotype:
-    call = _darts_call(text)
-    fields = {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
-    if call.args or len(fields) != len(call.keywords):
-        _fail(text, call.col_offset, "fields must be given by name", f"write {_DARTS_EXAMPLE}")
-    names = [name for name in fields if not name.endswith("_concat")]
-    if not names:
-        _fail(text, 0, "it has no cell", f"write {_DARTS_EXAMPLE}")
-    for name in fields:
-        if name.endswith("_concat") and name.removesuffix("_concat") not in names:
-            _fail(
-                text,
-                fields[name].col_offset,
-                f"{name} belongs to no cell",
-                f"add {name.removesuffix('_concat')}=[…]",
-            )
-    cells: dict[str, CellGenotype] = {}
-    for name in names:
-        if f"{name}_concat" not in fields:
-            fix = f"add {name}_concat=range(2, 6)"
-            _fail(text, fields[name].col_offset, f"the cell {name!r} has no {name}_concat", fix)
-        decisions = _darts_decisions(text, fields[name])
-        concat = _darts_concat(text, fields[f"{name}_concat"], last=max(decision.target for decision in decisions))
-        cells[name] = CellGenotype(decisions, concat)
-    return Genotype.of(cells)
+class _Token(NamedTuple):
+    """A piece of the printed form: a name, a number, a quoted text, a mark or the end, and where it stands."""
+
+    kind: str
+    value: str
+    position: int
 
 
-def _darts_call(text: str) -> ast.Call:
-    joined = " ".join(text.splitlines())  # so that a column is a position in the text
-    try:
-        tree = ast.parse(joined, mode="eval").body
-    except SyntaxError as error:
-        _fail(
-            text,
-            max((error.offset or 1) - 1, 0),
-            f"it cannot be read ({error.msg})",
-            f"write {_DARTS_EXAMPLE}",
-        )
-    except (RecursionError, MemoryError, ValueError):
-        _fail(text, 0, "it cannot be read", f"write {_DARTS_EXAMPLE}")
-    if not (isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id == "Genotype"):
-        _fail(text, 0, "it is not one call Genotype(…)", f"write {_DARTS_EXAMPLE}")
-    return tree
+_TOKEN = re.compile(
+    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<number>[0-9]{1,9}(?![0-9]))|(?P<mark>[()\[\],=])|"
+    r"'(?P<text>[^'\\\n]*)'|\"(?P<text2>[^\"\\\n]*)\""
+)
+_SPACE = re.compile(r"\s*")
+_CLOSING = {"[": "]", "(": ")"}
 
 
-def _darts_decisions(text: str, node: ast.expr) -> tuple[Decision, ...]:
-    if not isinstance(node, ast.List | ast.Tuple) or not node.elts or len(node.elts) % 2:
-        fix = "list ('operation', input) twice for each node"
-        _fail(text, node.col_offset, "a cell is a list with two edges for each node", fix)
-    decisions: list[Decision] = []
-    for index, pair in enumerate(node.elts):
-        target = _DARTS_INPUTS + index // 2
-        operation, source = _darts_pair(text, pair)
+def _tokens(text: str, position: int) -> Iterator[_Token]:
+    """Yield the pieces one by one, so that a long text costs no more than the part before its first error."""
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None or match.lastgroup is None:
+            _fail(text, position, "this cannot be part of it", f"write {_DARTS_EXAMPLE}")
+        yield _Token(match.lastgroup.rstrip("2"), match[match.lastgroup], position)
+        position = _SPACE.match(text, match.end()).end()  # type: ignore[union-attr]  # it always matches
+    yield _Token("end", "", len(text))
+
+
+class _DartsReader:
+    """Reads the printed form from left to right; its grammar has a fixed depth, so nothing recurses."""
+
+    def __init__(self, text: str, start: int) -> None:
+        self.text = text
+        self.tokens = _tokens(text, start)
+        self.token = next(self.tokens)
+
+    def fail(self, problem: str, fix: str = f"write {_DARTS_EXAMPLE}", token: _Token | None = None) -> NoReturn:
+        _fail(self.text, (token or self.token).position, problem, fix)
+
+    def take(self) -> _Token:
+        token = self.token
+        self.token = next(self.tokens, token)
+        return token
+
+    def accept(self, mark: str) -> bool:
+        found = self.token.kind == "mark" and self.token.value == mark
+        if found:
+            self.take()
+        return found
+
+    def expect(self, mark: str, fix: str) -> None:
+        if not self.accept(mark):
+            self.fail(f"{mark!r} is missing", fix)
+
+    def genotype(self) -> Genotype:
+        head = self.take()
+        if head.value != "Genotype" or not self.accept("("):
+            self.fail("it is not one call Genotype(…)", token=head)
+        cells: dict[str, tuple[_Token, tuple[Decision, ...]]] = {}
+        concats: dict[str, tuple[_Token, Sequence[int]]] = {}
+        while not self.accept(")"):
+            name = self.field()
+            if name.value in cells or name.value in concats:
+                self.fail(f"{_show(name.value)} is given twice", "keep one of them", name)
+            if name.value.endswith("_concat"):
+                concats[name.value] = self.token, self.concat()
+            else:
+                cells[name.value] = name, self.cell()
+            if not self.accept(",") and (self.token.kind, self.token.value) != ("mark", ")"):
+                self.fail("',' or ')' is missing", "put ',' between the fields and ')' at the end")
+        if self.token.kind != "end":
+            self.fail("something follows the call Genotype(…)", "remove it")
+        return self.joined(cells, concats)
+
+    def joined(
+        self,
+        cells: dict[str, tuple[_Token, tuple[Decision, ...]]],
+        concats: dict[str, tuple[_Token, Sequence[int]]],
+    ) -> Genotype:
+        """Put cells and their concatenated nodes together."""
+        if not cells and not concats:
+            self.fail("it has no cell")
+        for name, (place, _) in concats.items():
+            if name.removesuffix("_concat") not in cells:
+                self.fail(f"{_show(name)} belongs to no cell", f"add {name.removesuffix('_concat')[:40]}=[…]", place)
+        blocks: dict[str, CellGenotype] = {}
+        for name, (place, decisions) in cells.items():
+            if f"{name}_concat" not in concats:
+                fix = f"add {name[:40]}_concat=range(2, 6)"
+                self.fail(f"the cell {_show(name)} does not say which nodes it concatenates", fix, place)
+            place, nodes = concats[f"{name}_concat"]
+            if not _fits(nodes, last := decisions[-1].target):
+                fix = f"use nodes from 0 to {last}, each once"
+                self.fail(f"{_show(list(nodes[:8]))} does not name nodes of the cell", fix, place)
+            blocks[name] = CellGenotype(decisions, tuple(nodes))
+        return Genotype.of(blocks)
+
+    def field(self) -> _Token:
+        name = self.take()
+        if name.kind != "name":
+            self.fail("fields must be given by name", token=name)
+        self.expect("=", "fields must be given by name, as in normal=[…]")
+        return name
+
+    def opening(self, problem: str, fix: str) -> str:
+        """Take the bracket that opens a list or a tuple, and return the one that closes it."""
+        if self.token.kind != "mark" or self.token.value not in _CLOSING:
+            self.fail(problem, fix)
+        return _CLOSING[self.take().value]
+
+    def cell(self) -> tuple[Decision, ...]:
+        place, fix = self.token, "list ('operation', input) twice for each node"
+        closing = self.opening("a cell is a list with two edges for each node", fix)
+        decisions: list[Decision] = []
+        while not self.accept(closing):
+            decisions.append(self.edge(_DARTS_INPUTS + len(decisions) // 2))
+            if not self.accept(","):
+                self.expect(closing, fix)
+                break
+        if not decisions or len(decisions) % 2:
+            self.fail(f"a cell has two edges for each node, but this one has {len(decisions)} in all", fix, place)
+        return tuple(decisions)
+
+    def edge(self, target: int) -> Decision:
+        place, fix = self.token, "write ('sep_conv_3x3', 0)"
+        closing = self.opening("an edge is a pair", fix)
+        operation = self.take()
+        if operation.kind != "text" or not _NAME.match(operation.value):
+            self.fail("an edge begins with the quoted name of its operation", fix, operation)
+        self.expect(",", fix)
+        source = self.node()
+        self.accept(",")
+        self.expect(closing, fix)
         if source >= target:
             fix = f"node {target} takes its inputs from 0 to {target - 1}"
-            _fail(text, pair.col_offset, f"the input {source} comes after node {target}", fix)
-        decisions.append(Decision(target, source, operation))
-    return tuple(decisions)
+            self.fail(f"the input {source} does not come before node {target}", fix, place)
+        return Decision(target, source, operation.value)
+
+    def concat(self) -> Sequence[int]:
+        if self.token.kind == "name" and self.token.value == "list":
+            self.take()
+            self.expect("(", "write range(2, 6)")
+            nodes = self.nodes()
+            self.expect(")", "write list(range(2, 6))")
+            return nodes
+        return self.nodes()
+
+    def nodes(self) -> Sequence[int]:
+        fix = "write range(2, 6)"
+        counted = self.token.kind == "name" and self.token.value == "range"
+        if counted:
+            self.take()
+        place = self.token
+        closing = self.opening("the concatenated nodes are a list or a range", fix)
+        numbers: list[int] = []
+        while not self.accept(closing):
+            numbers.append(self.node())
+            if not self.accept(","):
+                self.expect(closing, fix)
+                break
+        if not counted:
+            return numbers
+        if place.value != "(" or not 1 <= len(numbers) <= 2:
+            self.fail("range takes one or two numbers", fix, place)
+        return range(*numbers)
+
+    def node(self) -> int:
+        token = self.take()
+        if token.kind != "number" or int(token.value) > _MOST_NODES:
+            self.fail(f"a node is a whole number from 0 to {_MOST_NODES - 1}", "write its number", token)
+        return int(token.value)
 
 
-def _darts_pair(text: str, node: ast.expr) -> tuple[str, int]:
-    if isinstance(node, ast.Tuple | ast.List) and len(node.elts) == 2:
-        operation, source = node.elts
-        if isinstance(operation, ast.Constant) and isinstance(operation.value, str) and _NAME.match(operation.value):
-            return operation.value, _darts_integer(text, source)
-    _fail(text, node.col_offset, "an edge is a pair", "write ('sep_conv_3x3', 0)")
+def _fits(nodes: Sequence[int], last: int) -> bool:
+    """Tell whether concatenated nodes are nodes of a cell that ends with the node ``last``."""
+    return 0 < len(nodes) <= last + 1 and min(nodes) >= 0 and max(nodes) <= last and len(set(nodes)) == len(nodes)
 
 
-def _darts_concat(text: str, node: ast.expr, last: int) -> tuple[int, ...]:
-    if isinstance(node, ast.List | ast.Tuple):
-        nodes = tuple(_darts_integer(text, element) for element in node.elts)
-    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("range", "list"):
-        if node.keywords or not 1 <= len(node.args) <= 2:
-            _fail(text, node.col_offset, f"{node.func.id} takes plain arguments", "write range(2, 6)")
-        if node.func.id == "list":
-            return _darts_concat(text, node.args[0], last)
-        bounds = [_darts_integer(text, argument) for argument in node.args]
-        if bounds[-1] > last + 1:
-            _fail(text, node.col_offset, f"node {bounds[-1] - 1} does not exist", f"the last node is {last}")
-        nodes = tuple(range(*bounds))
-    else:
-        _fail(text, node.col_offset, "the concatenated nodes are a list or a range", "write range(2, 6)")
-    if not nodes or max(nodes) > last or len(set(nodes)) != len(nodes):
-        _fail(
-            text,
-            node.col_offset,
-            f"{list(nodes)} does not name nodes of the cell",
-            f"use nodes from 0 to {last}",
-        )
-    return nodes
-
-
-def _darts_integer(text: str, node: ast.expr) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int and node.value >= 0:
-        return node.value
-    _fail(text, node.col_offset, "a node is a whole number from 0 up", "write its number")
+def _parse_darts(text: str, start: int) -> Genotype:
+    return _DartsReader(text, start).genotype()
 
 
 def _write_darts(genotype: Genotype) -> str | None:
     fields: list[str] = []
     for name, cell in genotype.blocks:
-        if cell.concat is None or not name.isidentifier() or name.endswith("_concat") or not cell.decisions:
+        if not _darts_name(name) or cell.concat is None or not cell.decisions or len(cell.decisions) % 2:
             return None
         for index, decision in enumerate(cell):
-            if decision.source is None or decision.target != _DARTS_INPUTS + index // 2:
+            target, source = _DARTS_INPUTS + index // 2, decision.source
+            if decision.target != target or source is None or not 0 <= source < target:
                 return None
-        if len(cell.decisions) % 2:
+            if not _NAME.match(decision.choice):
+                return None
+        if not _fits(cell.concat, cell.decisions[-1].target):
             return None
         edges = ", ".join(f"({decision.choice!r}, {decision.source})" for decision in cell)
         fields.append(f"{name}=[{edges}], {name}_concat={_write_nodes(cell.concat)}")
     return f"Genotype({', '.join(fields)})" if fields else None
+
+
+def _darts_name(name: str) -> bool:
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name) and not name.endswith("_concat")
 
 
 def _write_nodes(nodes: tuple[int, ...]) -> str:
@@ -302,6 +423,11 @@ def _write_nodes(nodes: tuple[int, ...]) -> str:
     return f"range({first}, {last + 1})" if nodes == tuple(range(first, last + 1)) else str(list(nodes))
 
 
+_READERS: dict[str, Callable[[str, int], Genotype]] = {
+    "{": _parse_json,
+    "|": _parse_nasbench201,
+    "Genotype": _parse_darts,
+}
 WRITERS: dict[str, Callable[[Genotype], str | None]] = {
     "json": to_json,
     "nasbench201": _write_nasbench201,

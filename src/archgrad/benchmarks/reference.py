@@ -1,0 +1,265 @@
+"""A plain supernet, one module per operation per edge, as the published code runs it.
+
+It exists to be obviously right and to be measured against: the fused supernet must give the same logits and gradients,
+faster. Its parameters have the names of the fused one's, so one ``state_dict`` fits both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.errors import UserError
+from archgrad.randomness import seed_of
+from archgrad.spaces.block import Row
+from archgrad.spaces.darts import DARTSSpace
+from archgrad.spaces.nasbench201 import NASBench201
+from archgrad.spaces.space import SearchSpace
+
+__all__ = ["reference_supernet"]
+
+
+def reference_supernet(space: SearchSpace, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
+    """Build the plain supernet ``net(x, mixture, seed=0) -> logits`` of a space."""
+    if isinstance(space, NASBench201):
+        return _Body(_StagedNet(space, num_classes, input_channels))
+    if isinstance(space, DARTSSpace):
+        return _Body(_DARTSNet(space, num_classes, input_channels))
+    raise UserError(f"there is no reference implementation of the space {space.name!r}.")
+
+
+def _conv(inputs: int, outputs: int, size: int, stride: int = 1, dilation: int = 1, groups: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, size, stride, dilation * (size // 2), dilation, groups, bias=False)
+
+
+def _norm(channels: int) -> nn.BatchNorm2d:
+    return nn.BatchNorm2d(channels, affine=False, track_running_stats=False)
+
+
+class _Body(nn.Module):
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int = 0) -> Tensor:
+        output: Tensor = self.body(x, mixture, seed)
+        return output
+
+
+class _ReLUConvBN(nn.Module):
+    def __init__(self, inputs: int, outputs: int, size: int, stride: int = 1) -> None:
+        super().__init__()
+        self.conv = _conv(inputs, outputs, size, stride)
+        self.norm = _norm(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.norm(self.conv(F.relu(x)))
+        return output
+
+
+class _FactorizedReduce(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.even = _conv(inputs, outputs // 2, 1, 2)
+        self.odd = _conv(inputs, outputs - outputs // 2, 1, 2)
+        self.norm = _norm(outputs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(x)
+        output: Tensor = self.norm(torch.cat([self.even(x), self.odd(x[:, :, 1:, 1:])], 1))
+        return output
+
+
+class _DilatedConv(nn.Module):
+    def __init__(self, channels: int, size: int, stride: int, dilation: int) -> None:
+        super().__init__()
+        self.depthwise = _conv(channels, channels, size, stride, dilation, groups=channels)
+        self.pointwise = _conv(channels, channels, 1)
+        self.norm = _norm(channels)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.norm(self.pointwise(self.depthwise(F.relu(x))))
+        return output
+
+
+class _SeparableConv(_DilatedConv):
+    def __init__(self, channels: int, size: int, stride: int) -> None:
+        super().__init__(channels, size, 1, 1)
+        self.first = _DilatedConv(channels, size, stride, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(self.first(x))
+
+
+class _Pool(nn.Module):
+    def __init__(self, kind: str, channels: int, stride: int, normed: bool) -> None:
+        super().__init__()
+        self.kind, self.stride = kind, stride
+        self.norm = _norm(channels) if normed else nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.kind == "max":
+            pooled = F.max_pool2d(x, 3, self.stride, 1)
+        else:
+            pooled = F.avg_pool2d(x, 3, self.stride, 1, count_include_pad=False)
+        output: Tensor = self.norm(pooled)
+        return output
+
+
+class _Identity(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+
+class _Zero(nn.Module):
+    def __init__(self, stride: int) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[:, :, :: self.stride, :: self.stride].mul(0.0)
+
+
+class _Noise(nn.Module):
+    """Draws from the stream that the fused supernet uses, so that both see the same noise."""
+
+    def __init__(self, stride: int, row: int) -> None:
+        super().__init__()
+        self.stride, self.row, self.seed = stride, row, 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        shape = x[:, :, :: self.stride, :: self.stride].shape
+        generator = torch.Generator().manual_seed(seed_of(self.seed, self.row))
+        return torch.randn(shape, generator=generator, dtype=x.dtype)
+
+
+def _operation(name: str, channels: int, stride: int, row: int, normed_pools: bool) -> nn.Module:
+    makers: dict[str, Callable[[], nn.Module]] = {
+        "none": lambda: _Zero(stride),
+        "skip_connect": lambda: _Identity() if stride == 1 else _FactorizedReduce(channels, channels),
+        "nor_conv_1x1": lambda: _ReLUConvBN(channels, channels, 1),
+        "nor_conv_3x3": lambda: _ReLUConvBN(channels, channels, 3),
+        "max_pool_3x3": lambda: _Pool("max", channels, stride, normed_pools),
+        "avg_pool_3x3": lambda: _Pool("average", channels, stride, normed_pools),
+        "sep_conv_3x3": lambda: _SeparableConv(channels, 3, stride),
+        "sep_conv_5x5": lambda: _SeparableConv(channels, 5, stride),
+        "dil_conv_3x3": lambda: _DilatedConv(channels, 3, stride, 2),
+        "dil_conv_5x5": lambda: _DilatedConv(channels, 5, stride, 2),
+        "noise": lambda: _Noise(stride, row),
+    }
+    return makers[name]()
+
+
+class _Cell(nn.Module):
+    """Σ p·o(x) on every edge, one operation after the other."""
+
+    def __init__(self, rows: Sequence[Row], channels: int, inputs: int, strided: bool, normed_pools: bool) -> None:
+        super().__init__()
+        self.rows, self.inputs = rows, inputs
+        self.edges = nn.ModuleList()
+        for index, row in enumerate(rows):
+            stride = 2 if strided and row.source in range(inputs) else 1
+            operations = [_operation(name, channels, stride, index, normed_pools) for name in row.choices]
+            self.edges.append(nn.ModuleList(operations))
+
+    def forward(self, inputs: Sequence[Tensor], weights: Tensor, seed: int) -> list[Tensor]:
+        nodes = list(inputs)
+        for module in self.modules():
+            if isinstance(module, _Noise):
+                module.seed = seed
+        for target in dict.fromkeys(row.target for row in self.rows):
+            edges = [index for index, row in enumerate(self.rows) if row.target == target]
+            nodes.append(
+                sum((self._mix(edge, nodes, weights) for edge in edges[1:]), self._mix(edges[0], nodes, weights))
+            )
+        return nodes
+
+    def _mix(self, edge: int, nodes: Sequence[Tensor], weights: Tensor) -> Tensor:
+        x = nodes[self.rows[edge].source or 0]
+        operations = cast("nn.ModuleList", self.edges[edge])
+        terms: list[Tensor] = [p * operation(x) for p, operation in zip(weights[edge], operations, strict=False)]
+        return sum(terms[1:], terms[0])
+
+
+class _Residual(nn.Module):
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.first = _ReLUConvBN(inputs, outputs, 3, 2)
+        self.second = _ReLUConvBN(outputs, outputs, 3)
+        self.shortcut = _conv(inputs, outputs, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.second(self.first(x)) + self.shortcut(F.avg_pool2d(x, 2, 2))
+        return output
+
+
+class _StagedNet(nn.Module):
+    def __init__(self, space: NASBench201, num_classes: int, input_channels: int) -> None:
+        super().__init__()
+        width = space.channels
+        rows = space.block("cell").rows
+        self.stem = nn.Sequential(_conv(input_channels, width, 3), _norm(width))
+        self.layers = nn.ModuleList()
+        for stage in range(3):
+            if stage:
+                self.layers.append(_Residual(width, 2 * width))
+                width *= 2
+            for _ in range(space.cells_per_stage):
+                self.layers.append(_Cell(rows, width, 1, False, normed_pools=False))
+        self.norm = _norm(width)
+        self.classifier = nn.Linear(width, num_classes)
+
+    def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int) -> Tensor:
+        x, cell = self.stem(x), 0
+        for layer in self.layers:
+            if isinstance(layer, _Cell):
+                x = layer([x], mixture["cell"][cell], seed_of(seed, "cell", cell))[-1]
+                cell += 1
+            else:
+                x = layer(x)
+        output: Tensor = self.classifier(F.relu(self.norm(x)).mean((2, 3)))
+        return output
+
+
+class _DARTSCell(nn.Module):
+    def __init__(self, rows: Sequence[Row], inputs: tuple[int, int], width: int, reducing: bool, reduced: bool) -> None:
+        super().__init__()
+        first = _FactorizedReduce(inputs[0], width) if reduced else _ReLUConvBN(inputs[0], width, 1)
+        self.preprocess = nn.ModuleList([first, _ReLUConvBN(inputs[1], width, 1)])
+        self.cell = _Cell(rows, width, 2, reducing, normed_pools=True)
+
+    def forward(self, before: Tensor, last: Tensor, weights: Tensor, seed: int) -> Tensor:
+        nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, seed)
+        return torch.cat(nodes[2:], dim=1)
+
+
+class _DARTSNet(nn.Module):
+    def __init__(self, space: DARTSSpace, num_classes: int, input_channels: int) -> None:
+        super().__init__()
+        width = space.channels
+        before = last = 3 * width
+        self.stem = nn.Sequential(_conv(input_channels, last, 3), _norm(last))
+        self.cells = nn.ModuleList()
+        self.reducing = [layer in (space.cells // 3, 2 * space.cells // 3) for layer in range(space.cells)]
+        reduced = False
+        for reducing in self.reducing:
+            width *= 2 if reducing else 1
+            rows = space.block("reduce" if reducing else "normal").rows
+            self.cells.append(_DARTSCell(rows, (before, last), width, reducing, reduced))
+            before, last, reduced = last, 4 * width, reducing
+        self.classifier = nn.Linear(last, num_classes)
+
+    def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int) -> Tensor:
+        seen = {"normal": 0, "reduce": 0}
+        before = last = self.stem(x)
+        for reducing, cell in zip(self.reducing, self.cells, strict=True):
+            kind = "reduce" if reducing else "normal"
+            index = seen[kind]
+            seen[kind] += 1
+            before, last = last, cell(before, last, mixture[kind][index], seed_of(seed, kind, index))
+        output: Tensor = self.classifier(last.mean((2, 3)))
+        return output

@@ -1,0 +1,35 @@
+"""What a network can compute on an edge: operations, and how they share work on one input."""
+
+from archgrad.operations.base import Factory, Operation, Site, Source, Vocabulary
+from archgrad.operations.layers import (
+    AveragePool,
+    DepthwiseConv2d,
+    DilatedConv,
+    FactorizedReduce,
+    Identity,
+    MaxPool,
+    Noise,
+    NormedOperation,
+    ReLUConvBN,
+    SeparableConv,
+    Zero,
+)
+
+__all__ = [
+    "AveragePool",
+    "DepthwiseConv2d",
+    "DilatedConv",
+    "FactorizedReduce",
+    "Factory",
+    "Identity",
+    "MaxPool",
+    "Noise",
+    "NormedOperation",
+    "Operation",
+    "ReLUConvBN",
+    "SeparableConv",
+    "Site",
+    "Source",
+    "Vocabulary",
+    "Zero",
+]

@@ -1,0 +1,78 @@
+"""What an operation is: a module, and the way it runs beside others on the same input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.operations.kernels import scale
+from archgrad.randomness import seed_of
+
+__all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary"]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an operation is built: its width, its stride, and whether it is part of a supernet.
+
+    ``salt`` differs between the operations of one supernet, so that random operations draw different noise.
+    """
+
+    channels: int
+    stride: int = 1
+    searching: bool = True
+    salt: int = 0
+
+    def norm(self, channels: int | None = None) -> nn.BatchNorm2d:
+        """Batch norm: in a supernet without affine parameters and running statistics, so that it stays pure."""
+        width = self.channels if channels is None else channels
+        return nn.BatchNorm2d(width, affine=not self.searching, track_running_stats=not self.searching)
+
+
+class Source:
+    """One tensor and what several operations derive from it, each computed once.
+
+    >>> source = Source(torch.tensor([[[[-1.0, 2.0]]]]))
+    >>> source.relu() is source.relu()
+    True
+    """
+
+    def __init__(self, x: Tensor, seed: int = 0) -> None:
+        self.x = x
+        self.seed = seed
+        self._shared: dict[str, Tensor] = {}
+
+    def share(self, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return ``compute(x)``, computed by whichever operation asks for this name first."""
+        if name not in self._shared:
+            self._shared[name] = compute(self.x)
+        return self._shared[name]
+
+    def relu(self) -> Tensor:
+        """Return the rectified input, which most convolutions start from."""
+        return self.share("relu", F.relu)
+
+    def generator(self, salt: int) -> torch.Generator:
+        """Return the random stream of one operation in this call of the supernet."""
+        return torch.Generator(self.x.device).manual_seed(seed_of(self.seed, salt))
+
+
+class Operation(nn.Module):
+    """A candidate operation: ``forward(x)`` in a plain network, :meth:`mixed` in a supernet.
+
+    A new operation only needs ``forward``. Overriding :meth:`mixed` lets it read what its neighbours share and fold
+    its mixture weight into its last normalisation.
+    """
+
+    def mixed(self, source: Source, weight: Tensor) -> Tensor | None:
+        """Return ``weight · self(source.x)``, or None for an operation that contributes nothing."""
+        output: Tensor = self(source.x)
+        return scale(output, weight)
+
+
+Factory = Callable[[Site], Operation]
+Vocabulary = dict[str, Factory]

@@ -1,0 +1,189 @@
+"""The few tensor functions a supernet spends its time in, exact and differentiable any number of times.
+
+Each is the textbook operation; what differs is how its gradients are computed on a CPU. A function here is closed
+under differentiation: the backward of each is made of the others, so Hessian products cost what they should.
+On other devices the vendor's own kernels are used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import Function
+
+__all__ = ["average_pool", "depthwise_conv", "scale", "scaled_norm"]
+
+
+def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1) -> Tensor:
+    """Convolve each channel of ``x [N, C, H, W]`` with its own odd kernel ``[C, 1, k, k]``, padded to keep H and W.
+
+    Dilation by 2 is an undilated convolution of the four sub-grids of even and odd rows and columns, and with stride 2
+    only one of them is read: the fast kernels of the CPU know neither dilation nor the gradient of wide kernels.
+    """
+    padding = dilation * (weight.shape[-1] // 2)
+    if x.device.type != "cpu" or (stride, dilation) not in _FAST:
+        return F.conv2d(x, weight, None, stride, padding, dilation, groups=x.shape[1])
+    if dilation == 1:
+        return _apply(_Depthwise, x, weight)
+    if stride == 2:
+        return _apply(_Depthwise, x[:, :, ::2, ::2], weight)
+    if x.shape[2] % 2 or x.shape[3] % 2:
+        return F.conv2d(x, weight, None, 1, padding, 2, groups=x.shape[1])
+    return _from_subgrids(_apply(_Depthwise, _to_subgrids(x), weight))
+
+
+_FAST = {(1, 1), (1, 2), (2, 2)}
+
+
+def average_pool(x: Tensor, stride: int = 1) -> Tensor:
+    """Average 3×3 windows without counting the padding, as ``avg_pool2d(x, 3, stride, 1, count_include_pad=False)``.
+
+    On the CPU it is a constant depthwise convolution divided by the number of real pixels, ten times faster.
+    """
+    if x.device.type != "cpu":
+        return F.avg_pool2d(x, 3, stride, 1, count_include_pad=False)
+    channels, kernel = x.shape[1], x.new_ones(x.shape[1], 1, 3, 3)
+    ones = torch.ones_like(x[:1])
+    if stride == 1:
+        return _apply(_Depthwise, x, kernel) / _apply(_Depthwise, ones, kernel)
+    total, count = (F.conv2d(tensor, kernel, None, stride, 1, 1, channels) for tensor in (x, ones))
+    return total / count
+
+
+def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor) -> Tensor:
+    """Normalise ``x`` by its batch statistics and multiply by the scalar ``weight`` in the same pass."""
+    # Contiguous, because the channels-last gradient on the CPU reads an expanded weight beyond its end.
+    weights = weight.expand(x.shape[1]).contiguous()
+    return F.batch_norm(x, None, None, weights, None, True, 0.0, norm.eps)
+
+
+def scale(x: Tensor, weight: Tensor) -> Tensor:
+    """Multiply ``x`` by the scalar tensor ``weight``; its gradient is one dot product without a temporary."""
+    return _apply(_Scale, x, weight)
+
+
+def _apply(function: type[Function], *inputs: Any) -> Tensor:
+    output: Tensor = function.apply(*inputs)  # type: ignore[no-untyped-call]
+    return output
+
+
+class _Scale(Function):
+    """x, s ↦ s·x."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return x * weight
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        grad_x = scale(grad, weight) if ctx.needs_input_grad[0] else None
+        return grad_x, _apply(_Inner, x, grad) if ctx.needs_input_grad[1] else None
+
+
+class _Inner(Function):
+    """x, y ↦ ⟨x, y⟩."""
+
+    @staticmethod
+    def forward(x: Tensor, y: Tensor) -> Tensor:
+        return torch.dot(*_flattened(x, y))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, y = ctx.saved_tensors
+        return scale(y, grad) if ctx.needs_input_grad[0] else None, scale(x, grad) if ctx.needs_input_grad[1] else None
+
+
+def _flattened(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last):
+        x, y = x.permute(0, 2, 3, 1), y.permute(0, 2, 3, 1)
+    return x.reshape(-1), y.reshape(-1)
+
+
+class _Depthwise(Function):
+    """x, w ↦ x ⋆ w with stride 1: y[c, h, v] = Σ w[c, i, j]·x[c, h+i−p, v+j−p]."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return F.conv2d(x, weight, None, 1, weight.shape[-1] // 2, 1, groups=x.shape[1])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        grad_x = _apply(_Depthwise, grad, weight.flip(2, 3)) if ctx.needs_input_grad[0] else None
+        size = weight.shape[-1]
+        return grad_x, _apply(_DepthwiseWeight, x, grad, size) if ctx.needs_input_grad[1] else None
+
+
+class _DepthwiseWeight(Function):
+    """x, g ↦ the gradient of ⟨g, x ⋆ w⟩ with respect to w, bilinear in x and g."""
+
+    @staticmethod
+    def forward(x: Tensor, grad: Tensor, size: int) -> Tensor:
+        if size <= 3:
+            return _kernel_gradient(x, grad, size, size)
+        return _wide_kernel_gradient(x, grad, size)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, int], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+        x, output_grad = ctx.saved_tensors
+        grad_x = _apply(_Depthwise, output_grad, grad.flip(2, 3)) if ctx.needs_input_grad[0] else None
+        return grad_x, _apply(_Depthwise, x, grad) if ctx.needs_input_grad[1] else None, None
+
+
+def _kernel_gradient(x: Tensor, grad: Tensor, height: int, width: int) -> Tensor:
+    """Return the gradient of ⟨g, x ⋆ w⟩ with respect to the kernel w ``[C, 1, height, width]``."""
+    channels = x.shape[1]
+    weight, padding = x.new_empty(channels, 1, height, width), [height // 2, width // 2]
+    gradient: Tensor = torch.ops.aten.convolution_backward(
+        grad, x, weight, None, [1, 1], padding, [1, 1], False, [0, 0], channels, [False, True, False]
+    )[1]
+    return gradient
+
+
+def _wide_kernel_gradient(x: Tensor, grad: Tensor, size: int) -> Tensor:
+    """Do the same for a wide square kernel, three columns at a time, because the vectorised code stops there.
+
+    With x padded by p−1 columns on both sides and g by ``first`` columns on the left, a kernel of three columns in the
+    middle of its padding sees what the columns first … first+2 of the wide kernel see.
+    """
+    margin = size // 2 - 1
+    padded = F.pad(x, (margin, margin))
+    gradient = x.new_empty(x.shape[1], 1, size, size)
+    for first in {*range(0, size - 3, 3), size - 3}:
+        shifted = F.pad(grad, (first, 2 * margin - first))
+        gradient[..., first : first + 3] = _kernel_gradient(padded, shifted, size, 3)
+    return gradient
+
+
+def _to_subgrids(x: Tensor) -> Tensor:
+    """``[N, C, H, W]`` → ``[4N, C, H/2, W/2]``: even and odd rows and columns as images of their own."""
+    n, c, h, w = x.shape
+    grid = x.permute(0, 2, 3, 1).reshape(n, h // 2, 2, w // 2, 2, c)
+    return grid.permute(2, 4, 0, 1, 3, 5).reshape(4 * n, h // 2, w // 2, c).permute(0, 3, 1, 2)
+
+
+def _from_subgrids(y: Tensor) -> Tensor:
+    """Undo :func:`_to_subgrids`."""
+    n, c, h, w = y.shape
+    grid = y.permute(0, 2, 3, 1).reshape(2, 2, n // 4, h, w, c)
+    return grid.permute(2, 3, 0, 4, 1, 5).reshape(n // 4, 2 * h, 2 * w, c).permute(0, 3, 1, 2)

@@ -1,0 +1,210 @@
+"""The operations of the published spaces, each written once for plain networks and supernets alike."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.operations.base import Operation, Site, Source
+from archgrad.operations.kernels import average_pool, depthwise_conv, scale, scaled_norm
+
+__all__ = [
+    "AveragePool",
+    "DepthwiseConv2d",
+    "DilatedConv",
+    "FactorizedReduce",
+    "Identity",
+    "MaxPool",
+    "Noise",
+    "NormedOperation",
+    "ReLUConvBN",
+    "SeparableConv",
+    "Zero",
+]
+
+
+class DepthwiseConv2d(nn.Conv2d):
+    """A depthwise convolution whose gradients are computed by :func:`~archgrad.operations.kernels.depthwise_conv`."""
+
+    def __init__(self, channels: int, size: int, stride: int = 1, dilation: int = 1) -> None:
+        padding = dilation * (size // 2)
+        super().__init__(channels, channels, size, stride, padding, dilation, groups=channels, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Convolve ``x [N, C, H, W]``; where no gradient is recorded (evaluation, export) by the plain module."""
+        if not torch.is_grad_enabled():
+            return super().forward(x)
+        return depthwise_conv(x, self.weight, self.stride[0], self.dilation[0])
+
+
+class NormedOperation(Operation):
+    """An operation that starts with a ReLU and ends with a batch norm, into which its mixture weight is folded."""
+
+    norm: nn.BatchNorm2d
+
+    @abstractmethod
+    def body(self, rectified: Tensor) -> Tensor:
+        """Map the rectified input to what is normalised."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Normalise the body of the rectified input."""
+        output: Tensor = self.norm(self.body(F.relu(x)))
+        return output
+
+    def mixed(self, source: Source, weight: Tensor) -> Tensor:
+        """Share the ReLU with the other operations on this input."""
+        return scaled_norm(self.norm, self.body(source.relu()), weight)
+
+
+class ReLUConvBN(NormedOperation):
+    """ReLU, convolution, batch norm."""
+
+    def __init__(self, inputs: int, site: Site, size: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, site.channels, size, site.stride, size // 2, bias=False)
+        self.norm = site.norm()
+
+    def body(self, rectified: Tensor) -> Tensor:
+        """Convolve."""
+        output: Tensor = self.conv(rectified)
+        return output
+
+
+class FactorizedReduce(NormedOperation):
+    """Halve the resolution by two 1×1 convolutions, one of them shifted by a pixel, side by side."""
+
+    def __init__(self, inputs: int, site: Site) -> None:
+        super().__init__()
+        first = site.channels // 2
+        self.even = nn.Conv2d(inputs, first, 1, stride=2, bias=False)
+        self.odd = nn.Conv2d(inputs, site.channels - first, 1, stride=2, bias=False)
+        self.norm = site.norm()
+
+    def body(self, rectified: Tensor) -> Tensor:
+        """Concatenate both convolutions."""
+        height, width = rectified.shape[2:]
+        shifted = F.pad(rectified, (0, width % 2, 0, height % 2))[:, :, 1:, 1:]
+        return torch.cat([self.even(rectified), self.odd(shifted)], dim=1)
+
+
+class DilatedConv(NormedOperation):
+    """ReLU, depthwise convolution with dilation 2, pointwise convolution, batch norm."""
+
+    def __init__(self, site: Site, size: int, dilation: int = 2) -> None:
+        super().__init__()
+        self.depthwise = DepthwiseConv2d(site.channels, size, site.stride, dilation)
+        self.pointwise = nn.Conv2d(site.channels, site.channels, 1, bias=False)
+        self.norm = site.norm()
+
+    def body(self, rectified: Tensor) -> Tensor:
+        """Convolve depthwise, then pointwise."""
+        output: Tensor = self.pointwise(self.depthwise(rectified))
+        return output
+
+
+class SeparableConv(DilatedConv):
+    """ReLU, depthwise separable convolution and batch norm, twice; only the first has a stride."""
+
+    def __init__(self, site: Site, size: int) -> None:
+        super().__init__(replace(site, stride=1), size, dilation=1)
+        self.first = DilatedConv(site, size, dilation=1)
+
+    def body(self, rectified: Tensor) -> Tensor:
+        """Apply all but the last batch norm."""
+        return super().body(F.relu(self.first.norm(self.first.body(rectified))))
+
+
+class _Pool(Operation):
+    """3×3 pooling, followed by a batch norm without affine parameters where the space asks for one.
+
+    The normalised pool of a tensor is the same on every edge that leaves it, so it is computed once.
+    """
+
+    kind: str
+
+    def __init__(self, site: Site, normed: bool = False) -> None:
+        super().__init__()
+        self.stride = site.stride
+        self.norm = nn.BatchNorm2d(site.channels, affine=False, track_running_stats=False) if normed else None
+
+    @abstractmethod
+    def pool(self, x: Tensor) -> Tensor:
+        """Pool ``x`` with a window of 3×3."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Pool, and normalise if asked for."""
+        pooled = self.pool(x)
+        return pooled if self.norm is None else self.norm(pooled)
+
+    def mixed(self, source: Source, weight: Tensor) -> Tensor:
+        """Scale the pool that all edges from this source share."""
+        name = f"{self.kind}/{self.stride}/{self.norm is not None}"
+        return scale(source.share(name, self), weight)
+
+
+class AveragePool(_Pool):
+    """3×3 average pooling that does not count the padding."""
+
+    kind = "average"
+
+    def pool(self, x: Tensor) -> Tensor:
+        """Average the windows."""
+        if not torch.is_grad_enabled():
+            return F.avg_pool2d(x, 3, self.stride, 1, count_include_pad=False)
+        return average_pool(x, self.stride)
+
+
+class MaxPool(_Pool):
+    """3×3 max pooling."""
+
+    kind = "max"
+
+    def pool(self, x: Tensor) -> Tensor:
+        """Take the maximum of the windows."""
+        return F.max_pool2d(x, 3, self.stride, 1)
+
+
+class Identity(Operation):
+    """The skip connection at stride 1."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return ``x``."""
+        return x
+
+
+class Zero(Operation):
+    """No connection."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.stride = site.stride
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return zeros of the output's size."""
+        return torch.zeros_like(x[:, :, :: self.stride, :: self.stride])
+
+    def mixed(self, source: Source, weight: Tensor) -> None:
+        """Contribute nothing, at no cost."""
+        return
+
+
+class Noise(Operation):
+    """Standard normal noise that ignores its input (space S4): a useless operation that a search must avoid."""
+
+    def __init__(self, site: Site) -> None:
+        super().__init__()
+        self.stride, self.salt = site.stride, site.salt
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Draw from the global random state, as dropout does."""
+        return torch.randn_like(x[:, :, :: self.stride, :: self.stride])
+
+    def mixed(self, source: Source, weight: Tensor) -> Tensor:
+        """Draw from the stream of this call, so that the supernet is a function of its seed."""
+        like = source.x[:, :, :: self.stride, :: self.stride]
+        noise = torch.randn(like.shape, generator=source.generator(self.salt), dtype=like.dtype, device=like.device)
+        return scale(noise.to(memory_format=torch.channels_last), weight)

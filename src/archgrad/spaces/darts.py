@@ -1,0 +1,184 @@
+"""The DARTS space (Liu et al., 2019): a normal and a reduction cell with two inputs, four nodes and 14 edges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from archgrad.errors import UserError
+from archgrad.operations import (
+    AveragePool,
+    DilatedConv,
+    FactorizedReduce,
+    Identity,
+    MaxPool,
+    Noise,
+    Operation,
+    ReLUConvBN,
+    SeparableConv,
+    Site,
+    Vocabulary,
+    Zero,
+)
+from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
+from archgrad.supernet import CellMixture, FixedCell, MixedCell
+from archgrad.training import WeightTraining
+
+__all__ = ["CHOICES", "OPERATIONS", "DARTSCell", "DARTSNet", "DARTSSpace", "darts"]
+
+
+def _skip(site: Site) -> Operation:
+    return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
+
+
+OPERATIONS: Vocabulary = {
+    "none": Zero,
+    "max_pool_3x3": lambda site: MaxPool(site, normed=site.searching),
+    "avg_pool_3x3": lambda site: AveragePool(site, normed=site.searching),
+    "skip_connect": _skip,
+    "sep_conv_3x3": lambda site: SeparableConv(site, 3),
+    "sep_conv_5x5": lambda site: SeparableConv(site, 5),
+    "dil_conv_3x3": lambda site: DilatedConv(site, 3),
+    "dil_conv_5x5": lambda site: DilatedConv(site, 5),
+    "noise": Noise,
+}
+CHOICES = tuple(operation for operation in OPERATIONS if operation != "noise")
+
+INPUTS = 2
+NODES = INPUTS + 4
+_STEM_MULTIPLIER = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class DARTSSpace(SearchSpace):
+    """``cells`` cells in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce."""
+
+    name: ClassVar[str] = "darts"
+    depth_knob: ClassVar[str] = "cells"
+
+    cells: int = 8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cells < 3:
+            raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
+
+    @property
+    def reductions(self) -> tuple[int, int]:
+        """The layers that halve the resolution."""
+        return self.cells // 3, 2 * self.cells // 3
+
+    @property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """``normal`` and ``reduce``, with two inputs kept per node."""
+        reduce = len(self.reductions)
+        return (
+            self._block("normal", self.cells - reduce, self.normal_rows),
+            self._block("reduce", reduce, self.reduce_rows),
+        )
+
+    @property
+    def normal_rows(self) -> tuple[Row, ...]:
+        """The edges of a normal cell."""
+        return darts_edges(CHOICES)
+
+    @property
+    def reduce_rows(self) -> tuple[Row, ...]:
+        """The edges of a reduction cell."""
+        return self.normal_rows
+
+    @property
+    def training(self) -> WeightTraining:
+        """SGD with momentum 0.9, weight decay 3e-4, 50 epochs."""
+        return WeightTraining()
+
+    def _block(self, name: str, cells: int, rows: tuple[Row, ...]) -> DecisionBlock:
+        return DecisionBlock(name, cells, rows, 2, frozenset({"none"}), tuple(range(INPUTS, NODES)))
+
+    def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
+        """Build stem, cells and classifier."""
+        return DARTSNet(self, plan, input_channels, num_classes)
+
+
+def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
+    """Return the 14 edges of a cell, all with these choices: each node reads both inputs and all nodes before it."""
+    return edges_of(((node, range(node)) for node in range(INPUTS, NODES)), choices)
+
+
+def darts(
+    channels: int = 16, cells: int = 8, *, input_channels: int = 3, image_size: int = 32, num_classes: int = 10
+) -> DARTSSpace:
+    """Return the DARTS space, at the size of the published search by default.
+
+    >>> [(block.name, block.cells, block.shape) for block in darts().blocks]
+    [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
+    """
+    return DARTSSpace(
+        channels=channels, cells=cells, input_channels=input_channels, image_size=image_size, num_classes=num_classes
+    )
+
+
+class DARTSCell(nn.Module):
+    """Two preprocessed inputs, four nodes, and the concatenation of some of them."""
+
+    def __init__(self, cell: MixedCell | FixedCell, inputs: Sequence[nn.Module], concat: tuple[int, ...]) -> None:
+        super().__init__()
+        self.preprocess = nn.ModuleList(inputs)
+        self.cell = cell
+        self.concat = concat
+
+    def forward(self, before: Tensor, last: Tensor, mixture: CellMixture | None = None) -> Tensor:
+        """Map the outputs of the two previous cells to this cell's."""
+        inputs = [module(x) for module, x in zip(self.preprocess, (before, last), strict=True)]
+        nodes = self.cell(inputs) if mixture is None else self.cell(inputs, mixture)
+        return torch.cat([nodes[index] for index in self.concat], dim=1)
+
+
+class DARTSNet(nn.Module):
+    """Stem of 3C channels, a row of cells, global average pooling and a linear classifier."""
+
+    def __init__(self, space: DARTSSpace, plan: CellPlan, input_channels: int, num_classes: int) -> None:
+        super().__init__()
+        stem = _STEM_MULTIPLIER * space.channels
+        conv = nn.Conv2d(input_channels, stem, 3, padding=1, bias=False)
+        self.stem = nn.Sequential(conv, plan.site(stem).norm())
+        self.cells = nn.ModuleList()
+        self.kinds: list[str] = []
+        before, last, width, reduced = stem, stem, space.channels, False
+        for layer in range(space.cells):
+            reducing = layer in space.reductions
+            width *= 2 if reducing else 1
+            block = space.block("reduce" if reducing else "normal")
+            self.kinds.append(block.name)
+            self.cells.append(_build_cell(plan, block, (before, last), width, reducing, reduced))
+            concat = plan.concat_of(block)
+            before, last, reduced = last, width * len(concat or ()), reducing
+        self.classifier = nn.Linear(last, num_classes)
+
+    def forward(self, x: Tensor, mixture: CellViews | None = None) -> Tensor:
+        """Return logits ``[N, classes]``."""
+        views = {name: iter(cells) for name, cells in (mixture or {}).items()}
+        before = last = self.stem(x)
+        for kind, cell in zip(self.kinds, self.cells, strict=True):
+            before, last = last, cell(before, last, next(views[kind]) if views else None)
+        logits: Tensor = self.classifier(last.mean((2, 3)))
+        return logits
+
+
+def _build_cell(
+    plan: CellPlan, block: DecisionBlock, inputs: tuple[int, int], width: int, reducing: bool, reduced: bool
+) -> DARTSCell:
+    """Build a cell; ``reduced`` says that the previous one halved the resolution of its second input."""
+    site = plan.site(width)
+    before = FactorizedReduce(inputs[0], plan.site(width, 2)) if reduced else ReLUConvBN(inputs[0], site, 1)
+    edges = build_edges(plan, block.name, OPERATIONS, width, strided=range(INPUTS) if reducing else ())
+    cell = (MixedCell if plan.searching else FixedCell)(edges, INPUTS, NODES)
+    concat = plan.concat_of(block)
+    if concat is None:
+        raise UserError(f"block {block.name!r} of this genotype does not say which nodes it concatenates.")
+    return DARTSCell(cell, [before, ReLUConvBN(inputs[1], site, 1)], concat)

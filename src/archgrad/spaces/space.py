@@ -1,0 +1,197 @@
+"""The search space: an immutable description that builds a supernet and, from a genotype, a plain network."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from archgrad.errors import UserError, unknown
+from archgrad.operations import Factory, Site, Vocabulary
+from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.supernet import CellMixture, Edge, Supernet
+from archgrad.training import WeightTraining
+
+__all__ = ["CellPlan", "SearchSpace", "Selection", "build_edges"]
+
+Selection = Mapping[str, Sequence[tuple[int, int]]]
+"""Block name → the chosen (row, choice) pairs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSpace(ABC):
+    """A set of decision blocks, and how to build networks from them.
+
+    ``input_channels``, ``image_size`` and ``num_classes`` describe the data the networks are for; a search overrides
+    the first and the last with what it finds in its data.
+    """
+
+    name: ClassVar[str]
+    depth_knob: ClassVar[str]
+
+    channels: int = 16
+    input_channels: int = 3
+    image_size: int = 32
+    num_classes: int = 10
+
+    def __post_init__(self) -> None:
+        for knob in fields(self):
+            value = getattr(self, knob.name)
+            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
+                raise UserError(f"{knob.name} of the space {self.name!r} is {value}; it must be at least 1.")
+
+    @property
+    @abstractmethod
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """The decision blocks, in order."""
+
+    @property
+    @abstractmethod
+    def training(self) -> WeightTraining:
+        """The published settings for training the supernet's weights."""
+
+    @abstractmethod
+    def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
+        """Build the whole network around cells whose edges come from ``plan``.
+
+        Its forward takes ``(x, mixture)`` in a supernet, where mixture maps blocks to lists of
+        :class:`~archgrad.supernet.CellMixture`, and ``(x)`` in a plain network.
+        """
+
+    def supernet(self, num_classes: int | None = None, input_channels: int | None = None) -> Supernet:
+        """Build the continuous network ``supernet(x, mixture) -> logits``."""
+        plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True)
+        body = self.build(plan, input_channels or self.input_channels, num_classes or self.num_classes)
+        return Supernet(body, {block.name: (block.cells, *block.shape) for block in self.blocks})
+
+    def network(
+        self, genotype: Genotype, num_classes: int | None = None, input_channels: int | None = None
+    ) -> nn.Module:
+        """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics."""
+        self.check(genotype)
+        rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
+        concat = {name: cell.concat for name, cell in genotype.blocks}
+        plan = CellPlan(rows, searching=False, concat=concat)
+        return self.build(plan, input_channels or self.input_channels, num_classes or self.num_classes)
+
+    def block(self, name: str) -> DecisionBlock:
+        """Return a block by its name."""
+        for block in self.blocks:
+            if block.name == name:
+                return block
+        raise unknown(f"block of the space {self.name!r}:", name, [block.name for block in self.blocks])
+
+    def genotype(self, selection: Selection) -> Genotype:
+        """Turn chosen (row, choice) indices into a genotype."""
+        cells = {}
+        for block in self.blocks:
+            rows = [(block.rows[row], choice) for row, choice in selection[block.name]]
+            decisions = tuple(Decision(row.target, row.source, row.choices[choice]) for row, choice in rows)
+            cells[block.name] = CellGenotype(decisions, block.concat)
+        return Genotype.of(cells)
+
+    def one_hot(self, genotype: Genotype) -> dict[str, Tensor]:
+        """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices."""
+        self.check(genotype)
+        mixture = {}
+        for block in self.blocks:
+            weights = torch.zeros(block.shape)
+            for decision in genotype[block.name]:
+                row = _row_of(block, decision)
+                weights[row, block.rows[row].choices.index(decision.choice)] = 1.0
+            mixture[block.name] = weights.expand(block.cells, -1, -1)
+        return mixture
+
+    def check(self, genotype: Genotype) -> None:
+        """Raise a :class:`~archgrad.errors.UserError` if the genotype is not of this space."""
+        expected = tuple(block.name for block in self.blocks)
+        if set(genotype.names) != set(expected):
+            raise UserError(
+                f"this genotype has the blocks {', '.join(genotype.names) or 'none'}, but the space {self.name!r} has "
+                f"{', '.join(expected)}; choose the space it belongs to."
+            )
+        for block in self.blocks:
+            _check_cell(self.name, block, genotype[block.name])
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """Which operations stand on which edges of each block: all of them in a supernet, the chosen ones otherwise."""
+
+    rows: Mapping[str, tuple[Row, ...]]
+    searching: bool
+    concat: Mapping[str, tuple[int, ...] | None] | None = None
+
+    def concat_of(self, block: DecisionBlock) -> tuple[int, ...] | None:
+        """Return the nodes a cell of this block concatenates."""
+        chosen = None if self.concat is None else self.concat[block.name]
+        return chosen or block.concat
+
+    def site(self, channels: int, stride: int = 1, salt: int = 0) -> Site:
+        """Return a place of this plan for an operation."""
+        return Site(channels, stride, self.searching, salt)
+
+
+def build_edges(
+    plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int, strided: Sequence[int] = ()
+) -> list[Edge]:
+    """Build the operations on all edges of one cell; edges that leave a ``strided`` node have stride 2."""
+    edges = []
+    for index, row in enumerate(plan.rows[block]):
+        if row.source is None:
+            raise UserError(f"row {row.name} of block {block!r} is a node; this cell has operations on edges only.")
+        stride = 2 if row.source in strided else 1
+        factories = [_factory(vocabulary, choice) for choice in row.choices]
+        operations = tuple(factory(plan.site(channels, stride, salt=index)) for factory in factories)
+        edges.append(Edge(row.source, row.target, operations, stride))
+    return edges
+
+
+CellViews = Mapping[str, Sequence[CellMixture]]
+
+
+def _factory(vocabulary: Vocabulary, choice: str) -> Factory:
+    if choice not in vocabulary:
+        raise unknown("operation", choice, vocabulary)
+    return vocabulary[choice]
+
+
+def _as_row(decision: Decision) -> Row:
+    return Row(decision.target, decision.source, (decision.choice,))
+
+
+def _row_of(block: DecisionBlock, decision: Decision) -> int:
+    for index, row in enumerate(block.rows):
+        if (row.target, row.source) == (decision.target, decision.source):
+            return index
+    names = [row.name for row in block.rows]
+    raise unknown(f"edge or node in {decision} of block {block.name!r}:", _as_row(decision).name, names)
+
+
+def _check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
+    used: list[int] = []
+    for decision in cell:
+        row = _row_of(block, decision)
+        if decision.choice not in block.rows[row].choices:
+            place = f"operation on {block.rows[row].name} of block {block.name!r} in the space {space!r}:"
+            raise unknown(place, decision.choice, block.rows[row].choices)
+        if row in used:
+            raise UserError(f"block {block.name!r} decides {block.rows[row].name} twice; keep one of them.")
+        used.append(row)
+    for target in block.targets:
+        rows = [index for index, row in enumerate(block.rows) if row.target == target]
+        wanted = len(rows) if block.keep is None else min(block.keep, len(rows))
+        found = sum(row in used for row in rows)
+        if found != wanted:
+            raise UserError(
+                f"node {target} of block {block.name!r} has {found} inputs in this genotype; "
+                f"the space {space!r} gives it {wanted}."
+            )
+    nodes = {node for row in block.rows for node in (row.target, row.source)}
+    if cell.concat is not None and not set(cell.concat) <= nodes:
+        raise UserError(f"block {block.name!r} concatenates {list(cell.concat)}, which are not all nodes of the cell.")
