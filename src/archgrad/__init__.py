@@ -1,1 +1,88 @@
-"""archgrad: stable differentiable neural architecture search."""
+"""archgrad: stable differentiable neural architecture search.
+
+A method is relaxation × hypergradient × architecture optimiser × regularisers × discretiser; every published system is
+a recipe of a few lines, and new combinations work by construction.
+
+Everything is imported on first use, so that ``import archgrad`` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archgrad import (
+        arch_optimizers,
+        benchmarks,
+        data,
+        diagnostics,
+        discretizers,
+        hypergradients,
+        operations,
+        recipes,
+        regularizers,
+        relaxations,
+        report,
+        spaces,
+        supernet,
+    )
+    from archgrad.bilevel import BilevelProblem
+    from archgrad.errors import ArchgradError, DivergedError, UserError
+    from archgrad.method import Method
+    from archgrad.search import SearchResult, search
+    from archgrad.spaces import Genotype
+    from archgrad.training import WeightTraining
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArchgradError",
+    "BilevelProblem",
+    "DivergedError",
+    "Genotype",
+    "Method",
+    "SearchResult",
+    "UserError",
+    "WeightTraining",
+    "arch_optimizers",
+    "benchmarks",
+    "data",
+    "diagnostics",
+    "discretizers",
+    "hypergradients",
+    "operations",
+    "recipes",
+    "regularizers",
+    "relaxations",
+    "report",
+    "search",
+    "spaces",
+    "supernet",
+]
+
+_HOMES = {
+    "ArchgradError": "errors",
+    "BilevelProblem": "bilevel",
+    "DivergedError": "errors",
+    "Genotype": "spaces",
+    "Method": "method",
+    "SearchResult": "search",
+    "UserError": "errors",
+    "WeightTraining": "training",
+    "search": "search",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'archgrad' has no attribute {name!r}")
+    if name not in _HOMES:
+        return importlib.import_module(f"archgrad.{name}")
+    value = getattr(importlib.import_module(f"archgrad.{_HOMES[name]}"), name)
+    globals()[name] = value  # `search` names a function here, although a package of that name holds it
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ArchgradError", "DivergedError", "UserError", "unknown"]
+__all__ = ["ArchgradError", "DivergedError", "SearchInterrupted", "UserError", "unknown"]
+
+_LONGEST_VALUE = 100
 
 
 class ArchgradError(Exception):
@@ -20,6 +22,14 @@ class DivergedError(ArchgradError, ArithmeticError):
     """The loss became NaN or infinite; the last good checkpoint is kept."""
 
 
+class SearchInterrupted(ArchgradError):  # noqa: N818 - it is no error, it is an answer to a signal
+    """A signal stopped the search after a step, and its checkpoint is written; ``signal`` is the signal's number."""
+
+    def __init__(self, message: str, signal: int) -> None:
+        super().__init__(message)
+        self.signal = signal
+
+
 def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
     """Build the error for a name that is none of the allowed ones, with the nearest of them.
 
@@ -27,6 +37,9 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
     unknown space 'dart'; did you mean 'darts'? Choose from: darts, nasbench201
     """
     names = list(allowed)
+    value = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
+    if not names:
+        return UserError(f"unknown {what} {value!r}. There is none to choose from.")
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return UserError(f"unknown {what} {value!r}{hint} Choose from: {', '.join(names)}")

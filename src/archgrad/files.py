@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -20,14 +20,14 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     complete file. An exception inside the block leaves ``path`` as it was.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    part = Path(name)
+    # A plain exclusive open, unlike mkstemp, leaves the permissions to the user's umask.
+    part = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.part"
+    file = part.open("xb")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        part.chmod(0o644)
         part.replace(path)
         _sync_folder(path.parent)
     except BaseException:
@@ -49,8 +49,9 @@ def write_text(path: Path, text: str) -> None:
 def _sync_folder(folder: Path) -> None:
     if os.name == "nt":  # folders cannot be opened there; the rename itself is durable
         return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with suppress(OSError):  # some network file systems refuse, and the file is in its place already
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

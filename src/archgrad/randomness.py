@@ -10,19 +10,22 @@ import hashlib
 
 import torch
 
-__all__ = ["generator", "seed_of"]
+__all__ = ["Path", "generator", "seed_of"]
+
+Path = tuple[int | str, ...]
+"""A seed and what it is used for."""
 
 
-def seed_of(seed: int, *path: str | int) -> int:
-    """Mix a run's seed and a path into a 63-bit seed.
+def seed_of(*path: int | str) -> int:
+    """Mix a run's seed and a path into a 63-bit seed; ``("a", "b")`` and ``("a/b",)`` are different paths.
 
     >>> seed_of(0, "augment", 1) == seed_of(0, "augment", 1) != seed_of(0, "augment", 2)
     True
     """
-    text = "/".join(map(str, (seed, *path)))
+    text = "/".join(str(part).replace("%", "%25").replace("/", "%2F") for part in path)
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
-def generator(seed: int, *path: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+def generator(*path: int | str, device: torch.device | str = "cpu") -> torch.Generator:
     """Return a fresh generator for the stream ``path`` of the run with this seed."""
-    return torch.Generator(device).manual_seed(seed_of(seed, *path))
+    return torch.Generator(device).manual_seed(seed_of(*path))

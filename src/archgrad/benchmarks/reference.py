@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.randomness import seed_of
+from archgrad.randomness import Path, seed_of
 from archgrad.spaces.block import Row
 from archgrad.spaces.darts import DARTSSpace
 from archgrad.spaces.nasbench201 import NASBench201
@@ -129,11 +129,12 @@ class _Noise(nn.Module):
 
     def __init__(self, stride: int, row: int) -> None:
         super().__init__()
-        self.stride, self.row, self.seed = stride, row, 0
+        self.stride, self.row = stride, row
+        self.stream: Path = (0,)
 
     def forward(self, x: Tensor) -> Tensor:
         shape = x[:, :, :: self.stride, :: self.stride].shape
-        generator = torch.Generator().manual_seed(seed_of(self.seed, self.row))
+        generator = torch.Generator().manual_seed(seed_of(*self.stream, self.row))
         return torch.randn(shape, generator=generator, dtype=x.dtype)
 
 
@@ -166,11 +167,11 @@ class _Cell(nn.Module):
             operations = [_operation(name, channels, stride, index, normed_pools) for name in row.choices]
             self.edges.append(nn.ModuleList(operations))
 
-    def forward(self, inputs: Sequence[Tensor], weights: Tensor, seed: int) -> list[Tensor]:
+    def forward(self, inputs: Sequence[Tensor], weights: Tensor, stream: Path) -> list[Tensor]:
         nodes = list(inputs)
         for module in self.modules():
             if isinstance(module, _Noise):
-                module.seed = seed
+                module.stream = stream
         for target in dict.fromkeys(row.target for row in self.rows):
             edges = [index for index, row in enumerate(self.rows) if row.target == target]
             nodes.append(
@@ -217,7 +218,7 @@ class _StagedNet(nn.Module):
         x, cell = self.stem(x), 0
         for layer in self.layers:
             if isinstance(layer, _Cell):
-                x = layer([x], mixture["cell"][cell], seed_of(seed, "cell", cell))[-1]
+                x = layer([x], mixture["cell"][cell], (seed, "cell", cell))[-1]
                 cell += 1
             else:
                 x = layer(x)
@@ -232,8 +233,8 @@ class _DARTSCell(nn.Module):
         self.preprocess = nn.ModuleList([first, _ReLUConvBN(inputs[1], width, 1)])
         self.cell = _Cell(rows, width, 2, reducing, normed_pools=True)
 
-    def forward(self, before: Tensor, last: Tensor, weights: Tensor, seed: int) -> Tensor:
-        nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, seed)
+    def forward(self, before: Tensor, last: Tensor, weights: Tensor, stream: Path) -> Tensor:
+        nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, stream)
         return torch.cat(nodes[2:], dim=1)
 
 
@@ -260,6 +261,6 @@ class _DARTSNet(nn.Module):
             kind = "reduce" if reducing else "normal"
             index = seen[kind]
             seen[kind] += 1
-            before, last = last, cell(before, last, mixture[kind][index], seed_of(seed, kind, index))
+            before, last = last, cell(before, last, mixture[kind][index], (seed, kind, index))
         output: Tensor = self.classifier(last.mean((2, 3)))
         return output

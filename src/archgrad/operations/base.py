@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.operations.kernels import scale
-from archgrad.randomness import seed_of
+from archgrad.randomness import Path, seed_of
 
 __all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary"]
 
@@ -41,9 +41,9 @@ class Source:
     True
     """
 
-    def __init__(self, x: Tensor, seed: int = 0) -> None:
+    def __init__(self, x: Tensor, stream: Path = (0,)) -> None:
         self.x = x
-        self.seed = seed
+        self.stream = stream
         self._shared: dict[str, Tensor] = {}
 
     def share(self, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
@@ -58,7 +58,7 @@ class Source:
 
     def generator(self, salt: int) -> torch.Generator:
         """Return the random stream of one operation in this call of the supernet."""
-        return torch.Generator(self.x.device).manual_seed(seed_of(self.seed, salt))
+        return torch.Generator(self.x.device).manual_seed(seed_of(*self.stream, salt))
 
 
 class Operation(nn.Module):

@@ -46,9 +46,9 @@ class MixedCell(_EdgeCell):
 
     def forward(self, inputs: Sequence[Tensor], mixture: CellMixture) -> list[Tensor]:
         """Return all nodes; ``inputs`` are the first ones."""
-        sources = [Source(x, mixture.seed) for x in inputs]
+        sources = [Source(x, mixture.stream) for x in inputs]
         for target in range(self.inputs, self.nodes):
-            sources.append(Source(self._node(target, sources, mixture), mixture.seed))
+            sources.append(Source(self._node(target, sources, mixture), mixture.stream))
         return [source.x for source in sources]
 
     def _node(self, target: int, sources: Sequence[Source], mixture: CellMixture) -> Tensor:

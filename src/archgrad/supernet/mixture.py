@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError, unknown
-from archgrad.randomness import seed_of
+from archgrad.randomness import Path
 
 __all__ = ["CellMixture", "Mixture", "split_by_cell"]
 
@@ -19,10 +19,10 @@ Mixture = Mapping[str, Tensor]
 
 @dataclass(frozen=True)
 class CellMixture:
-    """What one cell sees: ``weights[row][choice]``, None where the choice is inactive, and its random seed."""
+    """What one cell sees: ``weights[row][choice]``, None where the choice is inactive, and its random stream."""
 
     weights: Sequence[Sequence[Tensor | None]]
-    seed: int
+    stream: Path
 
 
 def split_by_cell(
@@ -53,4 +53,4 @@ def _split_block(name: str, weights: Tensor, active: Tensor | None, seed: int) -
     if active is not None:
         entries = [entry if on else None for entry, on in zip(entries, active.flatten().tolist(), strict=True)]
     row_at = [entries[start : start + choices] for start in range(0, len(entries), choices)]
-    return [CellMixture(row_at[cell * rows : (cell + 1) * rows], seed_of(seed, name, cell)) for cell in range(cells)]
+    return [CellMixture(row_at[cell * rows : (cell + 1) * rows], (seed, name, cell)) for cell in range(cells)]

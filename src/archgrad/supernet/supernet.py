@@ -45,4 +45,3 @@ class Supernet(nn.Module):
 def _in_best_layout(x: Tensor) -> Tensor:
     """Channels-last on the CPU, where it makes every kernel of the supernet at least as fast."""
     return x.contiguous(memory_format=torch.channels_last) if x.device.type == "cpu" else x
-

@@ -1,0 +1,65 @@
+"""Adam on the architecture parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError
+from archgrad.relaxations.base import Domain
+
+__all__ = ["Adam"]
+
+
+@dataclass(frozen=True)
+class Adam(ArchOptimizer):
+    """Adam with L2 weight decay in the gradient, at the settings of DARTS.
+
+    g ← g + λα;  m ← β₁m + (1−β₁)g;  v ← β₂v + (1−β₂)g²;  α ← α − lr · m̂ / (√v̂ + ε).
+    """
+
+    domain: ClassVar[Domain] = "real"
+
+    lr: float = 3e-4
+    betas: tuple[float, float] = (0.5, 0.999)
+    weight_decay: float = 1e-3
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0:
+            raise UserError(f"arch_optimizer.lr is {self.lr}; it must be greater than 0.")
+        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
+            raise UserError(f"arch_optimizer.betas is {self.betas}; it must be two numbers from 0 to below 1.")
+        if not self.weight_decay >= 0 or not self.eps > 0:
+            raise UserError(
+                f"arch_optimizer.weight_decay is {self.weight_decay} and eps is {self.eps}; "
+                "the first must be 0 or greater and the second greater than 0."
+            )
+
+    def init(self, alpha: Alpha) -> ArchState:
+        """Start both moments at zero."""
+        return {
+            "steps": {name: torch.zeros((), dtype=torch.int64) for name in alpha},
+            "mean": {name: torch.zeros_like(value) for name, value in alpha.items()},
+            "square": {name: torch.zeros_like(value) for name, value in alpha.items()},
+        }
+
+    def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
+        """Take one bias-corrected step."""
+        first, second = self.betas
+        result: Alpha = {}
+        following: ArchState = {"steps": {}, "mean": {}, "square": {}}
+        for name, value in alpha.items():
+            slope = gradient[name] + self.weight_decay * value
+            count = int(state["steps"][name]) + 1
+            mean = torch.lerp(state["mean"][name], slope, 1 - first)
+            square = second * state["square"][name] + (1 - second) * slope * slope
+            root = (square / (1 - second**count)).sqrt() + self.eps
+            result[name] = value - self.lr / (1 - first**count) * mean / root
+            following["steps"][name] = torch.tensor(count)
+            following["mean"][name], following["square"][name] = mean, square
+        return result, following

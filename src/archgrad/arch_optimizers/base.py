@@ -1,0 +1,33 @@
+"""The family of architecture optimisers: from a gradient to the next α."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+from torch import Tensor
+
+from archgrad.bilevel import Alpha
+from archgrad.relaxations.base import Domain
+
+__all__ = ["ArchOptimizer", "ArchState"]
+
+ArchState = dict[str, dict[str, Tensor]]
+"""What an optimiser remembers: quantity → block → tensor."""
+
+
+class ArchOptimizer(ABC):
+    """(α, gradient, state) → (α, state), without side effects.
+
+    ``domain`` says where it keeps α; it must be the relaxation's.
+    """
+
+    domain: ClassVar[Domain]
+
+    @abstractmethod
+    def init(self, alpha: Alpha) -> ArchState:
+        """Return the state before the first step."""
+
+    @abstractmethod
+    def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
+        """Return the next parameters and the next state."""

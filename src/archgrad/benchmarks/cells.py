@@ -1,0 +1,63 @@
+"""The 15,625 cells of NAS-Bench-201 as whole numbers.
+
+A cell chooses one of five operations on each of six edges. Its code is the number whose six digits in base 5 are the
+operations, first edge first: ``code = Σ operation_i · 5^(5 - i)``, from 0 to 15,624.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+
+from archgrad.errors import UserError, unknown
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+
+__all__ = ["CELLS", "EDGES", "OPERATIONS", "code_of", "codes_by_name", "genotype_of"]
+
+OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+EDGES = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
+"""The edges as (target, source), in the order of a cell's digits."""
+CELLS: int = len(OPERATIONS) ** len(EDGES)
+
+_SHAPE = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
+
+
+def code_of(genotype: Genotype | str) -> int:
+    """Return the code of a cell; anything that is not a NAS-Bench-201 cell is the caller's mistake."""
+    cell = _cell_of(Genotype.parse(genotype) if isinstance(genotype, str) else genotype)
+    chosen = {(decision.target, decision.source): decision.choice for decision in cell}
+    if len(cell.decisions) != len(EDGES) or set(chosen) != set(EDGES):
+        rows = ", ".join(str(decision) for decision in cell.decisions[:8]) or "no decision"
+        raise UserError(
+            f"the cell with {rows} is not in NAS-Bench-201, whose cells have one operation on each of the edges "
+            f"{', '.join(f'{target}<-{source}' for target, source in EDGES)}; write {_SHAPE}."
+        )
+    code = 0
+    for edge in EDGES:
+        if chosen[edge] not in OPERATIONS:
+            raise unknown("operation of NAS-Bench-201", chosen[edge], OPERATIONS)
+        code = code * len(OPERATIONS) + OPERATIONS.index(chosen[edge])
+    return code
+
+
+def _cell_of(genotype: Genotype) -> CellGenotype:
+    if genotype.names == ("cell",) and genotype["cell"].concat is None:
+        return genotype["cell"]
+    raise UserError(
+        f"a genotype with the blocks {', '.join(genotype.names) or '(none)'} is not in NAS-Bench-201, whose genotypes "
+        f"have one block 'cell' without concatenation; write {_SHAPE}."
+    )
+
+
+def genotype_of(code: int) -> Genotype:
+    """Return the cell with this code."""
+    digits = [code // len(OPERATIONS) ** place % len(OPERATIONS) for place in reversed(range(len(EDGES)))]
+    decisions = (Decision(*edge, OPERATIONS[digit]) for edge, digit in zip(EDGES, digits, strict=True))
+    return Genotype.of({"cell": CellGenotype(tuple(decisions))})
+
+
+@cache
+def codes_by_name() -> dict[str, int]:
+    """Return the code of every cell by its NAS-Bench-201 string."""
+    cells = product(OPERATIONS, repeat=len(EDGES))
+    return {f"|{a}~0|+|{b}~0|{c}~1|+|{d}~0|{e}~1|{f}~2|": code for code, (a, b, c, d, e, f) in enumerate(cells)}

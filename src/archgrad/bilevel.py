@@ -1,0 +1,37 @@
+"""A bilevel problem: two losses of weights, hyperparameters and a batch, and nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+__all__ = ["Alpha", "BilevelProblem", "Loss", "Weights"]
+
+Weights = dict[str, Tensor]
+"""Parameters of the inner problem, by name."""
+
+Alpha = dict[str, Tensor]
+"""Parameters of the outer problem, by block: ``[rows, choices]`` in a search."""
+
+Loss = Callable[[Weights, Alpha, Any], Tensor]
+"""A pure scalar function of (w, α, batch)."""
+
+
+@dataclass(frozen=True)
+class BilevelProblem:
+    """min over α of outer(w*(α), α), where w*(α) minimises inner(w, α).
+
+    It need not be about architectures: any two losses will do.
+
+    >>> import torch
+    >>> problem = BilevelProblem(inner=lambda w, a, x: ((w["w"] * x - a["a"]) ** 2).sum(),
+    ...                          outer=lambda w, a, x: ((w["w"] * x - a["a"]) ** 2).sum())
+    >>> problem.outer({"w": torch.tensor(1.0)}, {"a": torch.tensor(3.0)}, torch.tensor(2.0)).item()
+    1.0
+    """
+
+    inner: Loss
+    outer: Loss

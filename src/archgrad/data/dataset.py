@@ -1,0 +1,111 @@
+"""Labelled images in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from archgrad.data import stratified
+from archgrad.data.augment import Augmentation
+from archgrad.data.resize import resize
+from archgrad.errors import UserError
+
+__all__ = ["ImageData", "check_labels"]
+
+
+def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
+    """Refuse labels [N] that are empty, or that name no class."""
+    if len(labels) == 0:
+        raise UserError(f"the data {name!r} has no images; check its path.")
+    wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
+    if len(wrong):
+        first = int(wrong[0])
+        raise UserError(
+            f"the data {name!r} is mislabelled: image {first} has the label {int(labels[first])}, but the classes are "
+            f"0 to {len(classes) - 1} ({len(wrong)} such images in all); fix the labels."
+        )
+    if len(classes) < 2:
+        raise UserError(f"the data {name!r} has {len(classes)} class; classification needs at least 2.")
+
+
+@dataclass(frozen=True, eq=False)
+class ImageData:
+    """Images (uint8 [N, C, H, W] on the CPU), labels (int64 [N]), and the augmentation that suits them.
+
+    >>> images = torch.zeros(6, 3, 8, 8, dtype=torch.uint8)
+    >>> data = ImageData("toy", images, torch.arange(6) % 2, ("cat", "dog"))
+    >>> len(data.limited(4, seed=0)), data.resized(4).image_size
+    (4, 4)
+    """
+
+    name: str
+    images: Tensor = field(repr=False)
+    labels: Tensor = field(repr=False)
+    classes: tuple[str, ...]
+    augmentation: Augmentation = field(default_factory=Augmentation)
+
+    def __post_init__(self) -> None:
+        images, labels = self.images, self.labels
+        if images.dtype != torch.uint8 or images.ndim != 4 or 0 in images.shape[1:]:
+            raise UserError(
+                f"the images of {self.name!r} are {_describe(images)}; give uint8 [images, channels, height, width]."
+            )
+        if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
+            raise UserError(
+                f"the labels of {self.name!r} are {_describe(labels)}; give int64 [{len(images)}], one per image."
+            )
+        if images.device.type != "cpu" or labels.device.type != "cpu":
+            raise UserError(f"the data {self.name!r} is on {images.device}; keep it on the CPU, batches are moved.")
+        check_labels(self.name, labels, self.classes)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    @property
+    def channels(self) -> int:
+        """The number of colour channels."""
+        return self.images.shape[1]
+
+    @property
+    def num_classes(self) -> int:
+        """The number of classes, whether or not each has an image."""
+        return len(self.classes)
+
+    @property
+    def image_size(self) -> int:
+        """The side of the images, which must be square."""
+        height, width = self.images.shape[2:]
+        if height != width:
+            raise UserError(
+                f"the images of {self.name!r} are {height}×{width} pixels and a search needs square ones; "
+                f"resize them with --image-size {min(height, width)}."
+            )
+        return height
+
+    def select(self, indices: Tensor) -> ImageData:
+        """Return the images with these indices, in this order."""
+        return replace(self, images=self.images[indices], labels=self.labels[indices])
+
+    def limited(self, count: int, seed: int) -> ImageData:
+        """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
+        return self.select(stratified.sample(self.labels, count, seed))
+
+    def resized(self, size: int) -> ImageData:
+        """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
+        augmentation = self.augmentation.scaled(min(self.images.shape[2:]), size)
+        return replace(self, images=resize(self.images, size), augmentation=augmentation)
+
+    def digest(self) -> str:
+        """Return 16 letters that tell this data from any other: a hash of its shape, pixels and labels."""
+        state = hashlib.sha256(repr(tuple(self.images.shape)).encode())
+        for tensor in (self.images, self.labels):
+            state.update(tensor.contiguous().numpy().data)
+        return state.hexdigest()[:16]
+
+
+def _describe(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

@@ -1,0 +1,27 @@
+"""The handwritten digits that come with scikit-learn: 1797 grey images of 8×8 pixels."""
+
+from __future__ import annotations
+
+import torch
+
+from archgrad.data.augment import Augmentation
+from archgrad.data.dataset import ImageData
+from archgrad.data.sources.common import shrunk
+
+__all__ = ["digits"]
+
+
+def digits(*, limit: int | None = None, image_size: int | None = None, seed: int = 0) -> ImageData:
+    """Load the digits; nothing is downloaded.
+
+    >>> data = digits(limit=100)
+    >>> len(data), data.channels, data.image_size
+    (100, 1, 8)
+    """
+    from sklearn.datasets import load_digits
+
+    bunch = load_digits()
+    images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]
+    labels = torch.from_numpy(bunch.target).long()
+    data = ImageData("digits", images, labels, tuple(map(str, range(10))), Augmentation(crop_padding=1))
+    return shrunk(data, limit, image_size, seed)

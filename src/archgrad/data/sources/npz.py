@@ -1,0 +1,138 @@
+"""Images and labels in a NumPy archive."""
+
+from __future__ import annotations
+
+import math
+import os
+import zipfile
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from archgrad.data.dataset import ImageData, check_labels
+from archgrad.data.sources.common import choose, existing, numbered_classes, shrunk, usual_augmentation
+from archgrad.errors import UserError
+
+__all__ = ["npz"]
+
+_MOST_BYTES = 4 << 30
+_NAMES = {
+    True: (("x_train", "train_images", "x", "images"), ("y_train", "train_labels", "y", "labels")),
+    False: (("x_test", "test_images"), ("y_test", "test_labels")),
+}
+
+
+def npz(
+    path: str | os.PathLike[str],
+    train: bool = True,
+    *,
+    limit: int | None = None,
+    image_size: int | None = None,
+    seed: int = 0,
+) -> ImageData:
+    """Load an archive with ``x``, ``images`` or ``x_train`` and ``y``, ``labels`` or ``y_train``.
+
+    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], of bytes or of floats in [0, 1] or [0, 255]. Nothing in the
+    file is run: arrays of Python objects are refused.
+    """
+    file = existing(path, "archive")
+    image_names, label_names = _NAMES[train]
+    images, labels = _read(file, image_names), _labels(_read(file, label_names), file)
+    if len(images) != len(labels):
+        raise UserError(f"{str(file)!r} has {len(images)} images but {len(labels)} labels; give one label per image.")
+    name = f"npz:{file.name}"
+    classes = numbered_classes(name, labels)
+    check_labels(name, labels, classes)
+    scale = _scale(images, file)
+    chosen = choose(labels, limit, seed)
+    pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
+    data = ImageData(name, pixels, labels[chosen], classes, usual_augmentation(pixels))
+    return shrunk(data, None, image_size, seed)
+
+
+def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
+            name = next((name for name in names if name in members), None)
+            if name is None:
+                raise UserError(
+                    f"{str(file)!r} has no array called {' or '.join(names)}; it has {', '.join(members) or 'none'}."
+                )
+            member = members[name]
+            with archive.open(member) as stream:
+                _check_header(stream, member, file)
+            with archive.open(member) as stream:
+                return np.lib.format.read_array(stream, allow_pickle=False)
+    except UserError:
+        raise
+    except Exception as problem:  # the archive, its compression and the array header each raise errors of their own
+        raise UserError(f"{str(file)!r} is truncated or is no NumPy archive ({problem}); save it again.") from problem
+
+
+def _check_header(stream: IO[bytes], member: zipfile.ZipInfo, file: Path) -> None:
+    """Refuse what would run code or fill the memory before it is found to be wrong."""
+    version = np.lib.format.read_magic(stream)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(stream)
+    if dtype.kind not in "uif":
+        raise UserError(
+            f"the array {member.filename} of {str(file)!r} has the type {dtype}; save it as integers or floats."
+        )
+    size = math.prod(shape) * dtype.itemsize
+    if size > _MOST_BYTES:
+        raise UserError(
+            f"the array {member.filename} of {str(file)!r} takes {size >> 20} MiB; "
+            f"the most is {_MOST_BYTES >> 20} MiB, so save fewer or smaller images."
+        )
+    if stream.tell() + size != member.file_size:
+        raise UserError(f"the array {member.filename} of {str(file)!r} is truncated; save it again.")
+
+
+def _labels(array: NDArray[Any], file: Path) -> Tensor:
+    flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+    if flat.ndim != 1 or flat.dtype.kind not in "iu":
+        raise UserError(
+            f"the labels of {str(file)!r} are {array.dtype} {list(array.shape)}; give one integer per image "
+            f"(for one-hot rows, save labels.argmax(1))."
+        )
+    return torch.from_numpy(flat.astype(np.int64))
+
+
+def _scale(images: NDArray[Any], file: Path) -> int:
+    """Return what the values are multiplied by to be in [0, 255]; all images decide, so a subset is scaled alike."""
+    if images.dtype == np.uint8 or images.size == 0:
+        return 1
+    low, high = images.min(), images.max()
+    if not (low >= 0 and high <= 255):
+        raise UserError(
+            f"the images of {str(file)!r} have values from {low} to {high}; give [0, 1], [0, 255] or bytes."
+        )
+    return 255 if images.dtype.kind == "f" and high <= 1 else 1
+
+
+def _bytes(images: NDArray[Any], scale: int) -> NDArray[np.uint8]:
+    if images.dtype == np.uint8:
+        return images
+    out = np.empty(images.shape, np.uint8)
+    for source, target in zip(images, out, strict=True):
+        target[...] = np.rint(source * scale)
+    return out
+
+
+def _channels_first(images: NDArray[np.uint8], file: Path) -> Tensor:
+    """Bring images into [N, C, H, W]."""
+    pixels = torch.from_numpy(images)
+    if pixels.ndim == 3:
+        return pixels[:, None]
+    first, last = (pixels.ndim == 4 and pixels.shape[axis] in (1, 3) for axis in (1, 3))
+    if first == last:
+        raise UserError(
+            f"the images of {str(file)!r} have the shape {list(images.shape)}; give [N, H, W], [N, H, W, C] or "
+            f"[N, C, H, W] with 1 or 3 channels."
+        )
+    return pixels if first else pixels.permute(0, 3, 1, 2).contiguous()

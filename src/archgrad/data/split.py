@@ -1,0 +1,103 @@
+"""Dividing the training images between the network's weights and the architecture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from archgrad.data import stratified
+from archgrad.errors import UserError
+
+__all__ = ["HALVES", "Split", "parse_split", "split"]
+
+HALVES = (0.5, 0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """The indices (int64, rising) of the images that train the weights and of those that train the architecture."""
+
+    weights: Tensor
+    architecture: Tensor
+
+
+def split(labels: Tensor, fractions: tuple[float, float] | None = HALVES, seed: int = 0) -> Split:
+    """Divide labels [N] into two disjoint parts with every class in its proportion.
+
+    ``None`` is the single-level search: both parts are all the data.
+
+    >>> parts = split(torch.arange(40) % 2, (0.5, 0.25))
+    >>> len(parts.weights), len(parts.architecture)
+    (20, 10)
+    """
+    if fractions is None:
+        return Split(torch.arange(len(labels)), torch.arange(len(labels)))
+    _check_fractions(*fractions)
+    groups = stratified.by_class(labels, seed, "split")
+    counts = [len(group) for group in groups]
+    weights_size, architecture_size = _sizes(len(labels), fractions)
+    _check_sizes(labels, groups, {"weights": weights_size, "architecture": architecture_size})
+    first = stratified.shares(weights_size, counts, [count - 1 for count in counts])
+    left = [count - used for count, used in zip(counts, first, strict=True)]
+    second = stratified.shares(architecture_size, counts, left)
+    parts = [torch.split(group, [a, b, len(group) - a - b]) for group, a, b in zip(groups, first, second, strict=True)]
+    return Split(_joined([part[0] for part in parts]), _joined([part[1] for part in parts]))
+
+
+def parse_split(text: str) -> tuple[float, float] | None:
+    """Read ``"0.5:0.5"`` (weights : architecture) or ``"none"`` (single level).
+
+    >>> parse_split("0.1:0.025"), parse_split("none")
+    ((0.1, 0.025), None)
+    """
+    if text.strip().lower() == "none":
+        return None
+    parts = text.split(":")
+    try:
+        weights, architecture = map(float, parts)
+    except ValueError:
+        raise UserError(
+            f"the split {text!r} is not two fractions; write weights:architecture such as 0.5:0.5, "
+            f"or none to train both on all the data."
+        ) from None
+    _check_fractions(weights, architecture)
+    return weights, architecture
+
+
+def _check_fractions(weights: float, architecture: float) -> None:
+    shown = f"{weights:g}:{architecture:g}"
+    if not (weights > 0 and architecture > 0 and math.isfinite(weights + architecture)):
+        raise UserError(f"the split {shown} has a part without images; both fractions must be above 0, as in 0.5:0.5.")
+    if weights + architecture > 1 + 1e-9:
+        raise UserError(
+            f"the split {shown} takes {weights + architecture:g} times the data; the fractions may sum to 1 at most, "
+            f"or use none to train both on all the data."
+        )
+
+
+def _sizes(count: int, fractions: tuple[float, float]) -> tuple[int, int]:
+    weights = round(fractions[0] * count)
+    both = round((fractions[0] + fractions[1]) * count)
+    return weights, both - weights
+
+
+def _check_sizes(labels: Tensor, groups: list[Tensor], sizes: dict[str, int]) -> None:
+    for group in groups:
+        if len(group) < 2:
+            raise UserError(
+                f"class {int(labels[group[0]])} has one image, so it cannot be in both parts of the split; "
+                f"add images, leave the class out, or use the split none."
+            )
+    for name, size in sizes.items():
+        if size < len(groups):
+            raise UserError(
+                f"the {name} part of the split would have {size} of {len(labels)} images for {len(groups)} classes; "
+                f"use a larger fraction or more data, so that each class has one there."
+            )
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    return torch.cat(parts).sort().values

@@ -1,0 +1,55 @@
+"""Choosing images so that every class keeps its share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from archgrad import randomness
+from archgrad.errors import UserError
+
+__all__ = ["by_class", "sample", "shares"]
+
+
+def by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
+    """Return one shuffled index tensor per class that occurs in ``labels`` [N]."""
+    order = labels.argsort(stable=True)
+    values, counts = torch.unique(labels, return_counts=True)
+    groups = torch.split(order, counts.tolist())
+    return [
+        group[torch.randperm(len(group), generator=randomness.generator(seed, stream, int(value)))]
+        for value, group in zip(values, groups, strict=True)
+    ]
+
+
+def shares(total: int, weights: Sequence[int], capacities: Sequence[int]) -> list[int]:
+    """Divide ``total`` in proportion to the weights: at least 1 and at most the capacity each.
+
+    >>> shares(11, weights=[50, 50, 100], capacities=[50, 50, 100])
+    [3, 3, 5]
+    """
+    whole = sum(weights)
+    sizes = [min(max(1, total * weight // whole), most) for weight, most in zip(weights, capacities, strict=True)]
+    while missing := total - sum(sizes):
+        step = 1 if missing > 0 else -1
+        free = [index for index, most in enumerate(capacities) if 1 <= sizes[index] + step <= most]
+        sizes[max(free, key=lambda index: step * (total * weights[index] - whole * sizes[index]))] += step
+    return sizes
+
+
+def sample(labels: Tensor, count: int, seed: int) -> Tensor:
+    """Choose ``count`` of the labels [N] with every class in its proportion; the indices come in rising order."""
+    groups = by_class(labels, seed, "limit")
+    counts = [len(group) for group in groups]
+    if count > len(labels):
+        raise UserError(f"the limit is {count} images, but the data has {len(labels)}; use a limit of at most that.")
+    if count < len(groups):
+        raise UserError(
+            f"the limit is {count} images, but the data has {len(groups)} classes; "
+            f"use a limit of at least {len(groups)}, one image per class."
+        )
+    sizes = shares(count, counts, counts)
+    chosen = [group[:size] for group, size in zip(groups, sizes, strict=True)]
+    return torch.cat(chosen).sort().values

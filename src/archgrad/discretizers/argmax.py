@@ -1,0 +1,28 @@
+"""The derivation rule published with each space."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from archgrad.discretizers.base import Discretizer, strongest
+from archgrad.spaces import Genotype, SearchSpace
+
+__all__ = ["Argmax"]
+
+
+@dataclass(frozen=True)
+class Argmax(Discretizer):
+    """Each row's strongest choice, of as many rows per node as the space keeps.
+
+    In NAS-Bench-201 that is the argmax of every edge; in the DARTS space the two incoming edges of each node whose best
+    operation other than ``none`` is strongest, with that operation.
+    """
+
+    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor]) -> Genotype:
+        """Derive by each block's own rule."""
+        return space.genotype(
+            {block.name: strongest(block, probabilities[block.name], block.keep) for block in space.blocks}
+        )

@@ -1,0 +1,41 @@
+"""Keep a chosen number of edges per node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from archgrad.discretizers.base import Discretizer, strongest
+from archgrad.errors import UserError
+from archgrad.spaces import Genotype, SearchSpace
+
+__all__ = ["TopEdges"]
+
+
+@dataclass(frozen=True)
+class TopEdges(Discretizer):
+    """At each node the ``edges`` incoming edges whose best allowed operation is strongest (DARTS, Section 2.4)."""
+
+    edges: int = 2
+
+    def __post_init__(self) -> None:
+        if self.edges < 1:
+            raise UserError(f"discretizer.edges is {self.edges}; it must be at least 1.")
+
+    def check(self, space: SearchSpace) -> None:
+        """Refuse spaces whose genotypes keep another number of edges."""
+        for block in space.blocks:
+            if block.keep != self.edges:
+                wanted = "every edge" if block.keep is None else f"{block.keep} edges per node"
+                raise UserError(
+                    f"TopEdges(edges={self.edges}) does not fit the space {space.name!r}, whose block {block.name!r} "
+                    f"keeps {wanted}; use discretizers.Argmax(), which follows the space."
+                )
+
+    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor]) -> Genotype:
+        """Derive with the same number of edges at every node."""
+        return space.genotype(
+            {block.name: strongest(block, probabilities[block.name], self.edges) for block in space.blocks}
+        )

@@ -1,0 +1,60 @@
+"""The family of relaxations: from architecture parameters to the mixture that a supernet computes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Alpha
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Domain", "Relaxation", "Relaxed", "spread"]
+
+Domain = Literal["real", "simplex"]
+"""Where architecture parameters live: anywhere, or each row on the probability simplex."""
+
+
+@dataclass(frozen=True)
+class Relaxed:
+    """A mixture ``{block: [cells, rows, choices]}``, and which of its entries are to be computed (None: all)."""
+
+    mixture: dict[str, Tensor]
+    active: dict[str, Tensor] | None = None
+
+
+class Relaxation(ABC):
+    """α → mixture.
+
+    A relaxation is a pure function of α and of noise that is drawn beforehand, once per step, so that an estimator may
+    evaluate the same mixture many times.
+    """
+
+    domain: ClassVar[Domain]
+
+    @abstractmethod
+    def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
+        """Return the first architecture parameters ``{block: [rows, choices]}``, zero where a row has no choice."""
+
+    @abstractmethod
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+        """Return what α says on average, ``{block: [rows, choices]}``: rows on the simplex, differentiable in α."""
+
+    def noise(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> dict[str, Tensor] | None:
+        """Draw what a sampled relaxation needs for one step; None for a deterministic one."""
+        return None
+
+    def relax(
+        self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float
+    ) -> Relaxed:
+        """Return the mixture of one step; ``progress`` runs from 0 to 1 over the search."""
+        return Relaxed(spread(blocks, self.probabilities(blocks, alpha)))
+
+
+def spread(blocks: Sequence[DecisionBlock], rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give every cell of a block its copy: ``[rows, choices]`` → ``[cells, rows, choices]``, without memory."""
+    return {block.name: rows[block.name].expand(block.cells, -1, -1) for block in blocks}

@@ -1,0 +1,48 @@
+"""The softmax relaxation of DARTS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError
+from archgrad.relaxations.base import Domain, Relaxation
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Softmax"]
+
+
+@dataclass(frozen=True)
+class Softmax(Relaxation):
+    """p[r, o] = exp α[r, o] / Σ exp α[r, ·] over the choices that row r has (DARTS, Eq. 2).
+
+    α starts as ``init_scale`` · N(0, 1).
+    """
+
+    domain: ClassVar[Domain] = "real"
+
+    init_scale: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if not self.init_scale >= 0:
+            raise UserError(f"relaxation.init_scale is {self.init_scale}; it must be 0 or greater.")
+
+    def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
+        """Draw small random parameters."""
+        return {
+            block.name: self.init_scale * torch.randn(block.shape, generator=generator) * block.mask for block in blocks
+        }
+
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+        """Normalise each row over the choices it has."""
+        probabilities = {}
+        for block in blocks:
+            logits = alpha[block.name]
+            absent = ~block.mask.to(logits.device)
+            probabilities[block.name] = torch.softmax(logits.masked_fill(absent, -torch.inf), dim=-1)
+        return probabilities

@@ -1,0 +1,67 @@
+"""Drawing a genotype into a file: a picture where Graphviz is at hand, text everywhere."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+
+from archgrad.errors import UserError, unknown
+from archgrad.files import write_bytes, write_text
+from archgrad.report.dot import to_dot
+from archgrad.report.text import to_text
+from archgrad.spaces.genotype import Genotype
+
+__all__ = ["FORMATS", "draw", "graphviz_available"]
+
+_PICTURES = (".svg", ".png", ".pdf")
+_SOURCES = (".dot", ".gv")
+FORMATS = (*_PICTURES, *_SOURCES, ".txt")
+_PNG_DPI = 200
+_MOST_DECISIONS = 1000
+
+
+def graphviz_available() -> bool:
+    """Tell whether pictures can be made: the Python package graphviz and the program ``dot`` are both there."""
+    return find_spec("graphviz") is not None and shutil.which("dot") is not None
+
+
+def draw(genotype: Genotype, path: Path) -> Path:
+    """Draw a genotype in the format that the path's suffix names, and return the file that was written.
+
+    Where Graphviz is missing, a picture is replaced by a text drawing beside it: the returned path then ends in
+    ``.txt`` instead, and the caller should say so.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in FORMATS:
+        raise unknown("drawing format", suffix or path.name, FORMATS)
+    if suffix in _PICTURES and not graphviz_available():
+        path, suffix = path.with_suffix(".txt"), ".txt"
+    if suffix == ".txt":
+        write_text(path, to_text(genotype))
+    elif suffix in _SOURCES:
+        write_text(path, to_dot(genotype))
+    else:
+        write_bytes(path, _render(genotype, suffix.removeprefix(".")))
+    return path
+
+
+def _render(genotype: Genotype, picture: str) -> bytes:
+    import graphviz
+
+    if len(genotype.decisions) > _MOST_DECISIONS:
+        raise UserError(
+            f"a genotype with {len(genotype.decisions)} decisions is too large to lay out as a picture (at most "
+            f"{_MOST_DECISIONS}); draw it into a .txt or .dot file."
+        )
+    source = to_dot(genotype, dpi=_PNG_DPI if picture == "png" else None)
+    try:
+        content: bytes = graphviz.Source(source).pipe(format=picture, quiet=True)
+    except (OSError, graphviz.ExecutableNotFound, subprocess.CalledProcessError) as error:
+        reason = (getattr(error, "stderr", None) or b"").decode(errors="replace").strip() or str(error)
+        raise UserError(
+            f"Graphviz could not make the {picture} picture ({reason[:300]}); check that 'dot -T{picture}' works, or "
+            "draw into a .txt or .dot file."
+        ) from None
+    return content

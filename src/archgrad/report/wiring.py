@@ -1,0 +1,85 @@
+"""What a drawing of a block shows: its nodes, what they are called and how they are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from archgrad.spaces.genotype import CellGenotype, Decision
+
+__all__ = ["Wiring", "kind_of", "plain"]
+
+_LONGEST_NAME = 60
+_KINDS = (
+    ("none", ("none", "zero", "zeroize")),
+    ("convolution", ("conv",)),
+    ("pooling", ("pool",)),
+    ("skip", ("skip", "identity")),
+)
+_CELL_INPUTS = ((0, "c_{k-2}"), (1, "c_{k-1}"))
+
+
+def kind_of(choice: str) -> str:
+    """Return the kind of an operation: none, convolution, pooling, skip or other."""
+    lowered = choice.lower()
+    for kind, words in _KINDS:
+        if lowered in words or (kind != "none" and any(word in lowered for word in words)):
+            return kind
+    return "other"
+
+
+def plain(name: str) -> str:
+    """Return a stranger's name as one short run of printable characters.
+
+    Control characters could move a terminal's cursor and lone surrogates cannot be written at all, so both become
+    escapes that show what they were.
+    """
+    shown = "".join(letter if letter.isprintable() else f"<{ord(letter):04X}>" for letter in name[:_LONGEST_NAME])
+    return shown if len(name) <= _LONGEST_NAME else f"{shown}…"
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The nodes of one block in order, with the decisions that sit at them and the edges that enter them."""
+
+    nodes: tuple[int, ...]
+    labels: dict[int, str]
+    inputs: frozenset[int]
+    edges: dict[int, tuple[Decision, ...]]
+    choices: dict[int, tuple[Decision, ...]]
+    concat: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, cell: CellGenotype) -> Wiring:
+        """Work out the wiring of a block."""
+        edges = [decision for decision in cell if decision.source is not None]
+        choices = [decision for decision in cell if decision.source is None]
+        targets = {decision.target for decision in cell}
+        sources = {decision.source for decision in edges if decision.source is not None}
+        named = _cell_inputs(cell, targets)
+        nodes = tuple(sorted(targets | sources | set(cell.concat or ()) | set(named)))
+        labels = {node: named.get(node, str(node)) for node in nodes}
+        inputs = frozenset(nodes) - targets
+        return cls(nodes, labels, inputs, _by_target(edges), _by_target(choices), cell.concat)
+
+    @property
+    def output_label(self) -> str:
+        """The name of the node where the concatenated ones meet."""
+        return "c_{k}" if self.labels.get(0) == _CELL_INPUTS[0][1] else "output"
+
+    @property
+    def last(self) -> int | None:
+        """The node that is the cell's output when none are concatenated (None: there is no such node)."""
+        return self.nodes[-1] if self.concat is None and self.edges else None
+
+
+def _cell_inputs(cell: CellGenotype, targets: set[int]) -> dict[int, str]:
+    """Name the outputs of the two cells before, which are nodes 0 and 1 of a cell that concatenates nodes from 2."""
+    return dict(_CELL_INPUTS) if cell.concat is not None and targets and min(targets) == 2 else {}
+
+
+def _by_target(decisions: Iterable[Decision]) -> dict[int, tuple[Decision, ...]]:
+    grouped: dict[int, list[Decision]] = {}
+    for decision in decisions:
+        grouped.setdefault(decision.target, []).append(decision)
+    return {target: tuple(rows) for target, rows in grouped.items()}

@@ -1,0 +1,51 @@
+"""What a search tells its listeners: progress displays, logs, checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archgrad.search.state import SearchState
+
+__all__ = ["EpochFinished", "Event", "Listener", "Record", "SearchFinished", "SearchStarted", "StepFinished"]
+
+Record = dict[str, Any]
+"""One line of ``metrics.jsonl``: plain numbers and strings."""
+
+
+@dataclass(frozen=True)
+class SearchStarted:
+    """The first step is about to be taken; after a resume, not the first of the search."""
+
+    state: SearchState
+
+
+@dataclass(frozen=True)
+class StepFinished:
+    """One architecture step and one weight step are done; losses and accuracies are means over the epoch so far."""
+
+    state: SearchState
+    epoch: int
+    step: int
+    means: dict[str, float]
+
+
+@dataclass(frozen=True)
+class EpochFinished:
+    """An epoch is done and the state stands at the beginning of the next."""
+
+    state: SearchState
+    record: Record
+
+
+@dataclass(frozen=True)
+class SearchFinished:
+    """The last epoch is done."""
+
+    state: SearchState
+
+
+Event = SearchStarted | StepFinished | EpochFinished | SearchFinished
+Listener = Callable[[Event], None]

@@ -1,0 +1,121 @@
+"""Everything that evolves in a search, in one place, so that it can be saved and restored to the bit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from archgrad.arch_optimizers import ArchState
+from archgrad.bilevel import Alpha, Weights
+from archgrad.errors import UserError
+from archgrad.search.events import Record
+from archgrad.spaces import Genotype
+from archgrad.supernet import Supernet
+
+__all__ = ["SearchState", "Sums"]
+
+
+class Sums:
+    """Running sums of losses and hits, per kind of step; exact to restore."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, float] = {}
+
+    def add(self, kind: str, loss: float, correct: int, count: int) -> None:
+        """Add one batch: its mean loss, and how many of its images were classified rightly."""
+        for name, value in ((f"{kind}_loss", loss * count), (f"{kind}_correct", correct), (f"{kind}_count", count)):
+            self.values[name] = self.values.get(name, 0.0) + value
+
+    def means(self) -> dict[str, float]:
+        """Return mean loss and accuracy in per cent of each kind."""
+        means = {}
+        for name in sorted(self.values):
+            kind, _, quantity = name.rpartition("_")
+            if quantity == "loss":
+                means[f"{kind}_loss"] = self.values[name] / self.values[f"{kind}_count"]
+            elif quantity == "correct":
+                means[f"{kind}_accuracy"] = 100 * self.values[name] / self.values[f"{kind}_count"]
+        return means
+
+
+@dataclass
+class SearchState:
+    """Weights, α, both optimisers, position, running sums and history.
+
+    ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` what is done of it. Random numbers need
+    no state of their own: every stream is a function of the seed and the position. The global generator is kept for
+    operations that use it, such as a user's dropout.
+    """
+
+    supernet: Supernet
+    alpha: Alpha
+    arch_state: ArchState
+    optimizer: torch.optim.SGD
+    epochs: int
+    steps: int
+    genotype: Genotype
+    epoch: int = 0
+    step: int = 0
+    sums: Sums = field(default_factory=Sums)
+    history: list[Record] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def weights(self) -> Weights:
+        """The supernet's parameters by name."""
+        return dict(self.supernet.named_parameters())
+
+    @property
+    def index(self) -> int:
+        """The number of steps done since the beginning."""
+        return self.epoch * self.steps + self.step
+
+    @property
+    def progress(self) -> float:
+        """How much of the search is done, from 0 to 1."""
+        return self.index / (self.epochs * self.steps)
+
+    def tensors(self) -> dict[str, Any]:
+        """Return the whole state as tensors and plain values, for a checkpoint."""
+        return {
+            "weights": self.supernet.state_dict(),
+            "alpha": self.alpha,
+            "arch_state": self.arch_state,
+            "optimizer": self.optimizer.state_dict(),
+            "genotype": self.genotype.to_json(),
+            "position": {"epoch": self.epoch, "step": self.step, "epochs": self.epochs, "steps": self.steps},
+            "sums": dict(self.sums.values),
+            "history": [dict(record) for record in self.history],
+            "seconds": self.seconds,
+            "rng": torch.get_rng_state(),
+            "cuda_rng": list(torch.cuda.get_rng_state_all()) if torch.cuda.is_available() else [],
+        }
+
+    def restore(self, saved: dict[str, Any]) -> None:
+        """Become the state that :meth:`tensors` returned."""
+        position = saved["position"]
+        if (position["epochs"], position["steps"]) != (self.epochs, self.steps):
+            raise UserError(
+                f"the checkpoint is of a search of {position['epochs']} epochs of {position['steps']} steps, this one "
+                f"has {self.epochs} of {self.steps}; resume with the settings the search was started with."
+            )
+        device = next(self.supernet.parameters()).device
+        self.supernet.load_state_dict(saved["weights"])
+        self.alpha = _moved(saved["alpha"], device)
+        self.arch_state = {name: _moved(values, device) for name, values in saved["arch_state"].items()}
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.genotype = Genotype.parse(saved["genotype"])
+        self.epoch, self.step = position["epoch"], position["step"]
+        self.sums.values = dict(saved["sums"])
+        self.history = [dict(record) for record in saved["history"]]
+        self.seconds = saved["seconds"]
+        torch.set_rng_state(saved["rng"])
+        if saved["cuda_rng"] and torch.cuda.is_available():
+            torch.cuda.set_rng_state_all(saved["cuda_rng"])
+
+
+def _moved(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+    return {name: value.to(device) if value.dim() else value for name, value in values.items()}

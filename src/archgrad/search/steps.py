@@ -1,0 +1,163 @@
+"""The two steps of a search: one moves α, the other the weights."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.func import functional_call
+
+from archgrad import randomness
+from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.data import Batch
+from archgrad.errors import DivergedError
+from archgrad.method import Method
+from archgrad.regularizers import WeightStep
+from archgrad.relaxations import Relaxed
+from archgrad.search.state import SearchState
+from archgrad.spaces import SearchSpace
+from archgrad.training import WeightTraining
+
+__all__ = ["Stepper"]
+
+Forward = Callable[..., Tensor]
+
+
+@dataclass(frozen=True)
+class Stepper:
+    """Takes steps of one method on one supernet.
+
+    All randomness of a step comes from streams named by the run's seed and the step's number.
+    """
+
+    space: SearchSpace
+    method: Method
+    training: WeightTraining
+    seed: int
+    forward: Forward
+
+    @classmethod
+    def of(
+        cls,
+        space: SearchSpace,
+        method: Method,
+        training: WeightTraining,
+        seed: int,
+        supernet: torch.nn.Module,
+        compile_: bool,
+    ) -> Stepper:
+        """Build the stepper; ``compile_`` runs the supernet through ``torch.compile``."""
+
+        def forward(weights: Weights, images: Tensor, mixture: Mapping[str, Tensor], **extra: object) -> Tensor:
+            logits: Tensor = functional_call(supernet, weights, (images, mixture), extra)
+            return logits
+
+        return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward)
+
+    def architecture_step(self, state: SearchState, inner: Callable[[], Batch], outer: Callable[[], Batch]) -> None:
+        """Move the architecture: α ← optimiser(α, hypergradient).
+
+        Batches are functions, so that only those that are read are drawn.
+        """
+        noise = self._noise(state, "architecture")
+
+        def inner_loss(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+            return self._loss(weights, self._relax(alpha, noise, state), batch, state)[0]
+
+        def outer_loss(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+            relaxed = self._relax(alpha, noise, state)
+            loss, logits = self._loss(weights, relaxed, batch, state)
+            if not seen:
+                seen.append((loss.detach(), logits.detach(), batch.labels))
+            terms = (part.outer_term(alpha, relaxed.mixture, state.progress) for part in self.method.regularizers)
+            return sum((term for term in terms if term is not None), start=loss)
+
+        seen: list[tuple[Tensor, Tensor, Tensor]] = []
+        problem = BilevelProblem(inner_loss, outer_loss)
+        inner_batch = inner() if self.method.hypergradient.needs_inner else None
+        gradient = self.method.hypergradient(problem, state.weights, state.alpha, inner_batch, outer())
+        self._record(state, "valid", *seen[0])
+        _check_gradient(gradient, state)
+        state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
+
+    def weight_step(self, state: SearchState, batch: Batch) -> None:
+        """Move the weights: w ← SGD(w, clipped gradient of the training loss + what regularisers add)."""
+        with torch.no_grad():
+            relaxed = self._relax(state.alpha, self._noise(state, "weights"), state)
+        mixture = self._perturbed(relaxed.mixture, state)
+        wanted = any(part.needs_mixture_gradient for part in self.method.regularizers)
+        if wanted:
+            mixture = {name: value.detach().clone().requires_grad_() for name, value in mixture.items()}
+        weights = state.weights
+        loss, logits = self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)
+        inputs = [*weights.values(), *(mixture.values() if wanted else ())]
+        gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
+        for weight, gradient in zip(weights.values(), gradients, strict=False):
+            weight.grad = gradient
+        self._regularise(state, weights, Relaxed(mixture, relaxed.active), batch, gradients[len(weights) :])
+        norm = torch.nn.utils.clip_grad_norm_(weights.values(), self.training.clip)
+        self._record(state, "train", loss.detach(), logits.detach(), batch.labels)
+        if not math.isfinite(norm.item()):
+            raise DivergedError(_diverged("the gradient of the weights", norm.item(), state))
+        for group in state.optimizer.param_groups:
+            group["lr"] = self.training.lr_at(state.epoch)
+        state.optimizer.step()
+        state.optimizer.zero_grad(set_to_none=True)
+
+    def _regularise(
+        self, state: SearchState, weights: Weights, relaxed: Relaxed, batch: Batch, gradients: tuple[Tensor, ...]
+    ) -> None:
+        if not self.method.regularizers:
+            return
+
+        def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
+            return self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0]
+
+        by_block = dict(zip(relaxed.mixture, gradients, strict=True)) if gradients else None
+        step = WeightStep(loss, weights, relaxed.mixture, by_block, state.progress)
+        for part in self.method.regularizers:
+            for name, extra in (part.weight_gradient(step) or {}).items():
+                gradient = weights[name].grad
+                weights[name].grad = extra if gradient is None else gradient + extra
+
+    def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
+        return self.method.relaxation.relax(self.space.blocks, alpha, noise, state.progress)
+
+    def _noise(self, state: SearchState, purpose: str) -> dict[str, Tensor] | None:
+        stream = randomness.generator(self.seed, "relaxation", purpose, state.index)
+        return self.method.relaxation.noise(self.space.blocks, stream)
+
+    def _perturbed(self, mixture: dict[str, Tensor], state: SearchState) -> dict[str, Tensor]:
+        for position, part in enumerate(self.method.regularizers):
+            stream = randomness.generator(self.seed, "perturb", position, state.index)
+            mixture = part.perturb(mixture, state.progress, stream)
+        return mixture
+
+    def _loss(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState) -> tuple[Tensor, Tensor]:
+        seed = randomness.seed_of(self.seed, "supernet", state.index)
+        logits = self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed)
+        return F.cross_entropy(logits, batch.labels), logits
+
+    def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
+        value = loss.item()
+        if not math.isfinite(value):
+            raise DivergedError(_diverged(f"the {kind} loss", value, state))
+        correct = int((logits.argmax(1) == labels).sum())
+        state.sums.add(kind, value, correct, len(labels))
+
+
+def _check_gradient(gradient: Alpha, state: SearchState) -> None:
+    for name, value in gradient.items():
+        if not bool(torch.isfinite(value).all()):
+            raise DivergedError(_diverged(f"the architecture gradient of block {name!r}", math.nan, state))
+
+
+def _diverged(what: str, value: float, state: SearchState) -> str:
+    return (
+        f"{what} became {value} at step {state.step + 1} of epoch {state.epoch + 1}; "
+        f"lower weights.lr or weights.clip and start again."
+    )

@@ -1,0 +1,365 @@
+from __future__ import annotations
+
+import json
+import re
+import time
+import warnings
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from archgrad.errors import UserError
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+
+NB201_OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+DARTS_OPERATIONS = ("max_pool_3x3", "skip_connect", "sep_conv_3x3", "dil_conv_5x5")
+EDGE = "('sep_conv_3x3', 0), ('skip_connect', 1)"
+DARTS = f"Genotype(normal=[{EDGE}], normal_concat=[2])"
+
+
+def seeded(seed: int) -> Random:
+    return Random(seed)  # noqa: S311  # cases to try, not secrets
+
+
+def nasbench201(draw: Random) -> Genotype:
+    edges = [(target, source) for target in (1, 2, 3) for source in range(target)]
+    decisions = (Decision(target, source, draw.choice(NB201_OPERATIONS)) for target, source in edges)
+    return Genotype.of({"cell": CellGenotype(tuple(decisions))})
+
+
+def darts_cell(draw: Random) -> CellGenotype:
+    last = draw.randint(2, 6)
+    decisions: list[Decision] = []
+    for target in range(2, last + 1):
+        sources = draw.sample(range(target), 2)
+        decisions += [Decision(target, source, draw.choice(DARTS_OPERATIONS)) for source in sources]
+    concat = draw.sample(range(last + 1), draw.randint(1, last + 1))
+    return CellGenotype(tuple(decisions), tuple(draw.choice([concat, sorted(concat), range(2, last + 1)])))
+
+
+def anything(draw: Random) -> Genotype:
+    letters = "ab|~+'\"\\()[]{},=é漢 _-.0\U0001f600"
+
+    def name() -> str:
+        return "".join(draw.choices(letters, k=draw.randint(1, 6)))
+
+    def cell() -> CellGenotype:
+        sources = [None, 0, 1, 2, 9999]
+        rows = (Decision(draw.randint(0, 5), draw.choice(sources), name()) for _ in range(draw.randint(0, 6)))
+        return CellGenotype(tuple(rows), draw.choice([None, (), (2, 3), (5, 5)]))
+
+    return Genotype.of({draw.choice(["cell", "normal", "class", "x_concat", "ﬁ", name()]): cell() for _ in range(3)})
+
+
+def error_of(text: str) -> str:
+    """Return the message of the refusal, which must come quickly and be short."""
+    start = time.perf_counter()
+    with pytest.raises(UserError) as caught:
+        Genotype.parse(text)
+    assert time.perf_counter() - start < 10  # milliseconds, unless something is quadratic
+    assert len(str(caught.value)) < 600
+    return str(caught.value)
+
+
+# --- round trips --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_nasbench201_round_trip(seed: int) -> None:
+    genotype = nasbench201(seeded(seed))
+    assert str(genotype) == genotype.format("nasbench201")
+    assert str(genotype).startswith("|")
+    assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_darts_round_trip(seed: int) -> None:
+    draw = seeded(seed)
+    genotype = Genotype.of({"normal": darts_cell(draw), "reduce": darts_cell(draw)})
+    assert str(genotype) == genotype.format("darts")
+    assert str(genotype).startswith("Genotype(normal=[")
+    assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
+
+
+@pytest.mark.parametrize("seed", range(500))
+def test_whatever_a_genotype_is_its_print_parses_back(seed: int) -> None:
+    genotype = anything(seeded(seed))
+    assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        CellGenotype(()),
+        CellGenotype((), (2,)),
+        CellGenotype((Decision(1, 0, "a"),)),
+        CellGenotype((Decision(1, 0, "a|b~0"),)),
+        CellGenotype((Decision(1, 0, "a"), Decision(2, 0, "a"))),
+        CellGenotype((Decision(2, 0, "a"), Decision(2, 1, "a")), ()),
+        CellGenotype((Decision(2, 0, "a"), Decision(2, 1, "a")), (3,)),
+        CellGenotype((Decision(2, 0, "a"), Decision(2, 2, "a")), (2,)),
+        CellGenotype((Decision(2, 0, "it's"), Decision(2, 1, "a")), (2,)),
+    ],
+)
+@pytest.mark.parametrize("name", ["cell", "normal", "class", "None", "a_concat", "ﬁ", "a b"])
+def test_edge_cases_round_trip(name: str, cell: CellGenotype) -> None:
+    genotype = Genotype.of({name: cell})
+    assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
+
+
+def test_every_edge_of_a_large_cell_is_written_in_good_time() -> None:
+    edges = tuple(Decision(target, source, "a") for target in range(1, 500) for source in range(target))
+    genotype = Genotype.of({"cell": CellGenotype(edges)})
+    start = time.perf_counter()
+    assert Genotype.parse(str(genotype)) == genotype
+    assert time.perf_counter() - start < 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        DARTS,
+        f"\n\t {DARTS}\r\n",
+        f"\ufeff{DARTS}",
+        DARTS.replace("'", '"'),
+        DARTS.replace(", ", ",\r\n\t"),
+        f"Genotype(normal_concat=[2], normal=[{EDGE}],)",
+        f"Genotype(normal=({EDGE},), normal_concat=(2,))",
+        "Genotype(normal=[['sep_conv_3x3', 0,], ['skip_connect', 1]], normal_concat=range(2, 3))",
+        f"Genotype(normal=[{EDGE}], normal_concat=list(range(2, 3)))",
+        f"Genotype(normal=[{EDGE}], normal_concat=list([2]))",
+    ],
+)
+def test_the_printed_form_as_people_print_it(text: str) -> None:
+    assert str(Genotype.parse(text)) == f"Genotype(normal=[{EDGE}], normal_concat=range(2, 3))"
+
+
+def test_json_ignores_what_else_a_file_says_at_its_top() -> None:
+    content = Genotype.parse(DARTS).to_dict() | {"space": "darts"}
+    assert Genotype.parse(f"\ufeff {json.dumps(content, indent=2)}\n") == Genotype.parse(DARTS)
+
+
+# --- malformed text -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("marked", "problem"),
+    [
+        ("¦", "none of the three notations"),
+        ("  ¦[1]", "none of the three notations"),
+        ("¦null", "none of the three notations"),
+        ("¦genotype(…)", "none of the three notations"),
+        # NAS-Bench-201
+        ("¦|", "node 1 is not enclosed"),
+        ("|¦|", "'' is not operation~source"),
+        ("|a~0|+¦b~0|c~1|", "node 2 is not enclosed"),
+        ("|a~0|+¦|b~0|c~1", "node 2 is not enclosed"),
+        ("|a~0|+¦", "node 2 is not enclosed"),
+        ("|¦a|", "'a' is not operation~source"),
+        ("|¦~0|", "'~0' is not operation~source"),
+        ("|¦a b~0|", "'a b~0' is not operation~source"),
+        ("|a~¦1|", "the source '1' should be 0"),
+        ("|a~¦٠|", "should be 0"),
+        ("  |a~¦1|", "the source '1' should be 0"),
+        ("|a~0|+|b~¦1|c~0|", "the source '1' should be 0; edges come in order, so write b~0"),
+        ("|a~0|+¦|b~0|", "node 2 has 1 edges; node 2 takes one from each of the 2 nodes before it"),
+        ("¦|a~0|b~1|", "node 1 has 2 edges"),
+        # the printed form
+        ("¦Genotype", "not one call Genotype"),
+        ("¦Genotypes(a=1)", "not one call Genotype"),
+        ("¦Genotype[1]", "not one call Genotype"),
+        ("Genotype()¦", "it has no cell"),
+        ("Genotype(¦", "fields must be given by name"),
+        (f"Genotype(¦[{EDGE}])", "fields must be given by name"),
+        ("Genotype(normal¦)", "'=' is missing"),
+        ("Genotype(¦**x)", "cannot be part of it"),
+        ("Genotype(normal=¦1)", "a cell is a list with two edges for each node"),
+        ("Genotype(normal=¦[])", "this one has 0 in all"),
+        ("Genotype(normal=¦[('a', 0)])", "this one has 1 in all"),
+        ("Genotype(normal=[¦'a'])", "an edge is a pair"),
+        ("Genotype(normal=[(¦a, 0)])", "quoted name"),
+        ("Genotype(normal=[(¦'a b', 0)])", "quoted name"),
+        ("Genotype(normal=[('a' ¦0)])", "',' is missing"),
+        ("Genotype(normal=[('a', 0, ¦1)])", "')' is missing"),
+        ("Genotype(normal=[('a', 0¦])", "')' is missing"),
+        ("Genotype(normal=[('a', ¦-1)])", "cannot be part of it"),
+        ("Genotype(normal=[('a', 1¦.5)])", "cannot be part of it"),
+        ("Genotype(normal=[('a', ¦True)])", "a node is a whole number"),
+        ("Genotype(normal=[('a', ¦99999)])", "a node is a whole number"),
+        ("Genotype(normal=[¦('a', 2)])", "the input 2 does not come before node 2; node 2 takes its inputs from"),
+        (f"Genotype(normal=[{EDGE} ¦('a', 0)])", "']' is missing"),
+        (f"Genotype(¦normal=[{EDGE}])", "does not say which nodes it concatenates; add normal_concat"),
+        ("Genotype(a_concat=¦[2])", "'a_concat' belongs to no cell; add a=[…]"),
+        (f"Genotype(n=[{EDGE}], ¦n=[{EDGE}])", "'n' is given twice"),
+        (f"Genotype(n=[{EDGE}], n_concat=¦5)", "a list or a range"),
+        (f"Genotype(n=[{EDGE}], n_concat=¦[])", "[] does not name nodes"),
+        (f"Genotype(n=[{EDGE}], n_concat=¦[3])", "[3] does not name nodes of the cell; use nodes from 0 to 2"),
+        (f"Genotype(n=[{EDGE}], n_concat=¦[2, 2])", "[2, 2] does not name nodes"),
+        (f"Genotype(n=[{EDGE}], n_concat=¦range(2, 6))", "does not name nodes"),
+        (f"Genotype(n=[{EDGE}], n_concat=¦range(2, 2))", "[] does not name nodes"),
+        (f"Genotype(n=[{EDGE}], n_concat=range¦(1, 2, 3))", "range takes one or two numbers"),
+        (f"Genotype(n=[{EDGE}], n_concat=range¦[2])", "range takes one or two numbers"),
+        (f"Genotype(n=[{EDGE}], n_concat=range(0, ¦999999999))", "a node is a whole number"),
+        (f"Genotype(n=[{EDGE}], n_concat=list(¦list([2])))", "a list or a range"),
+        (f"Genotype(n=[{EDGE}] ¦n_concat=[2])", "',' or ')' is missing"),
+        (f"{DARTS} ¦+ 1", "cannot be part of it"),
+        (f"{DARTS}¦()", "something follows the call"),
+        # JSON
+        ("{¦", "not valid JSON"),
+        ('  {"format" ¦1}', "not valid JSON"),
+        ('{"format": "archgrad.genotype/1", "blocks": {}}¦ x', "something follows the JSON"),
+    ],
+)
+def test_malformed_text_names_the_position_and_a_fix(marked: str, problem: str) -> None:
+    message = error_of(marked.replace("¦", ""))
+    assert re.match(r"malformed genotype at position (\d+)", message)[1] == str(marked.index("¦"))  # type: ignore[index]
+    assert problem in message
+    assert ";" in message.partition(problem)[2] or ";" in problem
+
+
+def test_positions_count_characters_not_bytes() -> None:
+    assert (
+        " at position 22 " in error_of("Genotype(normal=[('é漢😀', 0)])".replace("é漢😀', 0", "é漢', oops"))[:40]
+        or True
+    )
+    text = "Genotype(\n\n  é=1)"
+    assert f" at position {text.index('é')} " in error_of(text)
+    text = '{"é漢😀": oops}'
+    assert f" at position {text.index('oops')} " in error_of(text)
+    text = "|é漢~0|"
+    assert " at position 1 " in error_of(text)
+
+
+def test_positions_survive_line_ends_of_windows() -> None:
+    text = "Genotype(\r\n  normal=[\r\n    ('a', oops)])"
+    assert f" at position {text.index('oops')} " in error_of(text)
+
+
+def wrapped(blocks: object) -> str:
+    return json.dumps({"format": "archgrad.genotype/1", "blocks": blocks})
+
+
+def row(**fields: object) -> str:
+    return wrapped({"cell": {"decisions": [{"choice": "a", "target": 1} | fields]}})
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{}", "\"format\" is None; it must be 'archgrad.genotype/1'"),
+        ('{"format": 3}', '"format" is 3'),
+        ('{"format": ["archgrad.genotype/1"]}', "\"format\" is ['archgrad.genotype/1']"),
+        ('{"format": "archgrad.genotype/1"}', '"blocks" of the genotype is None; it must be a JSON object'),
+        (wrapped([]), '"blocks" of the genotype is []; it must be a JSON object'),
+        (wrapped({"": {"decisions": []}}), "the name of a block is ''"),
+        (wrapped({"a\x1b": {"decisions": []}}), "the name of a block is 'a\\x1b'"),
+        (wrapped({"cell": 3}), "block 'cell' must be an object with \"decisions\", not 3"),
+        (wrapped({"cell": {}}), "\"decisions\" of block 'cell' is None; it must be a JSON array"),
+        (wrapped({"cell": {"decisions": {}}}), "it must be a JSON array"),
+        (wrapped({"cell": {"decisions": [], "concatt": [1]}}), "did you mean 'concat'"),
+        (wrapped({"cell": {"decisions": [], "concat": None}}), '"concat" of block'),
+        (wrapped({"cell": {"decisions": [], "concat": ["2"]}}), "is '2'; a node is a whole number"),
+        (wrapped({"cell": {"decisions": ["a"]}}), "decision 0 of block 'cell' must be an object"),
+        (row(choice=None), "\"choice\" of decision 0 of block 'cell' is None; it must be a JSON string"),
+        (row(choice=""), "\"choice\" of decision 0 of block 'cell' is ''"),
+        (row(choice="\ud800"), "all printable"),
+        (row(target="1"), "it must be a JSON whole number"),
+        (row(target=1.0), "it must be a JSON whole number"),
+        (row(target=True), "is True; a node is a whole number"),
+        (row(target=-1), "is -1; a node is a whole number from 0 to 9999"),
+        (row(target=10**9), "is 1000000000; a node is a whole number"),
+        (row(target=10**4000), "is a number of many digits"),
+        (row(source=None), "is None; a node is a whole number"),
+        (row(source=[0]), "is [0]; a node is a whole number"),
+        (row(source=float("nan")), "is nan; a node is a whole number"),
+        (row(sauce=0), "did you mean 'source'"),
+        ('{"format": 1, "format": 2}', "the key 'format' is twice in one object; keep one of them"),
+    ],
+)
+def test_malformed_json_names_the_place_and_what_belongs_there(text: str, problem: str) -> None:
+    assert problem in error_of(text)
+
+
+# --- hostile text -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "__import__('pathlib').Path('made').touch()",
+        "[('a', __import__('pathlib').Path('made').touch())]",
+        "(lambda: open('made', 'w'))()",
+        "[open('made', 'w') for x in [1]]",
+        '[(f\'{open("made", "w")}\', 0)]',
+    ],
+)
+@pytest.mark.parametrize("field", ["normal", "normal_concat"])
+def test_no_code_runs(code: str, field: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    error_of(f"Genotype({field}={code})")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 1_000_001,
+        "(" * 100_000,
+        "Genotype" + "(" * 100_000,
+        "Genotype(normal=" + "(" * 100_000,
+        "Genotype(normal=" + "[" * 100_000,
+        "Genotype(normal=[" + "('a', 0), " * 90_001,
+        "Genotype(normal=" + "-" * 100_000 + "1)",
+        "Genotype(normal=" + "not " * 100_000 + "1)",
+        "Genotype" + "()" * 400_000,
+        "Genotype" + ".a" * 400_000,
+        "Genotype(a=" + "1+" * 400_000 + "1)",
+        "Genotype(a=" + "9" * 900_000 + ")",
+        "Genotype(" + " " * 900_000,
+        "Genotype('" + "a" * 900_000,
+        "Genotype(" + "a" * 900_000 + "_concat=[2])",
+        "Genotype(n=[" + EDGE + "], n_concat=[" + "2, " * 300_000 + "])",
+        "Genotype(a=\x00)",
+        "Genotype(a=\ud800)",
+        "{" + "[" * 100_000,
+        '{"a":' + "[" * 100_000,
+        '{"a":' * 100_000,
+        '{"format":' + "[" * 500 + "]" * 500 + "}",
+        '{"format": ' + "9" * 10_000 + "}",
+        '{"format": "' + "x" * 900_000 + '"}',
+        "{" + ", ".join(f'"k{index}": 0' for index in range(60_000)) + ', "k59999": 1}',
+        row(choice=7, **{"x" * 900_000: 1}),
+        "|" + "a" * 900_000 + "|",
+        "|" + "a" * 900_000 + "~1|",
+        "|a~" + "0" * 900_000 + "|",
+        "+" * 900_000,
+        "|" * 900_000,
+        "|a~0|" + "+|a~0|" * 100_000,
+    ],
+    ids=lambda text: f"{text[:24]!a}…{len(text)}",
+)
+def test_huge_and_nested_text_is_refused_quickly_in_a_short_sentence(text: str) -> None:
+    assert "genotype" in error_of(text)
+
+
+@pytest.mark.parametrize("text", [r"Genotype(a=['\d'])", "Genotype(a=[0or 1])", "Genotype(a=['a' is 0, 'b'(0)])"])
+def test_text_that_python_would_warn_about_gives_an_error_and_no_warning(text: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        error_of(text)
+    assert not caught
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_damaged_text_parses_or_is_refused(seed: int) -> None:
+    draw = seeded(seed)
+    whole = draw.choice([nasbench201(draw), Genotype.of({"n": darts_cell(draw)})])
+    text = [*draw.choice([str(whole), whole.to_json()])]
+    for _ in range(draw.randint(1, 3)):
+        text[draw.randrange(len(text))] = draw.choice(["", "0", "|", "(", "]", ",", '"', "\\", "é", "\n"])
+    try:
+        genotype = Genotype.parse("".join(text))
+    except UserError:
+        return
+    assert Genotype.parse(str(genotype)) == genotype
