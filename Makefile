@@ -1,0 +1,36 @@
+# Everything runs in .venv, which is made on first use. Needs Python >= 3.10, make and git.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: install demo test lint types unit bench clean
+
+install: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
+	@touch $@
+
+## a real search on the embedded digits, in about a minute; prints and draws the cell
+demo: $(STAMP)
+	$(BIN)/archgrad search --space nasbench201 --channels 8 --cells 1 --data digits --epochs 40
+
+test: lint types unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+unit: $(STAMP)
+	$(BIN)/pytest --cov=archgrad --cov-report=term:skip-covered
+
+## a step of every supernet against the plain reference and against its convolutions alone
+bench: $(STAMP)
+	$(BIN)/archgrad bench
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage build src/*.egg-info

@@ -1,0 +1,221 @@
+"""The commands and their options; what they do is imported when they run."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from archgrad.errors import ArchgradError, SearchInterrupted, UserError, unknown
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="archgrad",
+    help="Stable differentiable neural architecture search.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Text = str | None
+Number = int | None
+File = Path | None
+
+
+def main() -> None:
+    """Run the command; the user's mistakes are one sentence and exit code 2, never a traceback."""
+    from archgrad.cli.console import errors, log_to, say
+
+    log_to(errors())
+    try:
+        app()
+    except SearchInterrupted as interruption:
+        say(str(interruption), errors())
+        sys.exit(128 + interruption.signal)
+    except UserError as error:
+        say(f"error: {error}", errors())
+        sys.exit(2)
+    except ArchgradError as error:
+        say(f"error: {error}", errors())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        say("stopped.", errors())
+        sys.exit(130)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from archgrad import __version__
+
+        typer.echo(f"archgrad {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def search(
+    space: Annotated[Text, typer.Option(help="Search space (see `archgrad list spaces`). [nasbench201]")] = None,
+    method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [darts]")] = None,
+    data: Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")] = None,
+    epochs: Annotated[Number, typer.Option(help="Epochs of the search.")] = None,
+    seed: Annotated[Number, typer.Option(help="Seed of everything random. [0]")] = None,
+    channels: Annotated[Number, typer.Option(help="Width of the first cells.")] = None,
+    cells: Annotated[Number, typer.Option(help="Depth: cells per stage (nasbench201) or in all (darts).")] = None,
+    batch_size: Annotated[Number, typer.Option(help="Images per batch.")] = None,
+    limit: Annotated[Number, typer.Option(help="Use this many images, every class in its proportion.")] = None,
+    image_size: Annotated[Number, typer.Option(help="Resize the images to this side.")] = None,
+    split: Annotated[
+        Text, typer.Option(help="Parts for weights and architecture: 0.5:0.5, 0.1:0.025 or none. [0.5:0.5]")
+    ] = None,
+    data_dir: Annotated[Text, typer.Option(help="Where cifar10 and cifar100 are. [ARCHGRAD_DATA]")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PART.KNOB=VALUE", help="Turn a knob: arch_optimizer.lr=0.001. Repeatable."),
+    ] = None,
+    config: Annotated[File, typer.Option(help="TOML file with these options; the command line wins.")] = None,
+    out: Annotated[File, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    device: Annotated[Text, typer.Option(help="cpu, cuda, cuda:1, … [cpu]")] = None,
+    threads: Annotated[Number, typer.Option(help="CPU threads.")] = None,
+    compile_: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile: slow to start, then faster.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Search for an architecture."""
+    from archgrad.cli.running import free_folder
+    from archgrad.config import RunConfig, read_config
+    from archgrad.knobs import parse_setting
+
+    given = {
+        "space": space, "method": method, "data": data, "epochs": epochs, "seed": seed, "channels": channels,
+        "cells": cells, "batch_size": batch_size, "limit": limit, "image_size": image_size, "split": split,
+        "data_dir": data_dir, "device": device, "threads": threads, "compile": compile_,
+    }  # fmt: skip
+    values = read_config(config) if config is not None else {}
+    values |= {name: value for name, value in given.items() if value is not None}
+    values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings or []))}
+    chosen = RunConfig(**values)
+    _run(chosen, out or free_folder(chosen), False, as_json)
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of an unfinished search.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+) -> None:
+    """Continue a search that was stopped or killed, to the same result."""
+    from archgrad.config import RunConfig, read_config
+
+    if not (folder / "config.toml").is_file():
+        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
+    _run(RunConfig(**read_config(folder / "config.toml")), folder, True, as_json)
+
+
+def _run(config: object, out: Path, resuming: bool, as_json: bool) -> None:
+    from archgrad import report
+    from archgrad.cli.console import errors, print_json, results, say
+    from archgrad.cli.running import run
+    from archgrad.config import RunConfig
+    from archgrad.spaces import Genotype
+
+    assert isinstance(config, RunConfig)  # noqa: S101 - a type hint would import the configuration for --help
+    summary = run(config, out, resuming, errors() if as_json else results())
+    if as_json:
+        print_json(summary)
+        return
+    genotype = Genotype.parse(summary["genotype"])
+    say(report.to_text(genotype))
+    say(f"\n{genotype}\nfound in {summary['seconds']:.0f} seconds; everything is in {out}")
+
+
+@app.command("list")
+def list_(
+    what: Annotated[str, typer.Argument(metavar="spaces|methods|data", help="What to list.")],
+) -> None:
+    """List spaces, methods or data, with their knobs."""
+    from archgrad.cli import listing
+    from archgrad.cli.console import say
+
+    if what not in listing.LISTS:
+        raise unknown("list", what, listing.LISTS)
+    say(listing.LISTS[what]())
+
+
+@app.command()
+def query(
+    genotype: Annotated[str, typer.Argument(help="A NAS-Bench-201 string, or a file or run directory with one.")],
+    table: Annotated[
+        File, typer.Option(help="Accuracy table (CSV). [ARCHGRAD_DATA, then archgrad[nasbench201]]")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look up the accuracy of a NAS-Bench-201 cell, and its size."""
+    from archgrad.cli.console import print_json, say
+    from archgrad.cli.looking import look_up, read_genotype
+
+    answer = look_up(read_genotype(genotype), table)
+    if as_json:
+        print_json(answer)
+        return
+    say(f"{answer['genotype']}\n{answer['kind']} ({answer['source']}):")
+    for dataset, accuracy in answer["accuracy"].items():
+        say(f"  {dataset:<15} {accuracy:6.2f} %   rank {answer['rank'][dataset]} of {answer['cells']}")
+    say(f"  full size       {answer['size']}")
+
+
+@app.command()
+def draw(
+    genotype: Annotated[str, typer.Argument(help="A genotype, or a file or run directory with one.")],
+    out: Annotated[
+        File, typer.Option("--out", "-o", help="FILE.svg, .png, .pdf, .dot or .txt. [print as text]")
+    ] = None,
+) -> None:
+    """Draw the cells of a genotype."""
+    from archgrad import report
+    from archgrad.cli.console import errors, say
+    from archgrad.cli.looking import read_genotype
+
+    cell = read_genotype(genotype)
+    if out is None:
+        say(report.to_text(cell))
+        return
+    drawn = report.draw(cell, out)
+    if drawn != out:
+        say(f"Graphviz is not installed, so {out} could not be drawn; install it, or read the text drawing:", errors())
+    say(str(drawn))
+
+
+@app.command()
+def bench(
+    space: Annotated[Text, typer.Option(help="Measure this space only.")] = None,
+    repeats: Annotated[int, typer.Option(help="Steps of each kind; the fastest counts.")] = 5,
+    memory: Annotated[bool, typer.Option(help="Measure peak memory too, in processes of their own.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure a step of the supernet against the plain reference and the convolutions alone."""
+    from archgrad.benchmarks import speed
+    from archgrad.cli.console import print_json, say
+
+    rows = []
+    if not as_json:
+        say(speed.HEADER)
+    for case in speed.cases(space):
+        row = speed.measure(case, repeats, memory)
+        rows.append(row)
+        if not as_json:
+            say(str(row))
+    if as_json:
+        print_json([row.to_dict() for row in rows])

@@ -1,0 +1,43 @@
+"""Where the command writes: results to standard output, everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from rich.console import Console
+
+__all__ = ["errors", "log_to", "print_json", "results", "say"]
+
+
+def results() -> Console:
+    """Return the console for what was asked for."""
+    return Console(soft_wrap=True, highlight=False)
+
+
+def errors() -> Console:
+    """Return the console for progress, warnings and errors."""
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def say(text: str, console: Console | None = None) -> None:
+    """Print plain text, as it is."""
+    (console or results()).print(text, markup=False)
+
+
+def print_json(content: Any) -> None:
+    """Print one JSON document."""
+    say(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def log_to(console: Console) -> None:
+    """Show the library's warnings as sentences."""
+
+    class _Say(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            say(f"{record.levelname.lower()}: {record.getMessage()}", console)
+
+    logger = logging.getLogger("archgrad")
+    logger.handlers = [_Say()]
+    logger.propagate = False

@@ -1,0 +1,148 @@
+"""A run's configuration: what the command line and a TOML file say, and the search it stands for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archgrad.errors import UserError, unknown
+from archgrad.files import write_text
+from archgrad.knobs import turned
+
+if TYPE_CHECKING:
+    from archgrad.data import ImageData
+    from archgrad.method import Method
+    from archgrad.spaces import SearchSpace
+    from archgrad.training import WeightTraining
+
+__all__ = ["RunConfig", "read_config"]
+
+PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer")
+SETTABLE = (*PARTS, "weights", "space")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """All choices of a run by name; None means the default of the space, the method or the data.
+
+    ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``.
+    """
+
+    space: str = "nasbench201"
+    method: str = "darts"
+    data: str = "digits"
+    data_dir: str | None = None
+    epochs: int | None = None
+    seed: int = 0
+    channels: int | None = None
+    cells: int | None = None
+    batch_size: int | None = None
+    limit: int | None = None
+    image_size: int | None = None
+    split: str = "0.5:0.5"
+    device: str = "cpu"
+    threads: int | None = None
+    compile: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for path in self.settings:
+            part, dot, knob = path.partition(".")
+            if not dot or not knob:
+                raise UserError(f"the setting {path!r} names no knob; write part.knob, such as arch_optimizer.lr.")
+            if part not in SETTABLE:
+                raise unknown("part in a setting:", part, SETTABLE)
+
+    def build_space(self) -> SearchSpace:
+        """Return the space at the configured size."""
+        from archgrad import spaces
+
+        space = spaces.named(self.space)()
+        sizes = {"channels": self.channels, space.depth_knob: self.cells, "image_size": self.image_size}
+        space = replace(space, **{name: size for name, size in sizes.items() if size is not None})
+        return turned(space, self._settings_of("space"), "space")
+
+    def build_method(self) -> Method:
+        """Return the recipe with its knobs turned."""
+        from archgrad import recipes
+
+        method = recipes.named(self.method)
+        parts = {part: turned(getattr(method, part), self._settings_of(part), part) for part in PARTS}
+        return replace(method, **parts)
+
+    def build_training(self, space: SearchSpace) -> WeightTraining:
+        """Return how the weights are trained."""
+        chosen = {"epochs": self.epochs, "batch_size": self.batch_size}
+        given = {name: value for name, value in chosen.items() if value is not None}
+        return turned(space.training, {**self._settings_of("weights"), **given}, "weights")
+
+    def load_data(self) -> ImageData:
+        """Load the images."""
+        from archgrad import data
+
+        folder = None if self.data_dir is None else Path(self.data_dir)
+        return data.load(self.data, data_dir=folder, limit=self.limit, image_size=self.image_size, seed=self.seed)
+
+    def _settings_of(self, part: str) -> dict[str, Any]:
+        prefix = f"{part}."
+        return {path.removeprefix(prefix): value for path, value in self.settings.items() if path.startswith(prefix)}
+
+    def save(self, path: Path) -> None:
+        """Write the configuration as TOML, readable by ``--config``."""
+        import tomli_w
+
+        content = {name: value for name, value in asdict(self).items() if value is not None and name != "settings"}
+        write_text(path, tomli_w.dumps(content | {"set": _nested(self.settings)}))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a TOML file into the arguments of :class:`RunConfig`; knobs stand in the table ``[set]``."""
+    content = _read_toml(path)
+    allowed = [knob.name for knob in fields(RunConfig) if knob.name != "settings"] + ["set"]
+    for name in content:
+        if name not in allowed:
+            raise unknown(f"key in {path}:", name, allowed)
+    settings = _flat(content.pop("set", {}), path)
+    return {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"there is no configuration file {path}; check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the configuration file {path} cannot be read ({error}).") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not valid TOML: {error}.") from error
+
+
+def _checked(name: str, value: Any, path: Path) -> Any:
+    kind = {"compile": bool, **dict.fromkeys(("space", "method", "data", "data_dir", "split", "device"), str)}.get(
+        name, int
+    )
+    if type(value) is not kind:
+        wanted = {bool: "true or false", str: "text in quotes", int: "a whole number"}[kind]
+        raise UserError(f"{name} in {path} is {value!r}; it must be {wanted}.")
+    return value
+
+
+def _flat(content: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(content, dict) or not all(isinstance(knobs, dict) for knobs in content.values()):
+        raise UserError(f"the table [set] in {path} must hold knobs by part, such as arch_optimizer.lr = 0.001.")
+    return {f"{part}.{knob}": value for part, knobs in content.items() for knob, value in knobs.items()}
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in settings.items():
+        part, _, knob = path.partition(".")
+        nested.setdefault(part, {})[knob] = value
+    return nested

@@ -1,0 +1,116 @@
+"""Reading and turning the knobs of frozen dataclasses by name: ``arch_optimizer.lr=0.001``."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from dataclasses import Field, fields, replace
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from archgrad.errors import UserError, unknown
+
+__all__ = ["knobs_of", "parse_setting", "turned"]
+
+Part = TypeVar("Part")
+
+_TRUE, _FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
+
+
+def knobs_of(part: Any) -> dict[str, Any]:
+    """Return a part's knobs and their values.
+
+    >>> from archgrad.arch_optimizers import Adam
+    >>> knobs_of(Adam())["lr"]
+    0.0003
+    """
+    return {knob.name: getattr(part, knob.name) for knob in _knobs(part)}
+
+
+def turned(part: Part, settings: Mapping[str, Any], name: str) -> Part:
+    """Return ``part`` with some knobs at other values, given as text or as what a TOML file holds.
+
+    >>> from archgrad.arch_optimizers import Adam
+    >>> turned(Adam(), {"lr": "0.01", "betas": "0.9,0.99"}, "arch_optimizer").betas
+    (0.9, 0.99)
+    """
+    known = {knob.name for knob in _knobs(part)}
+    hints = get_type_hints(type(part))
+    values = {}
+    for knob, value in settings.items():
+        if knob not in known:
+            if not known:
+                raise UserError(f"{name}.{knob} cannot be set: {type(part).__name__} has no knobs.")
+            raise unknown(f"knob of {name} ({type(part).__name__}):", knob, sorted(known))
+        values[knob] = _converted(value, hints[knob], f"{name}.{knob}")
+    return replace(part, **values)  # type: ignore[type-var]
+
+
+def parse_setting(text: str) -> tuple[str, str]:
+    """Split ``part.knob=value``.
+
+    >>> parse_setting("weights.lr=0.1")
+    ('weights.lr', '0.1')
+    """
+    path, equals, value = text.partition("=")
+    if not equals or path.count(".") != 1 or not all(path.split(".")):
+        raise UserError(f"the setting {text!r} is not of the form part.knob=value, such as arch_optimizer.lr=0.001.")
+    return path.strip(), value.strip()
+
+
+def _knobs(part: Any) -> list[Field[Any]]:
+    return [knob for knob in fields(part) if knob.init]
+
+
+def _converted(value: Any, kind: Any, name: str) -> Any:
+    """Turn text or a TOML value into the type of a knob."""
+    if get_origin(kind) in (Union, types.UnionType):
+        kinds = [option for option in get_args(kind) if option is not types.NoneType]
+        if isinstance(value, str) and value.lower() == "none" and types.NoneType in get_args(kind):
+            return None
+        kind = kinds[0]
+    if get_origin(kind) is tuple:
+        return _as_tuple(value, get_args(kind), name)
+    try:
+        return _CONVERTERS[kind](value)
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{name} is {value!r}; it must be {_NAMES[kind]}.") from error
+
+
+def _as_tuple(value: Any, kinds: tuple[Any, ...], name: str) -> tuple[Any, ...]:
+    items = [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    if not isinstance(items, list | tuple):
+        items = [items]
+    if kinds[-1] is Ellipsis:
+        return tuple(_converted(item, kinds[0], name) for item in items)
+    if len(items) != len(kinds):
+        raise UserError(f"{name} is {value!r}; it must be {len(kinds)} values separated by commas.")
+    return tuple(_converted(item, kind, name) for item, kind in zip(items, kinds, strict=True))
+
+
+def _as_bool(value: Any) -> bool:
+    text = str(value).lower()
+    if text not in (*_TRUE, *_FALSE):
+        raise ValueError(value)
+    return text in _TRUE
+
+
+def _as_int(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(value)
+    return int(value)
+
+
+def _as_float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise ValueError(value)
+    return float(value)
+
+
+def _as_text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return value
+
+
+_CONVERTERS: dict[Any, Any] = {bool: _as_bool, int: _as_int, float: _as_float, str: _as_text}
+_NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}

@@ -1,0 +1,254 @@
+"""The command as a user types it, in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from archgrad.cli import main
+from archgrad.config import RunConfig, read_config
+
+BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
+TINY = ["--channels", "4", "--cells", "1", "--limit", "120", "--batch-size", "30", "--threads", "1"]
+
+
+@pytest.fixture
+def archgrad(capsys, monkeypatch, tmp_path):
+    """Run a command in an empty folder; return (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    threads = torch.get_num_threads()
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["archgrad", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    yield run
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize(
+    ("space", "cells"), [("nasbench201", 1), ("darts", 3), ("s1", 3), ("s2", 3), ("s3", 3), ("s4", 3)]
+)
+def test_search_leaves_a_complete_run_directory(archgrad, space, cells):
+    code, out, _ = archgrad(
+        "search", "--space", space, *TINY, "--cells", cells, "--epochs", 2, "--seed", 3, "--out", "run"
+    )
+    assert code == 0
+    run = Path("run")
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert [line["epoch"] for line in lines] == [1, 2]
+    for key in (
+        "train_loss",
+        "train_accuracy",
+        "valid_loss",
+        "valid_accuracy",
+        "entropy",
+        "skips",
+        "genotype",
+        "seconds",
+    ):
+        assert key in lines[0]
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["genotype"] == lines[-1]["genotype"]
+    assert (run / "genotype.json").exists()
+    assert (run / "checkpoint.pt").exists()
+    assert any((run / name).exists() for name in ("cell.svg", "cell.txt"))
+    assert summary["genotype"] in out
+    assert "\x1b" not in out
+
+
+def test_json_output_is_one_document_and_progress_goes_elsewhere(archgrad):
+    code, out, err = archgrad("search", *TINY, "--epochs", 1, "--json")
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["epochs"] == 1
+    assert Path(summary["run"], "summary.json").exists()
+    assert "epoch 1/1" in err
+
+
+def test_runs_get_folders_of_their_own(archgrad):
+    archgrad("search", *TINY, "--epochs", 1)
+    archgrad("search", *TINY, "--epochs", 1)
+    assert {path.name for path in Path("runs").iterdir()} == {
+        "nasbench201-darts-digits-seed0",
+        "nasbench201-darts-digits-seed0-2",
+    }
+
+
+def test_a_run_is_not_overwritten(archgrad):
+    archgrad("search", *TINY, "--epochs", 1, "--out", "run")
+    before = Path("run/config.toml").read_text()
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--seed", 9, "--out", "run")
+    assert code == 2
+    assert "archgrad resume run" in err
+    assert Path("run/config.toml").read_text() == before
+
+
+def test_the_saved_configuration_repeats_the_run(archgrad):
+    archgrad(
+        "search",
+        *TINY,
+        "--epochs",
+        1,
+        "--set",
+        "arch_optimizer.lr=0.01",
+        "--set",
+        "weights.nesterov=false",
+        "--out",
+        "a",
+    )
+    code, _, _ = archgrad("search", "--config", "a/config.toml", "--out", "b")
+    assert code == 0
+    first, second = (torch.load(f"{name}/checkpoint.pt", weights_only=True) for name in "ab")
+    for block, alpha in first["content"]["alpha"].items():
+        assert torch.equal(alpha, second["content"]["alpha"][block])
+
+
+def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
+    (tmp_path / "c.toml").write_text('epochs = 5\nspace = "darts"\n[set]\narch_optimizer.lr = 0.5\n')
+    code, out, _ = archgrad(
+        "search", "--config", "c.toml", *TINY, "--cells", 3, "--epochs", 1, "--set", "arch_optimizer.lr=0.25", "--json"
+    )
+    assert code == 0
+    summary = json.loads(out)
+    assert summary["epochs"] == 1
+    assert summary["space"].startswith("DARTSSpace")
+    assert "Adam(lr=0.25" in summary["method"]
+
+
+def test_resume_of_a_finished_run_returns_its_result(archgrad):
+    _, first, _ = archgrad("search", *TINY, "--epochs", 1, "--out", "run", "--json")
+    code, second, _ = archgrad("resume", "run", "--json")
+    assert code == 0
+    assert json.loads(first)["genotype"] == json.loads(second)["genotype"]
+
+
+def test_oracle_accuracy_is_logged_when_a_table_is_at_hand(archgrad, monkeypatch, nasbench201_folder):
+    monkeypatch.setenv("ARCHGRAD_DATA", str(nasbench201_folder))
+    code, _, _ = archgrad("search", *TINY, "--epochs", 1, "--out", "run")
+    assert code == 0
+    record = json.loads(Path("run/metrics.jsonl").read_text())
+    assert 0 < record["oracle_cifar10"] <= 100
+
+
+def test_query_and_draw(archgrad, monkeypatch, nasbench201_folder):
+    monkeypatch.setenv("ARCHGRAD_DATA", str(nasbench201_folder))
+    code, out, _ = archgrad("query", BEST, "--json")
+    assert code == 0
+    answer = json.loads(out)
+    assert answer["parameters"] == 1_289_050 or round(answer["parameters"] / 1e6, 3) == 1.289
+    assert round(answer["multiply_adds"] / 1e6, 2) == 184.73
+    assert set(answer["accuracy"]) == {"cifar10", "cifar100", "imagenet16-120"}
+    code, out, _ = archgrad("query", BEST)
+    assert "1.289 M parameters, 184.73 M multiply-adds" in out
+    code, out, _ = archgrad("draw", BEST)
+    assert code == 0
+    assert "nor_conv_3x3" in out
+    code, out, _ = archgrad("draw", BEST, "-o", "cell.txt")
+    assert (code, out.strip()) == (0, "cell.txt")
+
+
+def test_genotypes_are_read_from_files_and_run_directories(archgrad):
+    archgrad("search", *TINY, "--epochs", 1, "--out", "run")
+    texts = {archgrad("draw", place)[1] for place in ("run", "run/genotype.json")}
+    assert len(texts) == 1
+
+
+@pytest.mark.parametrize("what", ["spaces", "methods", "data"])
+def test_lists(archgrad, what):
+    code, out, _ = archgrad("list", what)
+    assert code == 0
+    expected = {"spaces": "s4:", "methods": "arch_optimizer.lr=0.0003", "data": "parquet:PATH"}
+    assert expected[what] in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["search", "--space", "dart"], "did you mean 'darts'?"),
+        (["search", "--method", "dart"], "did you mean 'darts'?"),
+        (["search", "--data", "digit"], "did you mean 'digits'?"),
+        (["search", "--set", "arch_optimizer.lrr=1"], "did you mean 'lr'?"),
+        (["search", "--set", "arch_optimiser.lr=1"], "did you mean 'arch_optimizer'?"),
+        (["search", "--set", "arch_optimizer.lr=fast"], "it must be a number"),
+        (["search", "--set", "lr"], "part.knob=value"),
+        (["search", "--set", "hypergradient.terms=2"], "has no knobs"),
+        (["search", "--epochs", "0"], "must be at least 1"),
+        (["search", "--channels", "0"], "at least 1"),
+        (["search", "--space", "darts", "--cells", "2"], "need at least 3"),
+        (["search", "--threads", "0"], "must be at least 1"),
+        (["search", "--device", "tpu9"], "try --device cpu"),
+        (["search", "--split", "0.9:0.9"], "0.9"),
+        (["search", "--limit", "99999"], "99999"),
+        (["search", "--data", "folder:nowhere"], "nowhere"),
+        (["search", "--data", "cifar10"], "ARCHGRAD_DATA"),
+        (["search", "--config", "none.toml"], "none.toml"),
+        (["search", "--epoch", "3"], "--epochs"),
+        (["resume", "nowhere"], "config.toml"),
+        (["list", "space"], "did you mean 'spaces'?"),
+        (["query", "|a~0|"], "unknown"),
+        (["query", BEST, "--table", "none.csv"], "none.csv"),
+        (["draw", "|a~1|"], "position"),
+        (["draw", "missing.json"], "missing.json"),
+        (["draw", BEST, "-o", "cell.bmp"], "bmp"),
+        (["bench", "--space", "dart"], "did you mean 'darts'?"),
+        (["serch"], "search"),
+    ],
+)
+def test_mistakes_are_sentences_with_exit_code_2(archgrad, arguments, sentence):
+    code, _, err = archgrad(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert "Traceback" not in err
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("epoch = 3", "did you mean 'epochs'?"),
+        ("epochs = 'three'", "whole number"),
+        ("space = 3", "text in quotes"),
+        ("compile = 1", "true or false"),
+        ("[set]\nlr = 1", "by part"),
+        ("x = = 1", "not valid TOML"),
+    ],
+)
+def test_a_wrong_configuration_file_is_a_sentence(archgrad, tmp_path, text, sentence):
+    (tmp_path / "c.toml").write_text(text)
+    code, _, err = archgrad("search", "--config", "c.toml")
+    assert code == 2
+    assert sentence in err
+
+
+def test_a_diverging_search_says_where_and_keeps_its_checkpoint(archgrad):
+    code, _, err = archgrad(
+        "search", *TINY, "--epochs", 3, "--out", "run", "--set", "weights.lr=1e30", "--set", "weights.clip=1e30"
+    )
+    assert code == 1
+    assert "step" in err
+    assert "epoch" in err
+    assert "run" in err
+    assert torch.load("run/checkpoint.pt", weights_only=True)["format"].startswith("archgrad")
+
+
+def test_configuration_round_trips(tmp_path):
+    config = RunConfig(space="s2", epochs=3, compile=True, settings={"weights.lr": 0.1, "relaxation.init_scale": "0"})
+    config.save(tmp_path / "config.toml")
+    assert RunConfig(**read_config(tmp_path / "config.toml")) == config
+
+
+def test_version(archgrad):
+    code, out, _ = archgrad("--version")
+    assert (code, out) == (0, "archgrad 0.1.0\n")

@@ -1,0 +1,52 @@
+"""What a search shows while it runs."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+import archgrad as ag
+from archgrad.cli.progress import LiveProgress, PlainProgress, progress_for
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=80)
+
+
+def test_plain_lines_where_there_is_no_terminal(tiny):
+    space, data = tiny
+    console = Console(file=io.StringIO(), force_terminal=False)
+    progress = progress_for(console)
+    assert isinstance(progress, PlainProgress)
+    ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, listeners=[progress])
+    lines = console.file.getvalue().splitlines()
+    assert [line.split(":")[0] for line in lines[::2]] == ["epoch 1/2", "epoch 2/2"]
+    assert all(word in lines[0] for word in ("loss", "accuracy", "entropy", "skips"))
+    assert "\x1b" not in console.file.getvalue()
+
+
+def test_a_live_display_on_a_terminal(tiny):
+    space, data = tiny
+    console = Console(file=io.StringIO(), force_terminal=True, width=150)
+    progress = progress_for(console)
+    assert isinstance(progress, LiveProgress)
+    result = ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, listeners=[progress])
+    progress.close()
+    shown = console.file.getvalue()
+    for word in ("epoch 2/2", "left", "loss", "accuracy", "entropy", result.history[0]["genotype"]):
+        assert word in shown
+
+
+def test_the_display_is_closed_when_the_search_fails(tiny):
+    space, data = tiny
+    console = Console(file=io.StringIO(), force_terminal=True, width=150)
+    progress = LiveProgress(console)
+    training = ag.WeightTraining(lr=1e30, clip=1e30)
+    with pytest.raises(ag.DivergedError):
+        ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, training=training, listeners=[progress])
+    progress.close()
+    progress.close()
+    assert console._live_stack == []
