@@ -34,8 +34,11 @@ class WeightTraining:
             if not getattr(self, name) >= 0:
                 raise UserError(f"weights.{name} is {getattr(self, name)}; it must be 0 or greater.")
         for name in ("batch_size", "epochs"):
-            if getattr(self, name) < 1:
-                raise UserError(f"weights.{name} is {getattr(self, name)}; it must be at least 1.")
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise UserError(f"weights.{name} is {value!r}; it must be at least 1 and a whole number.")
+        if self.nesterov and not self.momentum:
+            raise UserError("weights.nesterov needs weights.momentum greater than 0; set both or neither.")
 
     def lr_at(self, epoch: int) -> float:
         """Return the learning rate of an epoch, counted from 0."""

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from archgrad.benchmarks.reference import reference_supernet
+from archgrad.data import Augmentation, ImageData, Loader
+from archgrad.data import measure as measure_pixels
 from archgrad.errors import UserError, unknown
 from archgrad.spaces import SPACES, SearchSpace, named
 
@@ -26,7 +28,7 @@ __all__ = ["HEADER", "Case", "Measurement", "cases", "measure"]
 
 HEADER = (
     f"{'space':<12} {'C':>3} {'cells':>5} {'size':>4} {'batch':>5} | {'reference':>9} {'fused':>8} {'speed-up':>8} | "
-    f"{'floor':>8} {'fused/floor':>11} | {'architecture':>12} {'of full':>7} | {'memory':>13}"
+    f"{'floor':>8} {'fused/floor':>11} | {'architecture':>12} {'of full':>7} | {'loader':>12} | {'memory':>13}"
 )
 
 Step = Callable[[], object]
@@ -53,7 +55,7 @@ class Measurement:
     """Milliseconds of one step (forward, gradients of all weights and of the mixture) and megabytes at its peak.
 
     ``architecture`` is the step that needs the gradient of the mixture alone; ``floor`` runs the convolutions and
-    nothing else, forward and backward.
+    nothing else, forward and backward; ``loader`` makes one augmented batch of random images.
     """
 
     case: Case
@@ -61,6 +63,7 @@ class Measurement:
     fused: float
     architecture: float
     floor: float
+    loader: float
     reference_memory: float | None
     fused_memory: float | None
 
@@ -75,7 +78,8 @@ class Measurement:
             f"{case.space:<12} {case.channels:>3} {case.cells:>5} {case.image_size:>4} {case.batch:>5} | "
             f"{self.reference:>6.0f} ms {self.fused:>5.0f} ms {self.reference / self.fused:>7.2f}x | "
             f"{self.floor:>5.0f} ms {self.fused / self.floor:>10.2f}x | "
-            f"{self.architecture:>9.0f} ms {self.architecture / self.fused:>7.2f} | {memory:>13}"
+            f"{self.architecture:>9.0f} ms {self.architecture / self.fused:>7.2f} | "
+            f"{self.loader:>4.1f} ms {100 * self.loader / self.fused:>3.1f} % | {memory:>13}"
         )
 
 
@@ -123,6 +127,7 @@ def _steps(case: Case) -> dict[str, Step]:
         "fused": _full_step(fused, images, labels, mixture),
         "architecture": architecture,
         "floor": _convolutions(fused, images, mixture),
+        "loader": _loading(case),
     }
 
 
@@ -164,6 +169,16 @@ def _convolutions(net: nn.Module, images: Tensor, mixture: dict[str, Tensor]) ->
         return None
 
     return step
+
+
+def _loading(case: Case) -> Step:
+    """Return a step that makes a batch as a search does, with crops and flips."""
+    count = 4 * case.batch
+    images = torch.randint(0, 256, (count, 3, case.image_size, case.image_size), dtype=torch.uint8)
+    augmentation = Augmentation(crop_padding=case.image_size // 8, flip=True)
+    data = ImageData("random", images, torch.arange(count) % 10, tuple("0123456789"), augmentation)
+    loader = Loader(data, torch.arange(count), case.batch, measure_pixels(data), augmentation)
+    return lambda: loader.batch(0)
 
 
 def _fastest(steps: Sequence[Step], repeats: int) -> list[float]:

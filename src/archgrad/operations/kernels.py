@@ -7,6 +7,7 @@ On other devices the vendor's own kernels are used.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -21,11 +22,14 @@ def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1
     """Convolve each channel of ``x [N, C, H, W]`` with its own odd kernel ``[C, 1, k, k]``, padded to keep H and W.
 
     Dilation by 2 is an undilated convolution of the four sub-grids of even and odd rows and columns, and with stride 2
-    only one of them is read: the fast kernels of the CPU know neither dilation nor the gradient of wide kernels.
+    only one of them is read: the fast kernels of the CPU know neither dilation nor the gradient of wide kernels, nor
+    images smaller than the kernel, which are matrix products here.
     """
-    padding = dilation * (weight.shape[-1] // 2)
+    size, padding = weight.shape[-1], dilation * (weight.shape[-1] // 2)
     if x.device.type != "cpu" or (stride, dilation) not in _FAST:
         return F.conv2d(x, weight, None, stride, padding, dilation, groups=x.shape[1])
+    if -(-min(x.shape[2:]) // dilation) < size and x.shape[2] * x.shape[3] <= _SMALL:
+        return _small_depthwise(x, weight, stride, dilation)
     if dilation == 1:
         return _apply(_Depthwise, x, weight)
     if stride == 2:
@@ -36,6 +40,7 @@ def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1
 
 
 _FAST = {(1, 1), (1, 2), (2, 2)}
+_SMALL = 100
 
 
 def average_pool(x: Tensor, stride: int = 1) -> Tensor:
@@ -187,3 +192,29 @@ def _from_subgrids(y: Tensor) -> Tensor:
     n, c, h, w = y.shape
     grid = y.permute(0, 2, 3, 1).reshape(2, 2, n // 4, h, w, c)
     return grid.permute(2, 3, 0, 4, 1, 5).reshape(n // 4, 2 * h, 2 * w, c).permute(0, 3, 1, 2)
+
+
+def _small_depthwise(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
+    """Convolve tiny images by one matrix per channel: y[c] = x[c]·A[c], where A[c] holds the taps of the kernel."""
+    n, c, h, w = x.shape
+    taps = _taps(h, w, weight.shape[-1], stride, dilation).to(weight)
+    matrices = (weight.reshape(c, -1) @ taps).reshape(c, h * w, -1)
+    outputs = torch.bmm(x.permute(1, 0, 2, 3).reshape(c, n, h * w), matrices)
+    grid = outputs.reshape(c, n, -(-h // stride), -(-w // stride))
+    return grid.permute(1, 0, 2, 3).contiguous(memory_format=torch.channels_last)
+
+
+@functools.lru_cache(maxsize=64)
+def _taps(h: int, w: int, size: int, stride: int, dilation: int) -> Tensor:
+    """Return ``[k·k, inputs·outputs]``: one where this tap of the kernel carries this input pixel to this output."""
+    with torch.inference_mode(False):  # what is kept may be used where gradients are recorded
+        rows, columns = (_offsets(length, size, stride, dilation) for length in (h, w))
+        taps = torch.einsum("aiy,bjx->abijyx", rows, columns)
+        return taps.reshape(size * size, -1)
+
+
+def _offsets(length: int, size: int, stride: int, dilation: int) -> Tensor:
+    """Return the same in one dimension, ``[k, inputs, outputs]``."""
+    tap, source = torch.arange(size)[:, None, None], torch.arange(length)[None, :, None]
+    target = torch.arange(0, length, stride)[None, None, :]
+    return (target + dilation * (tap - size // 2) == source).float()

@@ -65,12 +65,13 @@ class ReLUConvBN(NormedOperation):
 
     def __init__(self, inputs: int, site: Site, size: int) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(inputs, site.channels, size, site.stride, size // 2, bias=False)
+        self.step = site.stride if size == 1 else 1
+        self.conv = nn.Conv2d(inputs, site.channels, size, site.stride // self.step, size // 2, bias=False)
         self.norm = site.norm()
 
     def body(self, rectified: Tensor) -> Tensor:
         """Convolve."""
-        output: Tensor = self.conv(rectified)
+        output: Tensor = self.conv(_every(self.step, rectified))
         return output
 
 
@@ -80,15 +81,24 @@ class FactorizedReduce(NormedOperation):
     def __init__(self, inputs: int, site: Site) -> None:
         super().__init__()
         first = site.channels // 2
-        self.even = nn.Conv2d(inputs, first, 1, stride=2, bias=False)
-        self.odd = nn.Conv2d(inputs, site.channels - first, 1, stride=2, bias=False)
+        self.even = nn.Conv2d(inputs, first, 1, bias=False)
+        self.odd = nn.Conv2d(inputs, site.channels - first, 1, bias=False)
         self.norm = site.norm()
 
     def body(self, rectified: Tensor) -> Tensor:
         """Concatenate both convolutions."""
         height, width = rectified.shape[2:]
-        shifted = F.pad(rectified, (0, width % 2, 0, height % 2))[:, :, 1:, 1:]
-        return torch.cat([self.even(rectified), self.odd(shifted)], dim=1)
+        padded = F.pad(rectified, (0, width % 2, 0, height % 2)) if width % 2 or height % 2 else rectified
+        return torch.cat([self.even(_every(2, rectified)), self.odd(_every(2, padded[:, :, 1:, 1:]))], dim=1)
+
+
+def _every(step: int, x: Tensor) -> Tensor:
+    """Return every ``step``-th pixel, for a 1×1 convolution with a stride.
+
+    The CPU's own strided one, in channels-last layout with less than eight input channels, writes beyond the end of its
+    memory when it computes the gradient of the weights.
+    """
+    return x if step == 1 else x[:, :, ::step, ::step]
 
 
 class DilatedConv(NormedOperation):

@@ -10,18 +10,22 @@ from archgrad.spaces.darts import darts
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench201 import nasbench201
 from archgrad.spaces.reduced import reduced
-from archgrad.spaces.space import CellPlan, SearchSpace, build_edges
+from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
+from archgrad.spaces.staged import StagedNet, StagedSpace
 
 __all__ = [
     "SPACES",
     "CellGenotype",
     "CellPlan",
+    "CellViews",
     "Cost",
     "Decision",
     "DecisionBlock",
     "Genotype",
     "Row",
     "SearchSpace",
+    "StagedNet",
+    "StagedSpace",
     "build_edges",
     "cost",
     "darts",

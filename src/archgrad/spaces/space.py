@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import torch
@@ -17,7 +17,7 @@ from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.supernet import CellMixture, Edge, Supernet
 from archgrad.training import WeightTraining
 
-__all__ = ["CellPlan", "SearchSpace", "Selection", "build_edges"]
+__all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
@@ -42,8 +42,9 @@ class SearchSpace(ABC):
     def __post_init__(self) -> None:
         for knob in fields(self):
             value = getattr(self, knob.name)
-            if isinstance(value, int) and not isinstance(value, bool) and value < 1:
-                raise UserError(f"{knob.name} of the space {self.name!r} is {value}; it must be at least 1.")
+            if knob.type in ("int", int) and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                fix = "it must be at least 1 and a whole number"
+                raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
 
     @property
     @abstractmethod
@@ -66,7 +67,7 @@ class SearchSpace(ABC):
     def supernet(self, num_classes: int | None = None, input_channels: int | None = None) -> Supernet:
         """Build the continuous network ``supernet(x, mixture) -> logits``."""
         plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True)
-        body = self.build(plan, input_channels or self.input_channels, num_classes or self.num_classes)
+        body = self._build(plan, num_classes, input_channels)
         return Supernet(body, {block.name: (block.cells, *block.shape) for block in self.blocks})
 
     def network(
@@ -77,7 +78,13 @@ class SearchSpace(ABC):
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
         concat = {name: cell.concat for name, cell in genotype.blocks}
         plan = CellPlan(rows, searching=False, concat=concat)
-        return self.build(plan, input_channels or self.input_channels, num_classes or self.num_classes)
+        return self._build(plan, num_classes, input_channels)
+
+    def _build(self, plan: CellPlan, num_classes: int | None, input_channels: int | None) -> nn.Module:
+        """Build for these sizes, checked like the space's own, which stand in for None."""
+        given = {"num_classes": num_classes, "input_channels": input_channels}
+        sized = replace(self, **{name: size for name, size in given.items() if size is not None})
+        return sized.build(plan, sized.input_channels, sized.num_classes)
 
     def block(self, name: str) -> DecisionBlock:
         """Return a block by its name."""
@@ -177,9 +184,10 @@ def _check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
     used: list[int] = []
     for decision in cell:
         row = _row_of(block, decision)
-        if decision.choice not in block.rows[row].choices:
+        allowed = [choice for choice in block.rows[row].choices if choice not in block.excluded]
+        if decision.choice not in allowed:
             place = f"operation on {block.rows[row].name} of block {block.name!r} in the space {space!r}:"
-            raise unknown(place, decision.choice, block.rows[row].choices)
+            raise unknown(place, decision.choice, allowed)
         if row in used:
             raise UserError(f"block {block.name!r} decides {block.rows[row].name} twice; keep one of them.")
         used.append(row)
@@ -192,6 +200,20 @@ def _check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
                 f"node {target} of block {block.name!r} has {found} inputs in this genotype; "
                 f"the space {space!r} gives it {wanted}."
             )
-    nodes = {node for row in block.rows for node in (row.target, row.source)}
-    if cell.concat is not None and not set(cell.concat) <= nodes:
-        raise UserError(f"block {block.name!r} concatenates {list(cell.concat)}, which are not all nodes of the cell.")
+    _check_concat(space, block, cell.concat)
+
+
+def _check_concat(space: str, block: DecisionBlock, concat: tuple[int, ...] | None) -> None:
+    if concat is None:
+        return
+    if block.concat is None:
+        raise UserError(
+            f"block {block.name!r} concatenates {list(concat)} in this genotype; in the space {space!r} a cell's "
+            f"output is its last node, so leave that out."
+        )
+    if not concat or not set(concat) <= set(block.targets):
+        nodes = ", ".join(map(str, block.targets))
+        raise UserError(
+            f"block {block.name!r} concatenates {list(concat)} in this genotype; choose from the nodes {nodes} that "
+            f"its cells compute."
+        )

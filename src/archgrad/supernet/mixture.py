@@ -29,9 +29,10 @@ def split_by_cell(
     shapes: Mapping[str, tuple[int, int, int]], mixture: Mixture, active: Mapping[str, Tensor] | None, seed: int
 ) -> dict[str, list[CellMixture]]:
     """Cut a mixture into the views of its cells; ``active`` (bool, same shapes) marks what is to be computed."""
-    for name in mixture:
-        if name not in shapes:
-            raise unknown("block in the mixture:", name, shapes)
+    for what, given in (("the mixture", mixture), ("the active marks", active or {})):
+        for name in given:
+            if name not in shapes:
+                raise unknown(f"block in {what}:", name, shapes)
     views = {}
     for name, shape in shapes.items():
         if name not in mixture or tuple(mixture[name].shape) != shape:

@@ -1,0 +1,50 @@
+"""The three ways to write a genotype down: JSON, the NAS-Bench-201 string and the printed DARTS form.
+
+Nothing here runs code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from archgrad.errors import UserError
+from archgrad.spaces.genotype import Genotype
+from archgrad.spaces.notation import darts_form, json_form, nasbench201_form
+from archgrad.spaces.notation.common import BLANK, fail
+from archgrad.spaces.notation.json_form import to_dict, to_json
+
+__all__ = ["WRITERS", "parse", "to_dict", "to_json", "write"]
+
+_LONGEST = 1_000_000
+_READERS: dict[str, Callable[[str, int], Genotype]] = {
+    "{": json_form.parse,
+    "|": nasbench201_form.parse,
+    "Genotype": darts_form.parse,
+}
+WRITERS: dict[str, Callable[[Genotype], str | None]] = {
+    "json": to_json,
+    "nasbench201": nasbench201_form.write,
+    "darts": darts_form.write,
+}
+
+
+def parse(text: str) -> Genotype:
+    """Read a genotype in any of the three notations."""
+    if len(text) > _LONGEST:
+        raise UserError(f"a genotype of {len(text)} characters is no genotype; the limit is {_LONGEST}.")
+    text = text.rstrip()
+    start = len(text) - len(text.lstrip(BLANK))
+    for opening, read in _READERS.items():
+        if text.startswith(opening, start):
+            return read(text, start)
+    fail(
+        text,
+        start,
+        "it is none of the three notations",
+        f"write JSON ({{…}}), a NAS-Bench-201 string ({nasbench201_form.EXAMPLE}) or {darts_form.EXAMPLE}",
+    )
+
+
+def write(genotype: Genotype) -> str:
+    """Print a genotype in the most readable notation that can hold it."""
+    return nasbench201_form.write(genotype) or darts_form.write(genotype) or to_json(genotype)

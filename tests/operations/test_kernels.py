@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd import gradcheck, gradgradcheck
+
+from archgrad.operations.kernels import average_pool, depthwise_conv, scale, scaled_norm
+
+LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
+layouts = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+STRIDES = [(1, 1), (1, 2), (2, 1), (2, 2), (1, 3), (3, 1)]
+SIZES = [(8, 8), (7, 7), (8, 5), (5, 8), (1, 1), (2, 3)]
+
+
+def images(*shape: int, seed: int = 0, layout: torch.memory_format = torch.contiguous_format) -> Tensor:
+    values = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return values.contiguous(memory_format=layout).requires_grad_()
+
+
+def same(actual: Tensor, expected: Tensor, *inputs: Tensor) -> None:
+    """Compare values, gradients, and the gradients of a function of the gradients."""
+    weights = torch.randn(expected.shape, generator=torch.Generator().manual_seed(9), dtype=expected.dtype)
+    torch.testing.assert_close(actual, expected)
+    first = torch.autograd.grad((actual * weights).sin().sum(), inputs, create_graph=True)
+    wanted = torch.autograd.grad((expected * weights).sin().sum(), inputs, create_graph=True)
+    torch.testing.assert_close(first, wanted)
+    second = torch.autograd.grad(sum(value.square().sum() for value in first), inputs)
+    torch.testing.assert_close(second, torch.autograd.grad(sum(value.square().sum() for value in wanted), inputs))
+
+
+@layouts
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize(("stride", "dilation"), STRIDES)
+@pytest.mark.parametrize("kernel", [1, 3, 5, 7])
+def test_depthwise_conv_is_the_textbook_convolution(
+    kernel: int, stride: int, dilation: int, size: tuple[int, int], layout: torch.memory_format
+) -> None:
+    x, weight = images(2, 3, *size, layout=layout), images(3, 1, kernel, kernel, seed=1)
+    expected = F.conv2d(x, weight, None, stride, dilation * (kernel // 2), dilation, groups=3)
+    same(depthwise_conv(x, weight, stride, dilation), expected, x, weight)
+
+
+@layouts
+@pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (1, 2), (2, 2), (2, 1)])
+@pytest.mark.parametrize("kernel", [1, 3, 5, 7])
+def test_depthwise_conv_agrees_with_differences(
+    kernel: int, stride: int, dilation: int, layout: torch.memory_format
+) -> None:
+    x, weight = images(1, 2, 4, 4, layout=layout), images(2, 1, kernel, kernel, seed=1)
+    assert gradcheck(lambda x, weight: depthwise_conv(x, weight, stride, dilation), (x, weight))
+    # A bilinear function is easy to check twice: its second derivatives are constant.
+    assert gradgradcheck(lambda x, weight: depthwise_conv(x, weight, stride, dilation), (x, weight))
+
+
+def test_depthwise_conv_in_single_precision() -> None:
+    x, weight = images(4, 8, 9, 9, layout=torch.channels_last), images(8, 1, 5, 5, seed=1)
+    expected = F.conv2d(x, weight, None, 1, 2, groups=8)
+    torch.testing.assert_close(depthwise_conv(x.float(), weight.float()), expected.float())
+
+
+def test_depthwise_conv_of_small_images_after_inference() -> None:
+    x, weight = images(2, 3, 3, 4), images(3, 1, 5, 5, seed=1)
+    with torch.inference_mode():
+        silent = depthwise_conv(x, weight)
+    expected = F.conv2d(x, weight, None, 1, 2, groups=3)
+    torch.testing.assert_close(silent, expected.detach())
+    same(depthwise_conv(x, weight), expected, x, weight)
+
+
+@pytest.mark.parametrize("wanted", [(True, False), (False, True)], ids=["input", "weight"])
+def test_depthwise_conv_computes_only_the_gradients_asked_for(wanted: tuple[bool, bool]) -> None:
+    x, weight = images(2, 3, 6, 6), images(3, 1, 5, 5, seed=1)
+    x.requires_grad_(wanted[0])
+    weight.requires_grad_(wanted[1])
+    chosen = [tensor for tensor in (x, weight) if tensor.requires_grad]
+    same(depthwise_conv(x, weight), F.conv2d(x, weight, None, 1, 2, groups=3), *chosen)
+
+
+@layouts
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_average_pool_does_not_count_the_padding(
+    stride: int, size: tuple[int, int], layout: torch.memory_format
+) -> None:
+    x = images(2, 3, *size, layout=layout)
+    same(average_pool(x, stride), F.avg_pool2d(x, 3, stride, 1, count_include_pad=False), x)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_average_pool_agrees_with_differences(stride: int) -> None:
+    x = images(1, 2, 5, 4)
+    assert gradcheck(lambda x: average_pool(x, stride), (x,))
+    assert gradgradcheck(lambda x: average_pool(x, stride), (x,))
+
+
+@layouts
+def test_scale_is_multiplication(layout: torch.memory_format) -> None:
+    x, weight = images(2, 3, 5, 4, layout=layout), torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    same(scale(x, weight), x * weight, x, weight)
+    assert gradcheck(scale, (x, weight))
+    assert gradgradcheck(scale, (x, weight))
+
+
+def test_scale_with_a_gradient_of_another_layout() -> None:
+    x, weight = images(2, 3, 5, 4, layout=torch.channels_last), torch.tensor(0.3, dtype=torch.float64).requires_grad_()
+    other = images(2, 3, 5, 4, seed=1).detach()
+    (gradient,) = torch.autograd.grad(scale(x, weight), weight, other)
+    torch.testing.assert_close(gradient, (x * other).sum())
+
+
+def test_scale_works_on_tensors_of_any_rank() -> None:
+    for shape in ((7,), (3, 4), (2, 3, 4)):
+        x, weight = images(*shape), torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)
+        same(scale(x, weight), x * weight, x, weight)
+
+
+@layouts
+def test_scaled_norm_is_batch_norm_times_the_weight(layout: torch.memory_format) -> None:
+    norm = nn.BatchNorm2d(5, affine=False, track_running_stats=False)
+    x, weight = images(3, 5, 4, 3, layout=layout), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    same(scaled_norm(norm, x, weight), norm(x) * weight, x, weight)
+
+
+@layouts
+def test_scaled_norm_agrees_with_differences(layout: torch.memory_format) -> None:
+    norm = nn.BatchNorm2d(2, affine=False, track_running_stats=False)
+    x, weight = images(2, 2, 3, 2, layout=layout), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    assert gradcheck(lambda x, weight: scaled_norm(norm, x, weight), (x, weight))
+    assert gradgradcheck(lambda x, weight: scaled_norm(norm, x, weight), (x, weight))
+
+
+@pytest.mark.parametrize("channels", [16, 64, 256])
+def test_scaled_norm_hands_the_channels_last_gradient_a_weight_of_full_length(channels: int) -> None:
+    """That gradient reads one number per channel, which a scalar expanded without memory does not have."""
+    norm = nn.BatchNorm2d(channels, affine=False, track_running_stats=False)
+    x = images(4, channels, 6, 6, layout=torch.channels_last).detach().float().requires_grad_()
+    weight = torch.tensor([0.25, 1e30])[0].requires_grad_()  # what stands behind it in memory is no weight
+    other = images(4, channels, 6, 6, seed=1).detach().float().contiguous(memory_format=torch.channels_last)
+    actual = torch.autograd.grad(scaled_norm(norm, x, weight), (x, weight), other)
+    expected = torch.autograd.grad(norm(x) * weight, (x, weight), other)
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)

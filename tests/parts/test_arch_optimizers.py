@@ -1,0 +1,143 @@
+"""One suite that every architecture optimiser passes; a new one is one row of MEMBERS."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import io
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad.arch_optimizers import Adam, ArchOptimizer
+from archgrad.errors import UserError
+
+MEMBERS: dict[str, ArchOptimizer] = {
+    "adam": Adam(),
+    "adam-fast": Adam(lr=0.1, weight_decay=0.0),
+}
+every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
+Alpha = dict[str, Tensor]
+
+
+def alpha_of(member: ArchOptimizer, dtype: torch.dtype = torch.float64) -> Alpha:
+    generator = torch.Generator().manual_seed(0)
+    values = {name: torch.randn(3, 4, generator=generator, dtype=dtype) for name in ("normal", "reduce")}
+    return {name: value.softmax(-1) if member.domain == "simplex" else value for name, value in values.items()}
+
+
+def gradient_of(step: int, dtype: torch.dtype = torch.float64) -> Alpha:
+    generator = torch.Generator().manual_seed(100 + step)
+    return {name: torch.randn(3, 4, generator=generator, dtype=dtype) for name in ("normal", "reduce")}
+
+
+def flat(state: dict[str, Alpha]) -> list[tuple[str, str, Tensor]]:
+    return [(quantity, name, value) for quantity, values in state.items() for name, value in values.items()]
+
+
+@every_member
+def test_a_step_has_no_side_effects(member: ArchOptimizer) -> None:
+    alpha, gradient = alpha_of(member), gradient_of(0)
+    state = member.init(alpha)
+    before = copy.deepcopy((alpha, gradient, state))
+    first = member.step(alpha, gradient, state)
+    second = member.step(alpha, gradient, state)
+    for now, then in zip((alpha, gradient), before[:2], strict=True):
+        assert all(torch.equal(now[name], then[name]) for name in then)
+    assert all(torch.equal(a[2], b[2]) for a, b in zip(flat(state), flat(before[2]), strict=True))
+    assert all(torch.equal(first[0][name], second[0][name]) for name in alpha)
+    assert all(torch.equal(a[2], b[2]) for a, b in zip(flat(first[1]), flat(second[1]), strict=True))
+
+
+@every_member
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_shapes_and_types_are_kept(member: ArchOptimizer, dtype: torch.dtype) -> None:
+    alpha = alpha_of(member, dtype)
+    moved, state = member.step(alpha, gradient_of(0, dtype), member.init(alpha))
+    assert list(moved) == list(alpha)
+    for name, value in moved.items():
+        assert (value.shape, value.dtype) == (alpha[name].shape, dtype)
+        assert not torch.equal(value, alpha[name])
+    assert [entry[:2] for entry in flat(state)] == [entry[:2] for entry in flat(member.init(alpha))]
+
+
+@every_member
+def test_the_state_is_all_there_is(member: ArchOptimizer) -> None:
+    """Stopping after any step, saving, and going on with a new object takes the same way to the bit."""
+    alpha = alpha_of(member)
+    state = member.init(alpha)
+    for step in range(3):
+        alpha, state = member.step(alpha, gradient_of(step), state)
+    file = io.BytesIO()
+    torch.save((alpha, state), file)
+    file.seek(0)
+    restored, restored_state = torch.load(file, weights_only=True)
+    for step in range(3, 6):
+        alpha, state = member.step(alpha, gradient_of(step), state)
+        again = dataclasses.replace(member)  # type: ignore[type-var]
+        restored, restored_state = again.step(restored, gradient_of(step), restored_state)
+    assert all(torch.equal(alpha[name], restored[name]) for name in alpha)
+    assert all(torch.equal(a[2], b[2]) for a, b in zip(flat(state), flat(restored_state), strict=True))
+
+
+@every_member
+def test_steps_go_downhill(member: ArchOptimizer) -> None:
+    alpha = alpha_of(member)
+    state = member.init(alpha)
+    target = torch.tensor([1.0, -1.0, -1.0, -1.0], dtype=torch.float64)
+
+    def loss(alpha: Alpha) -> float:
+        return -sum((value * target).sum().item() for value in alpha.values())
+
+    start = loss(alpha)
+    for _ in range(5):
+        alpha, state = member.step(alpha, {name: -target.expand(3, 4) for name in alpha}, state)
+    assert loss(alpha) < start
+
+
+@every_member
+def test_simplex_optimisers_stay_on_the_simplex(member: ArchOptimizer) -> None:
+    alpha = alpha_of(member)
+    state = member.init(alpha)
+    for step in range(20):
+        alpha, state = member.step(alpha, gradient_of(step), state)
+    assert all(value.isfinite().all() for value in alpha.values())
+    if member.domain == "simplex":
+        assert all((value >= 0).all() for value in alpha.values())
+        assert all(torch.allclose(value.sum(-1), torch.ones(3, dtype=value.dtype)) for value in alpha.values())
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 1e-3])
+@pytest.mark.parametrize("betas", [(0.5, 0.999), (0.9, 0.99), (0.0, 0.5)])
+def test_adam_is_the_adam_of_pytorch(weight_decay: float, betas: tuple[float, float]) -> None:
+    member = Adam(lr=0.01, betas=betas, weight_decay=weight_decay)
+    alpha = alpha_of(member)
+    leaves = {name: value.clone().requires_grad_() for name, value in alpha.items()}
+    expected = torch.optim.Adam(leaves.values(), lr=0.01, betas=betas, weight_decay=weight_decay)
+    state = member.init(alpha)
+    for step in range(50):
+        gradient = gradient_of(step)
+        alpha, state = member.step(alpha, gradient, state)
+        for name, leaf in leaves.items():
+            leaf.grad = gradient[name].clone()
+        expected.step()
+        for name, leaf in leaves.items():
+            torch.testing.assert_close(alpha[name], leaf.detach(), rtol=1e-12, atol=1e-14)
+    assert int(state["steps"]["normal"]) == 50
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lr": 0.0}, "arch_optimizer.lr is 0.0; it must be greater than 0"),
+        ({"lr": float("nan")}, "arch_optimizer.lr is nan"),
+        ({"betas": (0.5, 1.0)}, r"arch_optimizer.betas is \(0.5, 1.0\); it must be two numbers"),
+        ({"betas": (0.5,)}, "it must be two numbers from 0 to below 1"),
+        ({"weight_decay": -1.0}, "arch_optimizer.weight_decay is -1.0"),
+        ({"eps": 0.0}, "eps is 0.0"),
+    ],
+)
+def test_adam_refuses_bad_settings(change: dict[str, float], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Adam(**change)  # type: ignore[arg-type]

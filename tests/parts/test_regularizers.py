@@ -1,0 +1,82 @@
+"""One suite that every regulariser passes; a new one is one row of MEMBERS."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad.regularizers import Regularizer, WeightStep
+
+MEMBERS: dict[str, Regularizer] = {
+    "nothing": Regularizer(),
+}
+every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
+Tensors = dict[str, Tensor]
+
+
+def alpha_and_mixture() -> tuple[Tensors, Tensors]:
+    alpha = {"cell": torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()}
+    return alpha, {"cell": alpha["cell"].softmax(-1).expand(2, -1, -1)}
+
+
+def loss(weights: Tensors, mixture: Tensors) -> Tensor:
+    return (weights["w"] * mixture["cell"].sum((0, 1))).sin().sum()
+
+
+def weight_step(member: Regularizer, progress: float) -> WeightStep:
+    weights = {"w": torch.randn(3, generator=torch.Generator().manual_seed(1)).requires_grad_()}
+    mixture = {name: value.detach().clone().requires_grad_() for name, value in alpha_and_mixture()[1].items()}
+    gradient = None
+    if member.needs_mixture_gradient:
+        (value,) = torch.autograd.grad(loss(weights, mixture), [mixture["cell"]])
+        gradient = {"cell": value}
+    return WeightStep(loss, weights, mixture, gradient, progress)
+
+
+@every_member
+@pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
+def test_outer_terms_are_scalars_of_alpha(member: Regularizer, progress: float) -> None:
+    alpha, mixture = alpha_and_mixture()
+    term = member.outer_term(alpha, mixture, progress)
+    if term is not None:
+        assert term.shape == ()
+        (gradient,) = torch.autograd.grad(term, [alpha["cell"]], allow_unused=True, materialize_grads=True)
+        assert gradient.isfinite().all()
+
+
+@every_member
+@pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
+def test_perturbed_mixtures_have_their_shape_and_follow_the_stream(member: Regularizer, progress: float) -> None:
+    mixture = {name: value.detach() for name, value in alpha_and_mixture()[1].items()}
+    before = {name: value.clone() for name, value in mixture.items()}
+    state = torch.get_rng_state()
+    first, second = (member.perturb(mixture, progress, torch.Generator().manual_seed(3)) for _ in range(2))
+    for name, value in mixture.items():
+        assert first[name].shape == value.shape
+        assert torch.equal(first[name], second[name])
+        assert torch.equal(value, before[name])
+    assert torch.equal(state, torch.get_rng_state())
+
+
+@every_member
+@pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
+def test_weight_gradients_are_like_the_weights(member: Regularizer, progress: float) -> None:
+    step = weight_step(member, progress)
+    before = {name: value.detach().clone() for name, value in step.weights.items()}
+    extra = member.weight_gradient(step)
+    for name, value in (extra or {}).items():
+        assert value.shape == step.weights[name].shape
+        assert value.isfinite().all()
+    for name, value in step.weights.items():
+        assert torch.equal(value, before[name])
+        assert value.grad is None
+
+
+def test_a_regulariser_does_nothing_unless_it_says_so() -> None:
+    alpha, mixture = alpha_and_mixture()
+    nothing = Regularizer()
+    assert nothing.outer_term(alpha, mixture, 0.5) is None
+    assert nothing.perturb(mixture, 0.5, torch.Generator()) is mixture
+    assert nothing.weight_gradient(weight_step(nothing, 0.5)) is None
+    assert not nothing.needs_mixture_gradient

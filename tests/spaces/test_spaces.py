@@ -1,0 +1,377 @@
+"""One suite that every search space passes, and what is particular to each."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.discretizers import Argmax
+from archgrad.errors import UserError
+from archgrad.spaces import SPACES, CellGenotype, Decision, Genotype, SearchSpace, darts, named, nasbench201, reduced
+from archgrad.training import WeightTraining
+
+every_space = pytest.mark.parametrize("name", SPACES)
+CELL = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|skip_connect~2|"
+
+
+def small(name: str, **sizes: int) -> SearchSpace:
+    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
+    return named(name)(**{"channels": 4, "num_classes": 3, **depth, **sizes})
+
+
+def images(size: int = 8, channels: int = 3) -> Tensor:
+    return torch.randn(4, channels, size, size, generator=torch.Generator().manual_seed(1))
+
+
+def random_genotype(space: SearchSpace, seed: int) -> Genotype:
+    generator = torch.Generator().manual_seed(seed)
+    return Argmax().select(space, {b.name: torch.rand(b.shape, generator=generator) for b in space.blocks})
+
+
+@every_space
+def test_blocks_describe_the_supernet(name: str) -> None:
+    space = small(name)
+    net = space.supernet()
+    assert space.name == name
+    assert net.shapes == {block.name: (block.cells, *block.shape) for block in space.blocks}
+    for block in space.blocks:
+        assert block.mask.shape == block.shape
+        assert [int(count) for count in block.mask.sum(1)] == [len(row.choices) for row in block.rows]
+        assert space.block(block.name) == block
+        assert len({row.name for row in block.rows}) == len(block.rows)
+        assert all(row.source is not None and row.source < row.target for row in block.rows)
+
+
+@every_space
+def test_the_depth_knob_is_a_size_of_the_space(name: str) -> None:
+    space = small(name)
+    assert space.depth_knob in {field.name for field in dataclasses.fields(space)}
+    deeper = dataclasses.replace(space, **{space.depth_knob: getattr(space, space.depth_knob) + 3})
+    assert sum(block.cells for block in deeper.blocks) > sum(block.cells for block in space.blocks)
+
+
+@every_space
+def test_spaces_are_values(name: str) -> None:
+    space = small(name)
+    assert space == small(name)
+    assert hash(space) == hash(small(name))
+    assert repr(space) == repr(small(name))
+    assert space != small(name, channels=5)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        space.channels = 8  # type: ignore[misc]
+
+
+@every_space
+def test_building_is_deterministic(name: str) -> None:
+    torch.manual_seed(3)
+    first = small(name).supernet().state_dict()
+    torch.manual_seed(3)
+    second = small(name).supernet().state_dict()
+    assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+@every_space
+def test_the_published_training_is_kept(name: str) -> None:
+    training = small(name).training
+    assert isinstance(training, WeightTraining)
+    assert (training.lr, training.lr_min, training.momentum, training.clip) == (0.025, 0.001, 0.9, 5.0)
+    assert (training.batch_size, training.epochs) == (64, 50)
+    expected = (5e-4, True) if name == "nasbench201" else (3e-4, False)
+    assert (training.weight_decay, training.nesterov) == expected
+
+
+@every_space
+@pytest.mark.parametrize("size", [8, 16, 7])
+def test_supernets_take_images_of_any_size(name: str, size: int) -> None:
+    space = small(name)
+    mixture = {b.name: torch.full((b.cells, *b.shape), 0.2) for b in space.blocks}
+    logits = space.supernet(5, 1)(images(size, 1), mixture)
+    assert logits.shape == (4, 5)
+    assert logits.isfinite().all()
+
+
+@every_space
+@pytest.mark.parametrize("size", [8, 7, 1])
+def test_plain_networks_of_random_genotypes_train(name: str, size: int) -> None:
+    space = small(name)
+    for seed in range(3):
+        genotype = random_genotype(space, seed)
+        torch.manual_seed(0)
+        net = space.network(genotype)
+        logits = net(images(size))
+        F.cross_entropy(logits, torch.tensor([0, 1, 2, 0])).backward()
+        assert logits.shape == (4, 3)
+        assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
+        assert net.stem[0].weight.grad is not None
+        norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and m.affine]
+        assert norms
+        assert all(norm.track_running_stats for norm in norms)
+        net.eval()
+        with torch.no_grad():
+            assert torch.equal(net(images(size)), net(images(size))) or genotype.count("noise")
+
+
+@every_space
+def test_sizes_of_the_data_may_be_given_to_each_network(name: str) -> None:
+    space = small(name)
+    net = space.network(random_genotype(space, 0), num_classes=7, input_channels=1)
+    assert net(images(8, 1)).shape == (4, 7)
+    with pytest.raises(
+        UserError, match=rf"num_classes of the space '{name}' is 0; it must be at least 1 and a whole number"
+    ):
+        space.supernet(num_classes=0)
+
+
+@every_space
+def test_one_hot_marks_the_genotype(name: str) -> None:
+    space = small(name)
+    genotype = random_genotype(space, 1)
+    mixture = space.one_hot(genotype)
+    assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet().shapes
+    for block in space.blocks:
+        weights = mixture[block.name]
+        assert torch.equal(weights.sum((1, 2)), torch.full((block.cells,), float(len(genotype[block.name].decisions))))
+        for decision in genotype[block.name]:
+            (row,) = [
+                i for i, row in enumerate(block.rows) if (row.target, row.source) == (decision.target, decision.source)
+            ]
+            assert weights[0, row, block.rows[row].choices.index(decision.choice)] == 1
+    assert Argmax().select(space, {key: value[0] for key, value in mixture.items()}) == genotype
+
+
+@every_space
+def test_genotypes_survive_their_notation(name: str) -> None:
+    space = small(name)
+    for seed in range(5):
+        genotype = random_genotype(space, seed)
+        space.check(genotype)
+        assert Genotype.parse(str(genotype)) == genotype
+        assert str(genotype).startswith("|" if name == "nasbench201" else "Genotype(normal=")
+
+
+def copy_weights(space: SearchSpace, genotype: Genotype, supernet: nn.Module, network: nn.Module) -> None:
+    """Give a plain network the weights of the operations that a genotype chose."""
+    place = {}
+    for block in space.blocks:
+        rows = [(row.target, row.source) for row in block.rows]
+        for index, decision in enumerate(genotype[block.name]):
+            row = rows.index((decision.target, decision.source))
+            place[block.name, index] = (row, block.rows[row].choices.index(decision.choice))
+    weights, kinds = supernet.state_dict(), getattr(network, "kinds", None)
+    with torch.no_grad():
+        for name, parameter in network.named_parameters():
+            if re.search(r"norm\.|stem\.1\.", name):
+                continue
+            edge = re.match(r"(?:layers|cells)\.(\d+)\.(?:cell\.)?edges\.(\d+)\.0\.", name)
+            if edge:
+                block = kinds[int(edge[1])] if kinds else "cell"
+                row, choice = place[block, int(edge[2])]
+                name = name.replace(f"edges.{edge[2]}.0.", f"edges.{row}.{choice}.")
+            parameter.copy_(weights[f"body.{name}"])
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "s2", "darts"])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
+    space = small(name)
+    genotype = random_genotype(space, seed)
+    if name == "darts":  # its supernet normalises pools, its plain network does not
+        text = str(genotype).replace("max_pool_3x3", "sep_conv_5x5").replace("avg_pool_3x3", "dil_conv_5x5")
+        genotype = Genotype.parse(text)
+    torch.manual_seed(0)
+    supernet, network = space.supernet().double(), space.network(genotype).double().train()
+    copy_weights(space, genotype, supernet, network)
+    mixture = {key: value.double() for key, value in space.one_hot(genotype).items()}
+    x = images().double()
+    torch.testing.assert_close(network(x), supernet(x, mixture))
+    active = {key: value.bool() for key, value in mixture.items()}
+    torch.testing.assert_close(network(x), supernet(x, mixture, active=active))
+
+
+@every_space
+@pytest.mark.parametrize("value", [0, -1, 2.5, "8", True, None])
+def test_bad_sizes_are_explained(name: str, value: object) -> None:
+    for knob in ("channels", "input_channels", "num_classes", "image_size", small(name).depth_knob):
+        with pytest.raises(
+            UserError, match=f"{knob} of the space '{name}' is .*; it must be at least 1 and a whole number"
+        ):
+            small(name, **{knob: value})  # type: ignore[arg-type]
+
+
+def test_two_reductions_need_three_cells() -> None:
+    with pytest.raises(UserError, match="cells of the space 'darts' is 2; two reductions need at least 3"):
+        darts(cells=2)
+
+
+def test_names_are_looked_up_with_a_hint() -> None:
+    assert named("nasbench201") is nasbench201
+    with pytest.raises(UserError, match="unknown space 'nasbench101'; did you mean 'nasbench201'"):
+        named("nasbench101")
+    with pytest.raises(UserError, match="unknown reduced space 's5'"):
+        reduced("s5")
+    with pytest.raises(UserError, match="unknown block of the space 'darts': 'normla'; did you mean 'normal'"):
+        darts().block("normla")
+
+
+# --- NAS-Bench-201 -------------------------------------------------------------------------------------------------
+
+
+def test_nasbench201_as_published() -> None:
+    space = nasbench201()
+    (block,) = space.blocks
+    assert (space.channels, block.cells, block.shape, block.keep, block.concat) == (16, 15, (6, 5), None, None)
+    assert [row.name for row in block.rows] == ["1<-0", "2<-0", "2<-1", "3<-0", "3<-1", "3<-2"]
+    choices = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
+    assert all(row.choices == choices for row in block.rows)
+    assert not block.excluded
+
+
+def test_nasbench201_may_exclude_operations() -> None:
+    space = nasbench201(channels=4, cells_per_stage=1, exclude=["none", "avg_pool_3x3"])  # type: ignore[arg-type]
+    assert space.blocks[0].rows[0].choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3")
+    assert space.supernet()(images(), {"cell": torch.full((3, 6, 3), 0.3)}).shape == (4, 10)
+    with pytest.raises(UserError, match="unknown operation on 2<-0 of block 'cell' in the space 'nasbench201': 'none'"):
+        space.check(Genotype.parse(CELL))
+    with pytest.raises(UserError, match="unknown operation in exclude: 'nor_conv_5x5'; did you mean 'nor_conv_3x3'"):
+        nasbench201(exclude=("nor_conv_5x5",))
+    with pytest.raises(UserError, match="exclude removes every operation"):
+        nasbench201(exclude=(*space.blocks[0].rows[0].choices, "none", "avg_pool_3x3"))
+
+
+def test_a_cell_of_nothing_is_still_a_network() -> None:
+    space = small("nasbench201")
+    genotype = Genotype.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|")
+    net = space.network(genotype).eval()
+    assert torch.equal(net(images())[0], net(images())[1])
+
+
+# --- DARTS and the reduced spaces ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in SPACES if name != "nasbench201"])
+def test_darts_cells_as_published(name: str) -> None:
+    space = named(name)()
+    normal, reduce = space.blocks
+    assert (normal.name, normal.cells, reduce.name, reduce.cells) == ("normal", 6, "reduce", 2)
+    for block in space.blocks:
+        assert [row.name for row in block.rows[:5]] == ["2<-0", "2<-1", "3<-0", "3<-1", "3<-2"]
+        assert (len(block.rows), block.targets, block.keep, block.concat) == (14, (2, 3, 4, 5), 2, (2, 3, 4, 5))
+        assert block.excluded == {"none"}
+
+
+@pytest.mark.parametrize(("cells", "reductions"), [(3, (1, 2)), (5, (1, 3)), (8, (2, 5)), (20, (6, 13))])
+def test_reductions_stand_at_thirds(cells: int, reductions: tuple[int, int]) -> None:
+    assert darts(cells=cells).reductions == reductions
+
+
+def test_choices_of_the_spaces() -> None:
+    expected = ("none", "max_pool_3x3", "avg_pool_3x3", "skip_connect")
+    expected += ("sep_conv_3x3", "sep_conv_5x5", "dil_conv_3x3", "dil_conv_5x5")
+    wanted = {
+        "darts": expected,
+        "s2": ("skip_connect", "sep_conv_3x3"),
+        "s3": ("none", "skip_connect", "sep_conv_3x3"),
+        "s4": ("noise", "sep_conv_3x3"),
+    }
+    for name, choices in wanted.items():
+        assert {row.choices for block in named(name)().blocks for row in block.rows} == {choices}
+
+
+SKIP, MAX, AVG = "skip_connect", "max_pool_3x3", "avg_pool_3x3"
+SEP3, DIL3, DIL5 = "sep_conv_3x3", "dil_conv_3x3", "dil_conv_5x5"
+
+
+def test_s1_has_its_own_pair_on_every_edge() -> None:
+    normal, reduce = reduced("s1").blocks
+    assert [row.choices for row in normal.rows] == [
+        (SKIP, DIL3), (SKIP, DIL5), (SKIP, DIL5), (SKIP, SEP3), (SKIP, DIL3), (MAX, SKIP), (SKIP, SEP3),
+        (SKIP, SEP3), (SKIP, DIL3), (SKIP, SEP3), (MAX, SKIP), (SKIP, DIL3), (DIL3, DIL5), (DIL3, DIL5),
+    ]  # fmt: skip
+    assert [row.choices for row in reduce.rows] == [
+        (MAX, AVG), (MAX, DIL3), (MAX, AVG), (MAX, AVG), (SKIP, DIL5), (MAX, AVG), (MAX, SEP3),
+        (SKIP, DIL3), (SKIP, DIL5), (MAX, AVG), (MAX, AVG), (SKIP, DIL5), (SKIP, DIL5), (SKIP, DIL5),
+    ]  # fmt: skip
+
+
+def test_a_genotype_may_concatenate_other_nodes() -> None:
+    space = small("darts")
+    genotype = random_genotype(space, 0)
+    blocks = {name: dataclasses.replace(cell, concat=(4, 5)) for name, cell in genotype.blocks}
+    net = space.network(Genotype.of(blocks))
+    assert net.classifier.in_features == 4 * 4 * 2
+    assert net(images()).shape == (4, 3)
+
+
+def test_a_genotype_without_concatenation_uses_that_of_the_space() -> None:
+    space = small("darts")
+    blocks = {name: dataclasses.replace(cell, concat=None) for name, cell in random_genotype(space, 0).blocks}
+    assert space.network(Genotype.of(blocks)).classifier.in_features == 4 * 4 * 4
+
+
+# --- genotypes of other spaces -------------------------------------------------------------------------------------
+
+
+def changed(genotype: Genotype, block: str, *decisions: Decision, drop: int = 0) -> Genotype:
+    """Return the genotype with its first decisions dropped and others added."""
+    cells = dict(genotype.blocks)
+    cells[block] = CellGenotype((*decisions, *cells[block].decisions[drop:]), cells[block].concat)
+    return Genotype.of(cells)
+
+
+def test_a_genotype_of_another_space_is_refused() -> None:
+    cell = Genotype.parse(CELL)
+    with pytest.raises(UserError, match=r"this genotype has the blocks cell, but the space 'darts' has normal, reduce"):
+        darts().check(cell)
+    with pytest.raises(UserError, match=r"has the blocks none, but the space 'nasbench201' has cell; choose the space"):
+        nasbench201().network(Genotype())
+
+
+@pytest.mark.parametrize(
+    ("decision", "drop", "message"),
+    [
+        (Decision(2, 0, "sep_conv_7x7"), 1, "on 2<-0 of block 'normal' in the space 'darts': 'sep_conv_7x7'; did you"),
+        (Decision(2, 0, "none"), 1, "on 2<-0 of block 'normal' in the space 'darts': 'none'"),
+        (Decision(6, 0, "skip_connect"), 1, "edge or node in skip_connect@6<-0 of block 'normal': '6<-0'"),
+        (Decision(2, None, "skip_connect"), 1, "edge or node in skip_connect@2 of block 'normal': '2'"),
+        (Decision(2, 0, "skip_connect"), 0, "block 'normal' decides 2<-0 twice; keep one of them"),
+        (None, 1, "node 2 of block 'normal' has 1 inputs in this genotype; the space 'darts' gives it 2"),
+        (
+            Decision(3, 2, "skip_connect"),
+            0,
+            "node 3 of block 'normal' has 3 inputs in this genotype; the space 'darts'",
+        ),
+    ],
+)
+def test_a_genotype_that_does_not_fit_is_explained(decision: Decision | None, drop: int, message: str) -> None:
+    space = small("darts")
+    selection = {
+        block.name: [(0, 3), (1, 3), (2, 3), (3, 3), (5, 3), (6, 3), (9, 3), (10, 3)] for block in space.blocks
+    }
+    genotype = changed(space.genotype(selection), "normal", *([decision] if decision else []), drop=drop)
+    for use in (space.check, space.network, space.one_hot):
+        with pytest.raises(UserError, match=re.escape(message)):
+            use(genotype)
+
+
+@pytest.mark.parametrize("concat", [(), (0, 2), (2, 6)])
+def test_only_computed_nodes_can_be_concatenated(concat: tuple[int, ...]) -> None:
+    space = small("darts")
+    blocks = dict(random_genotype(space, 0).blocks)
+    blocks["reduce"] = dataclasses.replace(blocks["reduce"], concat=concat)
+    with pytest.raises(
+        UserError, match=r"block 'reduce' concatenates \[.*\] in this genotype; choose from the nodes 2, 3"
+    ):
+        space.check(Genotype.of(blocks))
+
+
+def test_nasbench201_concatenates_nothing() -> None:
+    cell = dataclasses.replace(Genotype.parse(CELL)["cell"], concat=(3,))
+    with pytest.raises(
+        UserError, match=r"concatenates \[3\] in this genotype; in the space 'nasbench201' a cell's output"
+    ):
+        nasbench201().check(Genotype.of({"cell": cell}))

@@ -1,0 +1,174 @@
+"""The fused supernet computes what a plain one computes, one module per operation per edge."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from archgrad.benchmarks.reference import reference_supernet
+from archgrad.errors import UserError
+from archgrad.operations import Identity
+from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named
+
+CLASSES = 4
+
+# Every space with both reductions, an odd width, and more than one cell of each kind.
+NETS = [
+    pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1}, 8, id="nasbench201-1"),
+    pytest.param("nasbench201", {"channels": 3, "cells_per_stage": 2}, 8, id="nasbench201-2-odd-width"),
+    *(pytest.param(name, {"channels": 4, "cells": 5}, 8, id=name) for name in SPACES if name != "nasbench201"),
+    pytest.param("darts", {"channels": 3, "cells": 5}, 12, id="darts-odd-width"),
+    pytest.param("darts", {"channels": 2, "cells": 3}, 16, id="darts-begins-with-a-reduction"),
+    pytest.param("s1", {"channels": 3, "cells": 6}, 8, id="s1-odd-width"),
+]
+TINY = [
+    pytest.param(name, {"channels": 2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3})}, id=name)
+    for name in SPACES
+]
+Mixture = dict[str, Tensor]
+
+
+def pair(name: str, sizes: dict[str, int], dtype: torch.dtype) -> tuple[SearchSpace, nn.Module, nn.Module]:
+    """Return a space, its fused supernet and the plain one with the same weights."""
+    torch.manual_seed(0)
+    space = named(name)(**sizes)
+    fused = space.supernet(CLASSES, 2).to(dtype)
+    reference = reference_supernet(space, CLASSES, 2).to(dtype)
+    reference.load_state_dict(fused.state_dict())
+    return space, fused, reference
+
+
+def batch(size: int, dtype: torch.dtype, count: int = 5) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(count, 2, size, size, generator=generator, dtype=torch.float64)
+    return images.to(dtype), torch.randint(CLASSES, (count,), generator=generator)
+
+
+def mixture_of(space: SearchSpace, dtype: torch.dtype, seed: int = 2) -> Mixture:
+    """Draw a mixture that differs in every cell; entries of choices that a row has not are numbers too."""
+    generator = torch.Generator().manual_seed(seed)
+    mixture = {}
+    for block in space.blocks:
+        logits = torch.randn(block.cells, *block.shape, generator=generator, dtype=torch.float64)
+        mixture[block.name] = logits.softmax(-1).to(dtype).requires_grad_()
+    return mixture
+
+
+def loss_and_gradients(
+    net: nn.Module, images: Tensor, labels: Tensor, mixture: Mixture
+) -> tuple[Tensor, dict[str, Tensor]]:
+    logits = net(images, mixture, seed=3)
+    inputs = {**dict(net.named_parameters()), **{f"mixture {name}": value for name, value in mixture.items()}}
+    gradients = torch.autograd.grad(
+        F.cross_entropy(logits, labels), list(inputs.values()), allow_unused=True, materialize_grads=True
+    )
+    return logits.detach(), dict(zip(inputs, gradients, strict=True))
+
+
+@pytest.mark.parametrize(("name", "sizes", "image_size"), NETS)
+def test_logits_and_all_gradients_are_those_of_the_plain_supernet(
+    name: str, sizes: dict[str, int], image_size: int
+) -> None:
+    space, fused, reference = pair(name, sizes, torch.float64)
+    images, labels = batch(image_size, torch.float64)
+    logits, gradients = loss_and_gradients(fused, images, labels, mixture_of(space, torch.float64))
+    expected, wanted = loss_and_gradients(reference, images, labels, mixture_of(space, torch.float64))
+    assert list(gradients) == list(wanted)
+    torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-11)
+    torch.testing.assert_close(gradients, wanted, rtol=1e-7, atol=1e-11)
+    assert all(value.any() for key, value in gradients.items() if key.startswith("mixture"))
+
+
+@pytest.mark.parametrize(("name", "sizes", "image_size"), NETS[:2] + NETS[3:7] + NETS[-3:-2])
+def test_single_precision_is_close(name: str, sizes: dict[str, int], image_size: int) -> None:
+    space, fused, reference = pair(name, sizes, torch.float32)
+    images, labels = batch(image_size, torch.float32, count=8)
+    logits, gradients = loss_and_gradients(fused, images, labels, mixture_of(space, torch.float32))
+    expected, wanted = loss_and_gradients(reference, images, labels, mixture_of(space, torch.float32))
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4)
+    scale = max(value.abs().max().item() for value in wanted.values())
+    torch.testing.assert_close(gradients, wanted, rtol=1e-3, atol=1e-3 * scale)
+
+
+def test_entries_of_choices_that_a_row_has_not_are_never_read() -> None:
+    """Rows of unequal length share one tensor; what stands in the padding does not matter, not even NaN."""
+    space, fused, _ = pair("nasbench201", {"channels": 2, "cells_per_stage": 1}, torch.float64)
+    images, _ = batch(8, torch.float64)
+    mixture = mixture_of(space, torch.float64)
+    expected = fused(images, mixture)
+    fused.shapes = {"cell": (3, 6, 7)}
+    padded = F.pad(mixture["cell"].detach(), (0, 2), value=torch.nan).requires_grad_()
+    logits = fused(images, {"cell": padded})
+    assert torch.equal(logits, expected)
+    (gradient,) = torch.autograd.grad(logits.sum(), padded)
+    assert not gradient[..., 5:].any()
+
+
+def second_order(net: nn.Module, images: Tensor, labels: Tensor, mixture: Mixture) -> dict[str, Tensor]:
+    """Differentiate ⟨v, ∂L/∂(w, p)⟩ again by (w, p): every block of the Hessian at once."""
+    parameters = {name: value.detach().requires_grad_() for name, value in net.named_parameters()}
+    inputs = {**parameters, **{f"mixture {name}": value for name, value in mixture.items()}}
+    loss = F.cross_entropy(functional_call(net, parameters, (images, mixture), {"seed": 3}), labels)
+    first = torch.autograd.grad(loss, list(inputs.values()), create_graph=True, allow_unused=True)
+    product = sum(
+        (gradient * direction(name, gradient)).sum()
+        for name, gradient in zip(inputs, first, strict=True)
+        if gradient is not None
+    )
+    second = torch.autograd.grad(product, list(inputs.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(inputs, second, strict=True))
+
+
+def direction(name: str, like: Tensor) -> Tensor:
+    """Return a fixed random direction for the tensor of this name."""
+    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    return torch.randn(like.shape, generator=generator, dtype=like.dtype)
+
+
+@pytest.mark.parametrize(("name", "sizes"), TINY)
+def test_hessian_products_are_those_of_the_plain_supernet(name: str, sizes: dict[str, int]) -> None:
+    space, fused, reference = pair(name, sizes, torch.float64)
+    images, labels = batch(4 if name != "nasbench201" else 8, torch.float64, count=3)
+    actual = second_order(fused, images, labels, mixture_of(space, torch.float64))
+    expected = second_order(reference, images, labels, mixture_of(space, torch.float64))
+    scale = max(value.abs().max().item() for value in expected.values())
+    torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9 * scale)
+    assert scale > 1e-3
+
+
+@pytest.mark.parametrize(("name", "sizes"), TINY)
+def test_hessian_products_agree_with_differences(name: str, sizes: dict[str, int]) -> None:
+    space, fused, _ = pair(name, sizes, torch.float64)
+    images, labels = batch(8, torch.float64, count=4)
+    mixture = mixture_of(space, torch.float64)
+    parameters = dict(fused.named_parameters())
+
+    def gradient(step: float) -> dict[str, Tensor]:
+        moved = {key: (value + step * direction(key, value)).detach() for key, value in parameters.items()}
+        leaves = {
+            key: (value + step * direction(f"mixture {key}", value)).detach().requires_grad_()
+            for key, value in mixture.items()
+        }
+        loss = F.cross_entropy(functional_call(fused, moved, (images, leaves), {"seed": 3}), labels)
+        return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
+
+    exact = second_order(fused, images, labels, mixture)
+    step = 1e-6
+    ahead, behind = gradient(step), gradient(-step)
+    for key in mixture:
+        estimate = (ahead[key] - behind[key]) / (2 * step)
+        size = estimate.abs().max().item()
+        # A ReLU or a maximum that switches within the step moves single entries by more than rounding does.
+        torch.testing.assert_close(exact[f"mixture {key}"], estimate, rtol=1e-3, atol=1e-4 * max(size, 1e-2))
+
+
+def test_spaces_without_a_reference_say_so() -> None:
+    class Own(StagedSpace):
+        name = "own"
+        operations = {"skip": lambda site: Identity()}  # noqa: RUF012
+
+    with pytest.raises(UserError, match="no reference implementation of the space 'own'"):
+        reference_supernet(Own())

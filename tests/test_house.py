@@ -1,0 +1,110 @@
+"""Imports point one way: a room may use what stands before it in the house, never behind it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import archgrad
+
+ROOT = Path(archgrad.__file__).parent
+FILES = sorted(ROOT.rglob("*.py"))
+HOUSE = (
+    ("errors", "typing", "files", "randomness", "training", "linalg"),
+    ("operations",),
+    ("supernet",),
+    ("spaces", "data"),
+    ("bilevel",),
+    ("relaxations",),
+    ("hypergradients",),
+    ("arch_optimizers",),
+    ("regularizers",),
+    ("discretizers",),
+    ("method",),
+    ("recipes",),
+    ("diagnostics",),
+    ("search",),
+    ("evaluate",),
+    ("benchmarks",),
+    ("report",),
+    ("config", "knobs"),
+    ("cli",),
+    ("__main__",),
+)
+FLOOR = {room: number for number, rooms in enumerate(HOUSE) for room in rooms}
+STRANGERS = {("spaces", "data"), ("data", "spaces")}
+"""Rooms of one floor that know nothing of each other."""
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def modules_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield the line and the full name of everything imported, at the top or inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute here"
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def violations(path: Path) -> Iterator[str]:
+    here = room_of(path)
+    for line, module in modules_of(ast.parse(path.read_text(encoding="utf-8"))):
+        parts = module.split(".")
+        if parts[0] != "archgrad" or len(parts) == 1 or parts[1] == "__version__":
+            continue
+        there = parts[1]
+        if there not in FLOOR:
+            yield f"{name_of(path)}:{line} imports {module}, which is no room of the house"
+        elif (here, there) in STRANGERS or FLOOR[there] > FLOOR[here]:
+            yield f"{name_of(path)}:{line}: {here} must not import {module}"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path != ROOT / "__init__.py"], ids=name_of)
+def test_imports_point_one_way(path: Path) -> None:
+    assert room_of(path) in FLOOR, f"{name_of(path)} has no place in the house; give it one here"
+    assert list(violations(path)) == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_every_module_says_what_it_offers(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree), "a module begins with what it is for"
+    if path.name == "__main__.py":
+        return
+    targets = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    bare = len(tree.body) == 1  # a folder's own file may hold nothing but its docstring
+    assert bare or "__all__" in [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def test_the_rules_are_broken_by_what_breaks_them() -> None:
+    assert FLOOR["spaces"] < FLOOR["search"] < FLOOR["cli"]
+    source = "def f():\n    from archgrad.search import loop\n    import archgrad.data\n"
+    assert [module for _, module in modules_of(ast.parse(source))] == ["archgrad.search.loop", "archgrad.data"]
+
+
+def test_everything_the_package_offers_exists() -> None:
+    for name in archgrad.__all__:
+        assert getattr(archgrad, name) is not None
+    assert set(archgrad.__all__) <= set(dir(archgrad))
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        archgrad.nothing  # noqa: B018
+
+
+def test_importing_the_package_costs_nothing() -> None:
+    code = "import sys, archgrad; print(sorted({'torch', 'numpy', 'rich', 'typer', 'sklearn'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
