@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         diagnostics,
         discretizers,
         hypergradients,
+        loop,
         operations,
         recipes,
         regularizers,
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
         supernet,
     )
     from archgrad.bilevel import BilevelProblem
-    from archgrad.errors import ArchgradError, DivergedError, UserError
+    from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
+    from archgrad.loop import SearchResult, search
     from archgrad.method import Method
-    from archgrad.search import SearchResult, search
     from archgrad.spaces import Genotype
     from archgrad.training import WeightTraining
 
@@ -42,6 +43,7 @@ __all__ = [
     "DivergedError",
     "Genotype",
     "Method",
+    "SearchInterrupted",
     "SearchResult",
     "UserError",
     "WeightTraining",
@@ -51,6 +53,7 @@ __all__ = [
     "diagnostics",
     "discretizers",
     "hypergradients",
+    "loop",
     "operations",
     "recipes",
     "regularizers",
@@ -67,10 +70,11 @@ _HOMES = {
     "DivergedError": "errors",
     "Genotype": "spaces",
     "Method": "method",
-    "SearchResult": "search",
+    "SearchInterrupted": "errors",
+    "SearchResult": "loop",
     "UserError": "errors",
     "WeightTraining": "training",
-    "search": "search",
+    "search": "loop",
 }
 
 
@@ -80,7 +84,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         return importlib.import_module(f"archgrad.{name}")
     value = getattr(importlib.import_module(f"archgrad.{_HOMES[name]}"), name)
-    globals()[name] = value  # `search` names a function here, although a package of that name holds it
+    globals()[name] = value
     return value
 
 

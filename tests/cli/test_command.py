@@ -9,11 +9,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from archgrad.benchmarks.cells import codes_by_name
 from archgrad.cli import main
 from archgrad.config import RunConfig, read_config
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 TINY = ["--channels", "4", "--cells", "1", "--limit", "120", "--batch-size", "30", "--threads", "1"]
+
+
+@pytest.fixture(scope="session")
+def nasbench201_folder(tmp_path_factory) -> Path:
+    """A data folder with a made-up accuracy table of all cells."""
+    folder = tmp_path_factory.mktemp("data")
+    header = "index,arch,cifar10_test,cifar100_test,imagenet16_test"
+    rows = [f"{code},{name},{10 + code / 200:.4f},50.0,25.0" for name, code in codes_by_name().items()]
+    (folder / "nasbench201").mkdir()
+    (folder / "nasbench201" / "accuracy.csv").write_text("\n".join([header, *rows]) + "\n")
+    return folder
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
-from archgrad.operations.kernels import average_pool, depthwise_conv, scale, scaled_norm
+from archgrad.operations.kernels import average_pool, depthwise_conv, mix, scaled_norm
 
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 layouts = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
@@ -95,25 +95,41 @@ def test_average_pool_agrees_with_differences(stride: int) -> None:
     assert gradgradcheck(lambda x: average_pool(x, stride), (x,))
 
 
+def scalars(*values: float) -> list[Tensor]:
+    return [torch.tensor(value, dtype=torch.float64, requires_grad=True) for value in values]
+
+
 @layouts
-def test_scale_is_multiplication(layout: torch.memory_format) -> None:
-    x, weight = images(2, 3, 5, 4, layout=layout), torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
-    same(scale(x, weight), x * weight, x, weight)
-    assert gradcheck(scale, (x, weight))
-    assert gradgradcheck(scale, (x, weight))
+@pytest.mark.parametrize(("addends", "scaled"), [(0, 1), (0, 3), (1, 0), (1, 1), (2, 0), (2, 2), (4, 3)])
+def test_mix_is_the_weighted_sum(layout: torch.memory_format, addends: int, scaled: int) -> None:
+    tensors = [images(2, 3, 5, 4, layout=layout, seed=seed) for seed in range(addends + scaled)]
+    weights = scalars(*(0.3 - 0.7 * index for index in range(scaled)))
+    expected = sum(tensors[:addends], torch.zeros(()))
+    for x, weight in zip(tensors[addends:], weights, strict=True):
+        expected = expected + weight * x
+
+    def mixed(*inputs: Tensor) -> Tensor:
+        return mix(
+            inputs[:addends], list(zip(inputs[addends : addends + scaled], inputs[addends + scaled :], strict=True))
+        )
+
+    same(mixed(*tensors, *weights), expected, *tensors, *weights)
+    assert gradcheck(mixed, (*tensors, *weights))
+    assert gradgradcheck(mixed, (*tensors, *weights))
 
 
-def test_scale_with_a_gradient_of_another_layout() -> None:
-    x, weight = images(2, 3, 5, 4, layout=torch.channels_last), torch.tensor(0.3, dtype=torch.float64).requires_grad_()
+def test_mix_leaves_its_inputs_alone() -> None:
+    tensors, (weight,) = [images(2, 3, 5, 4, seed=seed) for seed in range(3)], scalars(0.5)
+    before = [tensor.detach().clone() for tensor in tensors]
+    mix(tensors[:2], [(tensors[2], weight)]).sum().backward()
+    assert all(torch.equal(tensor, copy) for tensor, copy in zip(tensors, before, strict=True))
+
+
+def test_mix_with_a_gradient_of_another_layout() -> None:
+    x, (weight,) = images(2, 3, 5, 4, layout=torch.channels_last), scalars(0.3)
     other = images(2, 3, 5, 4, seed=1).detach()
-    (gradient,) = torch.autograd.grad(scale(x, weight), weight, other)
+    (gradient,) = torch.autograd.grad(mix([], [(x, weight)]), weight, other)
     torch.testing.assert_close(gradient, (x * other).sum())
-
-
-def test_scale_works_on_tensors_of_any_rank() -> None:
-    for shape in ((7,), (3, 4), (2, 3, 4)):
-        x, weight = images(*shape), torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)
-        same(scale(x, weight), x * weight, x, weight)
 
 
 @layouts

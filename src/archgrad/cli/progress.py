@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from archgrad.search import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished
+from archgrad.loop import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished
 
 if TYPE_CHECKING:
     from rich.console import Console, Group

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.config import RunConfig
-from archgrad.errors import DivergedError, UserError
+from archgrad.errors import UserError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from archgrad.diagnostics import Diagnostic
-    from archgrad.search import SearchResult
+    from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
 __all__ = ["free_folder", "run"]
@@ -25,7 +25,7 @@ def run(config: RunConfig, out: Path, resume: bool, console: Console) -> dict[st
     from archgrad.cli.console import say
     from archgrad.cli.progress import progress_for
     from archgrad.data import parse_split
-    from archgrad.search import search
+    from archgrad.loop import search
 
     config = _on_this_machine(config)
     space, method = config.build_space(), config.build_method()
@@ -44,6 +44,7 @@ def run(config: RunConfig, out: Path, resume: bool, console: Console) -> dict[st
             data,
             seed=config.seed,
             training=training,
+            batch_size=config.batch_size,
             split=split,
             device=config.device,
             out=out,
@@ -52,8 +53,6 @@ def run(config: RunConfig, out: Path, resume: bool, console: Console) -> dict[st
             diagnostics=diagnostics,
             compile=config.compile,
         )
-    except DivergedError as error:
-        raise DivergedError(f"{error} The last good checkpoint is kept in {out}.") from error
     finally:
         progress.close()
     _draw(result, out, console)
@@ -70,7 +69,7 @@ def free_folder(config: RunConfig) -> Path:
 
 
 def _claim(config: RunConfig, out: Path) -> None:
-    from archgrad.search import RunFolder
+    from archgrad.loop import RunFolder
 
     RunFolder(out, {}).claim()
     config.save(out / "config.toml")

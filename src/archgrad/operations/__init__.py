@@ -1,6 +1,6 @@
 """What a network can compute on an edge: operations, and how they share work on one input."""
 
-from archgrad.operations.base import Factory, Operation, Site, Source, Vocabulary
+from archgrad.operations.base import Factory, Operation, Site, Source, Vocabulary, Weighted
 from archgrad.operations.layers import (
     AveragePool,
     DepthwiseConv2d,
@@ -31,5 +31,6 @@ __all__ = [
     "Site",
     "Source",
     "Vocabulary",
+    "Weighted",
     "Zero",
 ]

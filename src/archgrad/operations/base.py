@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.operations.kernels import scale
 from archgrad.randomness import Path, seed_of
 
-__all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary"]
+__all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary", "Weighted"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,13 @@ class Source:
         return torch.Generator(self.x.device).manual_seed(seed_of(*self.stream, salt))
 
 
+class Weighted(NamedTuple):
+    """A tensor still to be multiplied by its mixture weight, which its node does for all of them at once."""
+
+    tensor: Tensor
+    weight: Tensor
+
+
 class Operation(nn.Module):
     """A candidate operation: ``forward(x)`` in a plain network, :meth:`mixed` in a supernet.
 
@@ -68,10 +75,9 @@ class Operation(nn.Module):
     its mixture weight into its last normalisation.
     """
 
-    def mixed(self, source: Source, weight: Tensor) -> Tensor | None:
-        """Return ``weight · self(source.x)``, or None for an operation that contributes nothing."""
-        output: Tensor = self(source.x)
-        return scale(output, weight)
+    def mixed(self, source: Source, weight: Tensor) -> Tensor | Weighted | None:
+        """Return ``weight · self(source.x)``, multiplied out or as a pair; None contributes nothing."""
+        return Weighted(self(source.x), weight)
 
 
 Factory = Callable[[Site], Operation]

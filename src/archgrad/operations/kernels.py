@@ -8,6 +8,7 @@ On other devices the vendor's own kernels are used.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-__all__ = ["average_pool", "depthwise_conv", "scale", "scaled_norm"]
+__all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 
 
 def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1) -> Tensor:
@@ -65,9 +66,15 @@ def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor) -> Tensor:
     return F.batch_norm(x, None, None, weights, None, True, 0.0, norm.eps)
 
 
-def scale(x: Tensor, weight: Tensor) -> Tensor:
-    """Multiply ``x`` by the scalar tensor ``weight``; its gradient is one dot product without a temporary."""
-    return _apply(_Scale, x, weight)
+def mix(addends: Sequence[Tensor], scaled: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Return Σ addends + Σ weight·x over the pairs ``(x, weight)`` with scalar weights, in one pass per term.
+
+    Every addend gets the output's gradient itself, and the gradient of a weight is one dot product.
+    """
+    if not scaled and len(addends) == 1:
+        return addends[0]
+    tensors, weights = [x for x, _ in scaled], [weight for _, weight in scaled]
+    return _apply(_Mix, len(scaled), *weights, *tensors, *addends)
 
 
 def _apply(function: type[Function], *inputs: Any) -> Tensor:
@@ -75,22 +82,34 @@ def _apply(function: type[Function], *inputs: Any) -> Tensor:
     return output
 
 
-class _Scale(Function):
-    """x, s ↦ s·x."""
+class _Mix(Function):
+    """w₁ … wₙ, x₁ … xₙ, y₁ … yₘ ↦ Σ wᵢ·xᵢ + Σ yⱼ."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor) -> Tensor:
-        return x * weight
+    def forward(count: int, *inputs: Tensor) -> Tensor:
+        weights, tensors, addends = inputs[:count], inputs[count : 2 * count], inputs[2 * count :]
+        if count:
+            total = tensors[0] * weights[0]
+        else:
+            total, addends = addends[0] + addends[1], addends[2:]
+        for addend in addends:
+            total.add_(addend)
+        for x, weight in zip(tensors[1:], weights[1:], strict=True):
+            total.addcmul_(x, weight)
+        return total
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.count = inputs[0]
+        ctx.save_for_backward(*inputs[1 : 1 + 2 * ctx.count])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        grad_x = scale(grad, weight) if ctx.needs_input_grad[0] else None
-        return grad_x, _apply(_Inner, x, grad) if ctx.needs_input_grad[1] else None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        count, needs = ctx.count, ctx.needs_input_grad[1:]
+        weights, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        of_weights = [_apply(_Inner, x, grad) if need else None for x, need in zip(tensors, needs, strict=False)]
+        of_tensors = [grad * w if need else None for w, need in zip(weights, needs[count:], strict=False)]
+        return (None, *of_weights, *of_tensors, *(grad if need else None for need in needs[2 * count :]))
 
 
 class _Inner(Function):
@@ -107,7 +126,7 @@ class _Inner(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, y = ctx.saved_tensors
-        return scale(y, grad) if ctx.needs_input_grad[0] else None, scale(x, grad) if ctx.needs_input_grad[1] else None
+        return y * grad if ctx.needs_input_grad[0] else None, x * grad if ctx.needs_input_grad[1] else None
 
 
 def _flattened(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.operations.base import Operation, Site, Source
-from archgrad.operations.kernels import average_pool, depthwise_conv, scale, scaled_norm
+from archgrad.operations.base import Operation, Site, Source, Weighted
+from archgrad.operations.kernels import average_pool, depthwise_conv, scaled_norm
 
 __all__ = [
     "AveragePool",
@@ -150,10 +150,10 @@ class _Pool(Operation):
         pooled = self.pool(x)
         return pooled if self.norm is None else self.norm(pooled)
 
-    def mixed(self, source: Source, weight: Tensor) -> Tensor:
+    def mixed(self, source: Source, weight: Tensor) -> Weighted:
         """Scale the pool that all edges from this source share."""
         name = f"{self.kind}/{self.stride}/{self.norm is not None}"
-        return scale(source.share(name, self), weight)
+        return Weighted(source.share(name, self), weight)
 
 
 class AveragePool(_Pool):
@@ -213,8 +213,8 @@ class Noise(Operation):
         """Draw from the global random state, as dropout does."""
         return torch.randn_like(x[:, :, :: self.stride, :: self.stride])
 
-    def mixed(self, source: Source, weight: Tensor) -> Tensor:
+    def mixed(self, source: Source, weight: Tensor) -> Weighted:
         """Draw from the stream of this call, so that the supernet is a function of its seed."""
         like = source.x[:, :, :: self.stride, :: self.stride]
         noise = torch.randn(like.shape, generator=source.generator(self.salt), dtype=like.dtype, device=like.device)
-        return scale(noise.to(memory_format=torch.channels_last), weight)
+        return Weighted(noise.to(memory_format=torch.channels_last), weight)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from archgrad.operations import Operation, Source
+from archgrad.operations import Operation, Source, Weighted
+from archgrad.operations.kernels import mix
 from archgrad.supernet.mixture import CellMixture
 
 __all__ = ["Edge", "FixedCell", "MixedCell"]
@@ -52,13 +53,16 @@ class MixedCell(_EdgeCell):
         return [source.x for source in sources]
 
     def _node(self, target: int, sources: Sequence[Source], mixture: CellMixture) -> Tensor:
-        total: Tensor | None = None
+        addends: list[Tensor] = []
+        scaled: list[Weighted] = []
         for index, edge in self._entering[target]:
             for operation, weight in zip(edge.operations, mixture.weights[index], strict=False):
                 term = None if weight is None else operation.mixed(sources[edge.source], weight)
-                if term is not None:
-                    total = term if total is None else total + term
-        return self._silent(target, sources) if total is None else total
+                if isinstance(term, Weighted):
+                    scaled.append(term)
+                elif term is not None:
+                    addends.append(term)
+        return mix(addends, scaled) if addends or scaled else self._silent(target, sources)
 
     def _silent(self, target: int, sources: Sequence[Source]) -> Tensor:
         """Zeros of the node's size, for a node that nothing active enters."""

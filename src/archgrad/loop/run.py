@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,17 +15,18 @@ from torch import Tensor
 from archgrad import diagnostics as measures
 from archgrad import randomness
 from archgrad.bilevel import Alpha
-from archgrad.data import HALVES, ImageData, Loader, measure
+from archgrad.data import HALVES, ImageData, Loader, Split, measure
 from archgrad.data import split as split_data
 from archgrad.diagnostics import Diagnostic, Snapshot
-from archgrad.errors import SearchInterrupted, UserError
+from archgrad.errors import DivergedError, SearchInterrupted, UserError
+from archgrad.loop.description import describe
+from archgrad.loop.events import EpochFinished, Event, Listener, Record, SearchFinished, SearchStarted, StepFinished
+from archgrad.loop.folder import RunFolder
+from archgrad.loop.interrupts import Interrupt, interruptible
+from archgrad.loop.state import SearchState, Sums
+from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.relaxations import spread
-from archgrad.search.events import EpochFinished, Event, Listener, Record, SearchFinished, SearchStarted, StepFinished
-from archgrad.search.folder import RunFolder
-from archgrad.search.interrupts import Interrupt, interruptible
-from archgrad.search.state import SearchState, Sums
-from archgrad.search.steps import Stepper
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.supernet import Supernet
 from archgrad.training import WeightTraining
@@ -73,27 +75,32 @@ def search(
     the same bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of
     every epoch. ``compile`` runs the supernet through ``torch.compile``.
     """
+    if resume and out is None:
+        raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
     method.check(space)
     settings = _settings(space, training, epochs, batch_size)
     parts = split_data(data.labels, split, seed)
+    _check_batch_size(batch_size, parts)
+    device = torch.device(device)
     normalisation = measure(data, parts.weights)
     weight_loader, arch_loader = (
         Loader(data, indices, settings.batch_size, normalisation, data.augmentation, seed, stream, device)
         for indices, stream in ((parts.weights, "weights"), (parts.architecture, "architecture"))
     )
-    folder = None if out is None else RunFolder(Path(out), _describe(space, method, data, settings, seed, split))
+    folder = None if out is None else RunFolder(Path(out), describe(space, method, data, settings, seed, split))
     watched = diagnostics if diagnostics is not None else measures.standard()
-    with _own_randomness(seed, device), interruptible(folder is not None) as interrupt:
+    with (
+        _own_modes(device),
+        folder.opened(resume) if folder else nullcontext() as saved,
+        interruptible(folder is not None) as interrupt,
+    ):
+        _seed_globally(randomness.seed_of(seed, "global"), device)
         state = _initial_state(space, method, data, settings, seed, weight_loader.steps, device)
-        if folder is not None and resume:
-            state.restore(folder.checkpoints.load(folder.description))
-        elif folder is not None:
-            folder.claim()
-        elif resume:
-            raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
+        if saved is not None:
+            state.restore(saved)
         stepper = Stepper.of(space, method, settings, seed, state.supernet, compile)
-        run = _Run(stepper, weight_loader, arch_loader, [*([folder] if folder else []), *listeners], watched, interrupt)
-        run.go(state, folder)
+        told: list[Listener] = [*([folder] if folder else []), *listeners]
+        _Run(stepper, weight_loader, arch_loader, told, watched, folder, interrupt).go(state)
     mixture = spread(space.blocks, method.relaxation.probabilities(space.blocks, state.alpha))
     history = tuple(state.history)
     return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds)
@@ -108,24 +115,42 @@ class _Run:
     arch_loader: Loader
     listeners: Sequence[Listener]
     diagnostics: Sequence[Diagnostic]
+    folder: RunFolder | None
     interrupt: Interrupt
 
-    def go(self, state: SearchState, folder: RunFolder | None) -> None:
+    def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
         self._tell(SearchStarted(state))
         while state.epoch < state.epochs:
-            self._step(state)
-            if state.step == state.steps:
-                self._tell(EpochFinished(state, self._end_epoch(state)))
-            if self.interrupt.signal and folder is not None and state.epoch < state.epochs:
-                folder.save(state)
-                raise _interrupted(state, folder.path, self.interrupt.signal)
+            try:
+                self._step(state)
+                if state.step == state.steps:
+                    self._tell(EpochFinished(state, dict(self._end_epoch(state))))
+            except DivergedError as error:
+                if self.folder is None:
+                    raise
+                raise _diverged(error, self.folder) from error
+            if self.interrupt.signal and state.epoch < state.epochs:
+                self._stop(state)
         self._tell(SearchFinished(state))
+        if self.interrupt.signal:
+            self._stop(state)
+
+    def _stop(self, state: SearchState) -> None:
+        """Answer a signal; it is only caught where there is a folder."""
+        assert self.folder is not None  # noqa: S101 - for the type checker
+        if state.step:  # at the end of an epoch the checkpoint is written already
+            self.stepper.check(state)
+            self.folder.save(state)
+        raise _interrupted(state, self.folder.path, self.interrupt.signal)
 
     def _step(self, state: SearchState) -> None:
         """Take one architecture step and one weight step."""
         started = time.perf_counter()
         index = state.index
+        # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
+        # whether or not the steps before were taken in this process.
+        _seed_globally(randomness.seed_of(self.stepper.seed, "global", index), state.device)
         batch = self.weight_loader.batch(index)
         self.stepper.architecture_step(state, lambda: batch, lambda: self.arch_loader.batch(index))
         self.stepper.weight_step(state, batch)
@@ -136,12 +161,13 @@ class _Run:
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
         stepper = self.stepper
+        stepper.check(state)
         probabilities = stepper.method.relaxation.probabilities(stepper.space.blocks, state.alpha)
         state.genotype = stepper.method.discretizer.select(stepper.space, probabilities)
         snapshot = Snapshot(stepper.space, probabilities, state.genotype)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
         for diagnostic in self.diagnostics:
-            record |= diagnostic(snapshot)
+            record |= {name: _number(value) for name, value in diagnostic(snapshot).items()}
         before = sum(earlier["seconds"] for earlier in state.history)
         record |= {"genotype": str(state.genotype), "seconds": round(state.seconds - before, 3)}
         state.history.append(record)
@@ -162,6 +188,16 @@ def _settings(
     return settings if batch_size is None else replace(settings, batch_size=batch_size)
 
 
+def _check_batch_size(batch_size: int | None, parts: Split) -> None:
+    """Refuse a wish that cannot be met; a space's own batch size is cut to small data silently."""
+    for name, part in (("weights", parts.weights), ("architecture", parts.architecture)):
+        if batch_size is not None and batch_size > len(part):
+            raise UserError(
+                f"batch_size is {batch_size}, but only {len(part)} images train the {name}; "
+                f"it must be at most {min(len(parts.weights), len(parts.architecture))}, or give more data."
+            )
+
+
 def _initial_state(
     space: SearchSpace,
     method: Method,
@@ -169,7 +205,7 @@ def _initial_state(
     training: WeightTraining,
     seed: int,
     steps: int,
-    device: torch.device | str,
+    device: torch.device,
 ) -> SearchState:
     supernet = space.supernet(data.num_classes, data.channels).to(device)
     first = method.relaxation.init(space.blocks, randomness.generator(seed, "alpha"))
@@ -185,34 +221,38 @@ def _initial_state(
     return SearchState(supernet, alpha, method.arch_optimizer.init(alpha), optimizer, training.epochs, steps, genotype)
 
 
-def _describe(
-    space: SearchSpace,
-    method: Method,
-    data: ImageData,
-    training: WeightTraining,
-    seed: int,
-    split: tuple[float, float] | None,
-) -> dict[str, str]:
-    """Say what makes this search what it is, so that a checkpoint of another one is refused."""
-    return {
-        "space": repr(space),
-        "method": repr(method),
-        "training": repr(training),
-        "data": f"{data.name}, {len(data)} images, {data.digest()}",
-        "split": repr(split),
-        "seed": repr(seed),
-    }
+def _number(value: Any) -> int | float:
+    """Turn what a diagnostic measured, such as a NumPy scalar, into what a checkpoint and JSON can hold."""
+    return value if type(value) is int else float(value)
 
 
 @contextmanager
-def _own_randomness(seed: int, device: torch.device | str) -> Iterator[None]:
-    """Seed the global generators for the initial weights, and give the caller's back afterwards."""
-    devices = [torch.device(device)] if torch.device(device).type == "cuda" else []
-    with torch.random.fork_rng(devices):
-        torch.manual_seed(randomness.seed_of(seed, "global"))
+def _own_modes(device: torch.device) -> Iterator[None]:
+    """Record gradients whatever the caller does, and give the caller's random state back afterwards."""
+    devices = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices), torch.inference_mode(False), torch.enable_grad():
         yield
 
 
+def _seed_globally(seed: int, device: torch.device) -> None:
+    """Seed the generators that the search may draw from, and no other device's."""
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        with torch.cuda.device(device):
+            torch.cuda.manual_seed(seed)
+
+
+def _diverged(error: DivergedError, folder: RunFolder) -> DivergedError:
+    return DivergedError(
+        f"{error} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.path}` "
+        f"would come to the same point, because it repeats the search with the same settings."
+    )
+
+
 def _interrupted(state: SearchState, path: Path, number: int) -> SearchInterrupted:
-    place = f"step {state.step} of {state.steps} in epoch {state.epoch + 1} of {state.epochs}"
+    place = f"epoch {state.epoch} of {state.epochs}"
+    if state.epoch == state.epochs:
+        return SearchInterrupted(f"stopped after {place}; the search is complete, its result is in {path}.", number)
+    if state.step:
+        place = f"step {state.step} of {state.steps} in epoch {state.epoch + 1} of {state.epochs}"
     return SearchInterrupted(f"stopped after {place}; continue with `archgrad resume {path}`.", number)

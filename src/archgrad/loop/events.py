@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archgrad.search.state import SearchState
+    from archgrad.loop.state import SearchState
 
 __all__ = ["EpochFinished", "Event", "Listener", "Record", "SearchFinished", "SearchStarted", "StepFinished"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from archgrad.arch_optimizers import ArchState
 from archgrad.bilevel import Alpha, Weights
 from archgrad.errors import UserError
-from archgrad.search.events import Record
+from archgrad.loop.events import Record
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 
@@ -46,8 +46,7 @@ class SearchState:
     """Weights, α, both optimisers, position, running sums and history.
 
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` what is done of it. Random numbers need
-    no state of their own: every stream is a function of the seed and the position. The global generator is kept for
-    operations that use it, such as a user's dropout.
+    no state of their own: every stream is a function of the seed and the position.
     """
 
     supernet: Supernet
@@ -67,6 +66,11 @@ class SearchState:
     def weights(self) -> Weights:
         """The supernet's parameters by name."""
         return dict(self.supernet.named_parameters())
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights and α are."""
+        return next(iter(self.alpha.values())).device
 
     @property
     def index(self) -> int:
@@ -90,8 +94,6 @@ class SearchState:
             "sums": dict(self.sums.values),
             "history": [dict(record) for record in self.history],
             "seconds": self.seconds,
-            "rng": torch.get_rng_state(),
-            "cuda_rng": list(torch.cuda.get_rng_state_all()) if torch.cuda.is_available() else [],
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -102,7 +104,7 @@ class SearchState:
                 f"the checkpoint is of a search of {position['epochs']} epochs of {position['steps']} steps, this one "
                 f"has {self.epochs} of {self.steps}; resume with the settings the search was started with."
             )
-        device = next(self.supernet.parameters()).device
+        device = self.device
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = _moved(saved["alpha"], device)
         self.arch_state = {name: _moved(values, device) for name, values in saved["arch_state"].items()}
@@ -112,9 +114,6 @@ class SearchState:
         self.sums.values = dict(saved["sums"])
         self.history = [dict(record) for record in saved["history"]]
         self.seconds = saved["seconds"]
-        torch.set_rng_state(saved["rng"])
-        if saved["cuda_rng"] and torch.cuda.is_available():
-            torch.cuda.set_rng_state_all(saved["cuda_rng"])
 
 
 def _moved(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -15,10 +15,10 @@ from archgrad import randomness
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
 from archgrad.data import Batch
 from archgrad.errors import DivergedError
+from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import WeightStep
 from archgrad.relaxations import Relaxed
-from archgrad.search.state import SearchState
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
@@ -94,42 +94,47 @@ class Stepper:
             mixture = {name: value.detach().clone().requires_grad_() for name, value in mixture.items()}
         weights = state.weights
         loss, logits = self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)
-        inputs = [*weights.values(), *(mixture.values() if wanted else ())]
-        gradients = torch.autograd.grad(loss, inputs, allow_unused=True)
-        for weight, gradient in zip(weights.values(), gradients, strict=False):
-            weight.grad = gradient
-        self._regularise(state, weights, Relaxed(mixture, relaxed.active), batch, gradients[len(weights) :])
-        norm = torch.nn.utils.clip_grad_norm_(weights.values(), self.training.clip)
+        state.optimizer.zero_grad(set_to_none=True)
+        # Not autograd.grad, whose results may share memory: they are clipped in place.
+        inputs = [weight for weight in weights.values() if weight.requires_grad]
+        torch.autograd.backward(loss, inputs=[*inputs, *(mixture.values() if wanted else ())])
+        self._regularise(state, weights, Relaxed(mixture, relaxed.active), batch)
+        norm = torch.nn.utils.clip_grad_norm_(inputs, self.training.clip)
         self._record(state, "train", loss.detach(), logits.detach(), batch.labels)
         if not math.isfinite(norm.item()):
-            raise DivergedError(_diverged("the gradient of the weights", norm.item(), state))
+            raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
         for group in state.optimizer.param_groups:
             group["lr"] = self.training.lr_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
 
-    def _regularise(
-        self, state: SearchState, weights: Weights, relaxed: Relaxed, batch: Batch, gradients: tuple[Tensor, ...]
-    ) -> None:
+    def check(self, state: SearchState) -> None:
+        """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
+        for kind, values in (("the weights", state.weights), ("the architecture parameters", state.alpha)):
+            for name, value in values.items():
+                if not bool(torch.isfinite(value).all()):
+                    raise DivergedError(_diverged(f"{kind} {name!r}", "not finite", state.epoch, state.step))
+
+    def _regularise(self, state: SearchState, weights: Weights, relaxed: Relaxed, batch: Batch) -> None:
         if not self.method.regularizers:
             return
 
         def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
             return self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0]
 
-        by_block = dict(zip(relaxed.mixture, gradients, strict=True)) if gradients else None
-        step = WeightStep(loss, weights, relaxed.mixture, by_block, state.progress)
-        for part in self.method.regularizers:
-            for name, extra in (part.weight_gradient(step) or {}).items():
-                gradient = weights[name].grad
-                weights[name].grad = extra if gradient is None else gradient + extra
+        step = WeightStep(loss, weights, relaxed.mixture, _gradients(relaxed.mixture), state.progress)
+        extras = [part.weight_gradient(step) or {} for part in self.method.regularizers]
+        for name, extra in ((name, extra.detach()) for added in extras for name, extra in added.items()):
+            gradient = weights[name].grad
+            weights[name].grad = extra.clone() if gradient is None else gradient + extra
 
     def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
         return self.method.relaxation.relax(self.space.blocks, alpha, noise, state.progress)
 
     def _noise(self, state: SearchState, purpose: str) -> dict[str, Tensor] | None:
         stream = randomness.generator(self.seed, "relaxation", purpose, state.index)
-        return self.method.relaxation.noise(self.space.blocks, stream)
+        noise = self.method.relaxation.noise(self.space.blocks, stream)
+        return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, mixture: dict[str, Tensor], state: SearchState) -> dict[str, Tensor]:
         for position, part in enumerate(self.method.regularizers):
@@ -145,7 +150,7 @@ class Stepper:
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()
         if not math.isfinite(value):
-            raise DivergedError(_diverged(f"the {kind} loss", value, state))
+            raise DivergedError(_diverged(f"the {kind} loss", value, state.epoch, state.step + 1))
         correct = int((logits.argmax(1) == labels).sum())
         state.sums.add(kind, value, correct, len(labels))
 
@@ -153,11 +158,18 @@ class Stepper:
 def _check_gradient(gradient: Alpha, state: SearchState) -> None:
     for name, value in gradient.items():
         if not bool(torch.isfinite(value).all()):
-            raise DivergedError(_diverged(f"the architecture gradient of block {name!r}", math.nan, state))
+            what = f"the architecture gradient of block {name!r}"
+            raise DivergedError(_diverged(what, "not finite", state.epoch, state.step + 1))
 
 
-def _diverged(what: str, value: float, state: SearchState) -> str:
+def _gradients(mixture: dict[str, Tensor]) -> dict[str, Tensor] | None:
+    """Return what the backward pass left at the mixture; zero where no cell reads a block, None if not asked for."""
+    if not any(value.requires_grad for value in mixture.values()):
+        return None
+    return {name: torch.zeros_like(value) if value.grad is None else value.grad for name, value in mixture.items()}
+
+
+def _diverged(what: str, value: float | str, epoch: int, step: int) -> str:
     return (
-        f"{what} became {value} at step {state.step + 1} of epoch {state.epoch + 1}; "
-        f"lower weights.lr or weights.clip and start again."
+        f"{what} became {value} at step {step} of epoch {epoch + 1}; lower weights.lr or weights.clip and start again."
     )

@@ -21,7 +21,8 @@ class Interrupt:
 def interruptible(enabled: bool = True) -> Iterator[Interrupt]:
     """Note SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once.
 
-    Signals can be caught in the main thread only; elsewhere, and where not enabled, nothing is changed.
+    Signals can be caught in the main thread only; elsewhere, and where not enabled, nothing is changed. A signal that
+    is ignored, as SIGINT is in a background job, stays ignored.
     """
     interrupt = Interrupt()
     if not enabled or threading.current_thread() is not threading.main_thread():
@@ -30,13 +31,18 @@ def interruptible(enabled: bool = True) -> Iterator[Interrupt]:
 
     def note(number: int, frame: FrameType | None) -> None:
         interrupt.signal = number
-        signal.signal(number, before[number])
+        restore()
 
-    before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    handlers = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    # None is a handler that was not installed from Python and could not be put back.
+    before = {number: handler for number, handler in handlers.items() if handler not in (None, signal.SIG_IGN)}
     for number in before:
         signal.signal(number, note)
     try:
         yield interrupt
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        restore()

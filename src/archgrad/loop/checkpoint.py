@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ class Checkpoints:
     def __init__(self, folder: Path) -> None:
         self.current = folder / "checkpoint.pt"
         self.previous = folder / "checkpoint.previous.pt"
+        self._current_is_broken = False
 
     def exist(self) -> bool:
         """Tell whether there is anything to resume from."""
@@ -39,9 +41,12 @@ class Checkpoints:
         body = {"format": _FORMAT, "description": description, "content": content}
         with replacing(self.current) as file:
             torch.save(body | {"digest": _digest(body)}, file)
-            if self.current.exists():
+            file.flush()
+            os.fsync(file.fileno())  # a full disk must show before anything is renamed
+            if self.current.exists() and not self._current_is_broken:
                 # Both renames are atomic; between them there is no current file, and the previous one is complete.
                 self.current.replace(self.previous)
+        self._current_is_broken = False
 
     def load(self, description: dict[str, str]) -> dict[str, Any]:
         """Return the newest whole checkpoint; raise a UserError if there is none or it is of another search."""
@@ -57,9 +62,14 @@ class Checkpoints:
             for problem in problems:
                 _log.warning("%s Going on from the checkpoint before it, %s.", problem, path.name)
             _compare(body["description"], description, path)
+            self._current_is_broken = bool(problems)
             content: dict[str, Any] = body["content"]
             return content
-        raise UserError(" ".join(problems) or f"there is no checkpoint in {self.current.parent}; start a new search.")
+        if problems:
+            raise UserError(
+                f"{' '.join(problems)} Nothing is left to resume from; start a new search in another folder."
+            )
+        raise UserError(f"there is no checkpoint in {self.current.parent}; start a new search.")
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -1,0 +1,424 @@
+from __future__ import annotations
+
+import json
+import logging
+import os
+import pickle
+import random
+import shutil
+import sys
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.errors import UserError
+from archgrad.loop import Checkpoints, Event, RunFolder, SearchResult, SearchStarted, StepFinished
+from archgrad.regularizers import Regularizer
+
+DATA = ag.data.digits(limit=64)
+SPACE = ag.spaces.nasbench201(2, 1)
+DESCRIPTION = {"space": "toy", "seed": "0"}
+
+
+def content(number: int) -> dict[str, Any]:
+    """What a small search would save."""
+    generator = torch.Generator().manual_seed(number)
+    weights = {"w": torch.randn(5, 3, generator=generator), "half": torch.ones(2, dtype=torch.bfloat16)}
+    return {
+        "number": number,
+        "weights": weights,
+        "empty": torch.zeros(0),
+        "count": torch.tensor(3),
+        "none": [None, 0.1],
+    }
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
+    return torch.equal(one, other) and one.dtype == other.dtype if isinstance(one, torch.Tensor) else one == other
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> Checkpoints:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(content(1), DESCRIPTION)
+    checkpoints.save(content(2), DESCRIPTION)
+    return checkpoints
+
+
+def test_the_last_two_are_kept(two: Checkpoints) -> None:
+    two.save(content(3), DESCRIPTION)
+    assert same(two.load(DESCRIPTION), content(3))
+    assert sorted(path.name for path in two.current.parent.iterdir()) == ["checkpoint.previous.pt", "checkpoint.pt"]
+    two.current.unlink()
+    assert same(two.load(DESCRIPTION), content(2))
+
+
+def test_a_plain_safe_load_reads_it(two: Checkpoints) -> None:
+    body = torch.load(two.current, weights_only=True)
+    assert body["format"] == "archgrad.checkpoint/1"
+    assert body["description"] == DESCRIPTION
+    assert same(body["content"], content(2))
+
+
+def spoiled(raw: bytes) -> Iterator[bytes]:
+    """The file cut off at many lengths, and with one bit flipped at many places."""
+    draws = random.Random(0)  # noqa: S311 - no secret
+    for length in sorted({0, 1, 2, 3, 4, 100, len(raw) - 1, len(raw) - 22, *draws.sample(range(len(raw)), 60)}):
+        yield raw[:length]
+    for place in sorted(draws.sample(range(len(raw)), 300)):
+        flipped = bytearray(raw)
+        flipped[place] ^= 1 << draws.randrange(8)
+        yield bytes(flipped)
+
+
+def test_a_truncated_or_altered_file_is_refused(two: Checkpoints, caplog: pytest.LogCaptureFixture) -> None:
+    """Bits that mean nothing, such as the padding between tensors, may be flipped; what is read is never altered."""
+    raw = two.current.read_bytes()
+    refused = 0
+    for bad in spoiled(raw):
+        two.current.write_bytes(bad)
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, "archgrad"):
+            found = two.load(DESCRIPTION)
+        if same(found, content(2)):
+            assert not caplog.records
+            assert len(bad) == len(raw)
+            continue
+        refused += 1
+        assert same(found, content(1))
+        (record,) = caplog.records
+        assert record.name == "archgrad"
+        assert str(two.current) in record.getMessage()
+        assert "Going on from the checkpoint before it, checkpoint.previous.pt." in record.getMessage()
+    assert refused > 100
+
+
+def test_every_flipped_bit_of_the_tensors_is_noticed(two: Checkpoints) -> None:
+    raw = two.current.read_bytes()
+    number = content(2)["weights"]["w"].numpy().tobytes()
+    start = raw.index(number)
+    two.previous.unlink()
+    for place in range(start, start + len(number), 7):
+        flipped = bytearray(raw)
+        flipped[place] ^= 1
+        two.current.write_bytes(bytes(flipped))
+        with pytest.raises(UserError, match=r"checkpoint\.pt (is not a whole checkpoint|was altered)"):
+            two.load(DESCRIPTION)
+
+
+class Bomb:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (os.environ["ARCHGRAD_BOMB"],)
+
+
+def foreign(kind: str, path: Path) -> None:
+    if kind == "pickle":
+        path.write_bytes(pickle.dumps({"format": "archgrad.checkpoint/1", "content": Bomb()}))
+    elif kind == "torch pickle":
+        torch.save({"format": "archgrad.checkpoint/1", "content": Bomb()}, path)
+    elif kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("data.txt", "hello")
+    elif kind == "text":
+        path.write_text("epoch 1\nepoch 2\n")
+    elif kind == "tensor":
+        torch.save(torch.ones(3), path)
+    elif kind == "state dict":
+        torch.save({"weight": torch.ones(3)}, path)
+    elif kind == "other version":
+        torch.save({"format": "archgrad.checkpoint/0", "description": DESCRIPTION, "content": {}, "digest": ""}, path)
+    elif kind == "no digest":
+        torch.save({"format": "archgrad.checkpoint/1", "description": DESCRIPTION, "content": {}}, path)
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        path.write_bytes(b"")
+
+
+KINDS = [
+    "pickle",
+    "torch pickle",
+    "zip",
+    "text",
+    "tensor",
+    "state dict",
+    "other version",
+    "no digest",
+    "folder",
+    "empty",
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_foreign_file_is_refused_and_runs_nothing(
+    two: Checkpoints, kind: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crater = two.current.parent / "crater"
+    monkeypatch.setenv("ARCHGRAD_BOMB", str(crater))
+    two.current.unlink()
+    foreign(kind, two.current)
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        assert same(two.load(DESCRIPTION), content(1))
+    assert len(caplog.records) == 1
+    two.previous.unlink()
+    foreign(kind, two.previous)
+    with pytest.raises(UserError) as caught:
+        two.load(DESCRIPTION)
+    assert str(two.current) in str(caught.value)
+    assert str(two.previous) in str(caught.value)
+    assert "start a new search" in str(caught.value)
+    assert not crater.exists()
+
+
+def test_a_broken_file_never_takes_the_place_of_a_whole_one(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    two.current.write_bytes(b"broken")
+    resumed = Checkpoints(two.current.parent)
+    assert same(resumed.load(DESCRIPTION), content(1))
+
+    class Killed(BaseException):
+        pass
+
+    def killed(self: Path, target: Path) -> Path:
+        moved.append((self.name, Path(target).name))
+        if len(moved) == 1:
+            raise Killed
+        return replace_file(self, target)
+
+    moved: list[tuple[str, str]] = []
+    replace_file = Path.replace
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", killed)
+        with pytest.raises(Killed):
+            resumed.save(content(3), DESCRIPTION)
+    assert same(Checkpoints(two.current.parent).load(DESCRIPTION), content(1))
+    resumed.save(content(3), DESCRIPTION)
+    assert same(Checkpoints(two.current.parent).load(DESCRIPTION), content(3))
+    resumed.save(content(4), DESCRIPTION)
+    two.current.unlink()
+    assert same(two.load(DESCRIPTION), content(3))
+
+
+def test_a_full_disk_leaves_both_checkpoints(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            two.save(content(3), DESCRIPTION)
+    assert same(two.load(DESCRIPTION), content(2))
+    two.current.unlink()
+    assert same(two.load(DESCRIPTION), content(1))
+    assert not list(two.current.parent.glob(".*"))
+
+
+def test_nothing_to_load_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"there is no checkpoint in {tmp_path / 'none'}; start a new search"):
+        Checkpoints(tmp_path / "none").load(DESCRIPTION)
+
+
+def run(out: Path, **changes: Any) -> SearchResult:
+    settings = {"space": SPACE, "method": ag.recipes.darts(), "data": DATA, "epochs": 2, "batch_size": 16, **changes}
+    return ag.search(**settings, out=out)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SearchResult]:
+    folder = tmp_path_factory.mktemp("finished") / "run"
+    return folder, run(folder)
+
+
+@pytest.fixture
+def folder(finished: tuple[Path, SearchResult], tmp_path: Path) -> Path:
+    return shutil.copytree(finished[0], tmp_path / "run")
+
+
+def test_a_finished_search_is_returned_without_training(
+    folder: Path, finished: tuple[Path, SearchResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(*args: object) -> None:
+        raise AssertionError("a step was taken")
+
+    events: list[str] = []
+    monkeypatch.setattr("archgrad.loop.steps.Stepper.weight_step", forbidden)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    result = run(folder, resume=True, listeners=[lambda event: events.append(type(event).__name__)])
+    expected = finished[1]
+    assert events == ["SearchStarted", "SearchFinished"]
+    assert result.genotype == expected.genotype
+    assert result.history == expected.history
+    assert result.seconds == expected.seconds
+    assert torch.equal(result.alpha["cell"], expected.alpha["cell"])
+    assert torch.equal(result.mixture["cell"], expected.mixture["cell"])
+    weights = expected.supernet.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in result.supernet.state_dict().items())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, SearchResult]) -> None:
+    result = finished[1]
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "checkpoint.previous.pt", "checkpoint.pt", "genotype.json", "metrics.jsonl", "summary.json",
+    ]  # fmt: skip
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    assert tuple(json.loads(line) for line in lines) == result.history
+    assert ag.Genotype.parse((folder / "genotype.json").read_text()) == result.genotype
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["genotype"] == str(result.genotype)
+    assert summary["last_epoch"] == result.history[-1]
+    assert (summary["epochs"], summary["seed"], summary["split"]) == (2, "0", "0.5:0.5")
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"seed": 1}, "seed is 0, this one's is 1"),
+        ({"space": ag.spaces.nasbench201(3, 1)}, "space is NASBench201"),
+        ({"data": ag.data.digits(limit=65)}, "data is digits, 64 images"),
+        ({"data": replace(DATA, augmentation=ag.data.Augmentation())}, "augmentation is"),
+        ({"epochs": 3}, "training is"),
+        ({"batch_size": 8}, "training is"),
+        ({"split": None}, "split is 0.5:0.5, this one's is none"),
+        ({"method": replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=0.1))}, "method is"),
+    ],
+)
+def test_a_checkpoint_of_another_search_is_refused(folder: Path, changes: dict[str, Any], name: str) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(UserError, match="belongs to another search") as caught:
+        run(folder, resume=True, **changes)
+    assert name in str(caught.value)
+    assert "choose another folder" in str(caught.value)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_equal_settings_in_other_types_are_no_other_search(folder: Path) -> None:
+    numpy = pytest.importorskip("numpy")
+    assert run(folder, resume=True, seed=numpy.int64(0), split=[0.5, 0.5]).history
+
+
+class Plain(Regularizer):
+    """A user's part without a repr of its own."""
+
+
+def test_a_part_is_not_known_by_its_address_in_memory(tmp_path: Path) -> None:
+    first, second = (replace(ag.recipes.darts(), regularizers=(part,)) for part in (Plain(), Plain()))
+    assert repr(first) != repr(second)
+    run(tmp_path, method=first)
+    assert len(run(tmp_path, method=second, resume=True).history) == 2
+
+
+def test_a_new_search_into_a_taken_folder_is_refused(folder: Path, finished: tuple[Path, SearchResult]) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    events: list[Event] = []
+    for _ in range(2):
+        with pytest.raises(UserError, match=f"holds a search already; continue it with `archgrad resume {folder}`"):
+            run(folder, listeners=[events.append])
+        (folder / "checkpoint.pt").unlink(missing_ok=True)
+        before.pop("checkpoint.pt", None)
+    assert not events
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("resume", [False, True])
+@pytest.mark.parametrize("place", ["file", "below a file", "no device"])
+def test_a_folder_that_cannot_be_is_a_sentence(tmp_path: Path, place: str, resume: bool) -> None:
+    (tmp_path / "file").write_text("taken")
+    out = {"file": tmp_path / "file", "below a file": tmp_path / "file" / "run", "no device": Path("/proc/none/run")}
+    with pytest.raises(UserError, match=r"choose a folder|there is no checkpoint") as caught:
+        run(out[place], resume=resume)
+    assert str(out[place]) in str(caught.value)
+    assert (tmp_path / "file").read_text() == "taken"
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(28, "No space left on device")])
+def test_a_folder_that_cannot_be_written_is_a_sentence(
+    tmp_path: Path, error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise error
+
+    monkeypatch.setattr("archgrad.loop.folder.write_text", refuse)
+    events: list[Event] = []
+    with pytest.raises(UserError, match=rf"{tmp_path} cannot be written \({error.strerror}\); choose a folder"):
+        run(tmp_path, listeners=[events.append])
+    assert not events
+
+
+def test_a_disk_that_fills_up_is_a_sentence_and_the_run_resumes(
+    tmp_path: Path, finished: tuple[Path, SearchResult], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fill(event: Event) -> None:
+        if isinstance(event, StepFinished):
+            monkeypatch.setattr(torch, "save", full)
+
+    with pytest.raises(UserError, match=r"cannot be written \(No space left on device\)"):
+        run(tmp_path, listeners=[fill])
+    monkeypatch.undo()
+    assert torch.equal(run(tmp_path, resume=True).alpha["cell"], finished[1].alpha["cell"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="folders are not locked there")
+def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def intrude(event: Event) -> None:
+        if isinstance(event, SearchStarted):
+            with pytest.raises(UserError) as caught:
+                run(tmp_path, resume=True)
+            refused.append(str(caught.value))
+
+    run(tmp_path, listeners=[intrude], epochs=2)
+    assert refused == [f"another search is running in {tmp_path}; wait for its end or choose another folder."]
+
+
+def test_resuming_from_the_checkpoint_before_the_last_repeats_to_the_same_end(
+    folder: Path, finished: tuple[Path, SearchResult], caplog: pytest.LogCaptureFixture
+) -> None:
+    current = folder / "checkpoint.pt"
+    current.write_bytes(current.read_bytes()[:-100])
+    seen: list[list[int]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, SearchStarted):
+            assert not (folder / "summary.json").exists()
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        seen.append([json.loads(line)["epoch"] for line in lines])
+
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        result = run(folder, resume=True, listeners=[look])
+    assert len(caplog.records) == 1
+    assert seen == [[1], [1], [1], [1, 2], [1, 2]]
+    assert torch.equal(result.alpha["cell"], finished[1].alpha["cell"])
+    assert json.loads((folder / "summary.json").read_text())["genotype"] == str(result.genotype)
+    assert run(folder, resume=True).genotype == result.genotype
+
+
+def test_both_broken_checkpoints_of_a_run_are_named(folder: Path) -> None:
+    for name in ("checkpoint.pt", "checkpoint.previous.pt"):
+        (folder / name).write_bytes(b"")
+    with pytest.raises(UserError, match=r"checkpoint\.pt is not a whole.*checkpoint\.previous\.pt is not a whole"):
+        run(folder, resume=True)
+
+
+def test_what_a_killed_process_left_is_swept(folder: Path) -> None:
+    for name in ("checkpoint.pt", "metrics.jsonl", "summary.json"):
+        (folder / f".{name}.0123456789abcdef.part").write_bytes(b"half")
+    (folder / "notes.part").write_text("the user's own")
+    run(folder, resume=True)
+    assert [path.name for path in folder.glob("*.part")] == ["notes.part"]
+
+
+def test_a_folder_is_claimed_twice_by_one_search(tmp_path: Path) -> None:
+    RunFolder(tmp_path / "run", {}).claim()
+    assert len(run(tmp_path / "run").history) == 2

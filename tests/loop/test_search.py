@@ -1,0 +1,253 @@
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import archgrad as ag
+from archgrad.data import Loader, measure
+from archgrad.diagnostics import Snapshot
+from archgrad.errors import UserError
+from archgrad.loop import EpochFinished, Event, SearchResult
+from archgrad.operations import Operation, Site
+from archgrad.spaces import SearchSpace
+
+DIGITS = ag.data.digits(limit=200)
+FEW = ag.data.digits(limit=64)
+
+
+def small(name: str = "nasbench201") -> SearchSpace:
+    return ag.spaces.named(name)(4, 1 if name == "nasbench201" else 3)
+
+
+def identical(one: SearchResult, other: SearchResult) -> bool:
+    first, second = one.supernet.state_dict(), other.supernet.state_dict()
+    return (
+        all(torch.equal(one.alpha[name], other.alpha[name]) for name in one.alpha)
+        and all(torch.equal(first[name], second[name]) for name in first)
+        and one.genotype == other.genotype
+    )
+
+
+def without_time(result: SearchResult) -> list[dict[str, object]]:
+    return [{name: value for name, value in record.items() if name != "seconds"} for record in result.history]
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "darts", "s1", "s2", "s3", "s4"])
+def test_every_space_is_searched(name: str) -> None:
+    space = small(name)
+    data, batch = (DIGITS, 32) if name == "nasbench201" else (FEW, 32)
+    result = ag.search(space, ag.recipes.darts(), data, epochs=3, seed=0, batch_size=batch)
+    space.check(result.genotype)
+    assert result.genotype.count("none") == 0 or name == "nasbench201"
+    assert [record["epoch"] for record in result.history] == [1, 2, 3]
+    for record in result.history:
+        assert record["train_loss"] > 0
+        assert record["valid_loss"] > 0
+        assert 0 <= record["train_accuracy"] <= 100
+        assert 0 <= record["valid_accuracy"] <= 100
+        widest = max(len(row.choices) for block in space.blocks for row in block.rows)
+        assert 0 < record["entropy"] <= math.log(widest) + 1e-6
+        assert record["skips"] == ag.Genotype.parse(record["genotype"]).count("skip_connect")
+        assert record["seconds"] > 0
+    assert result.history[-1]["genotype"] == str(result.genotype)
+    for block in space.blocks:
+        mixture = result.mixture[block.name]
+        assert mixture.shape == (block.cells, *block.shape)
+        assert not mixture.requires_grad
+        torch.testing.assert_close(mixture.sum(-1), torch.ones(block.cells, len(block.rows)))
+        assert (mixture[:, ~block.mask] == 0).all()
+    assert result.seconds == pytest.approx(sum(record["seconds"] for record in result.history), abs=0.01)
+
+
+def test_it_learns() -> None:
+    training = ag.WeightTraining(lr=0.1, nesterov=True, batch_size=16, epochs=4)
+    result = ag.search(small(), ag.recipes.darts(), ag.data.digits(limit=300), training=training)
+    assert result.history[-1]["train_loss"] < 0.9 * result.history[0]["train_loss"]
+    assert result.history[-1]["valid_accuracy"] > 20
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "s4"])
+def test_the_same_seed_gives_the_same_bits_whatever_the_caller_drew(name: str) -> None:
+    settings = {"epochs": 2, "batch_size": 16}
+    torch.manual_seed(1)
+    first = ag.search(small(name), ag.recipes.darts(), FEW, seed=5, **settings)
+    torch.manual_seed(2)
+    torch.rand(7)
+    np.random.default_rng(0).random()
+    second = ag.search(small(name), ag.recipes.darts(), FEW, seed=5, **settings)
+    assert identical(first, second)
+    assert without_time(first) == without_time(second)
+    other = ag.search(small(name), ag.recipes.darts(), FEW, seed=6, **settings)
+    assert not identical(first, other)
+
+
+def test_the_caller_keeps_its_random_states() -> None:
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
+    assert torch.equal(torch.get_rng_state(), before)
+
+    def interfere(event: Event) -> None:
+        torch.manual_seed(99)
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32, listeners=[interfere])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_it_searches_where_the_caller_records_no_gradients(mode: type) -> None:
+    plain = ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
+    with mode():
+        quiet = ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32)
+    assert identical(plain, quiet)
+
+
+class Dropout(Operation):
+    """What a user may write: it draws from the global generator."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, 0.5)
+
+
+def test_operations_that_draw_globally_are_reproducible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def dropout(site: Site) -> Operation:
+        return Dropout()
+
+    monkeypatch.setitem(sys.modules["archgrad.spaces.nasbench201"].OPERATIONS, "skip_connect", dropout)
+
+    def draw(event: Event) -> None:
+        torch.rand(3)
+
+    def fail(event: Event) -> None:
+        if isinstance(event, EpochFinished):
+            raise RuntimeError("killed")
+
+    settings = {"epochs": 2, "batch_size": 16}
+    whole = ag.search(small(), ag.recipes.darts(), FEW, **settings)
+    assert identical(whole, ag.search(small(), ag.recipes.darts(), FEW, listeners=[draw], **settings))
+    with pytest.raises(RuntimeError, match="killed"):
+        ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, listeners=[draw, fail], **settings)
+    assert identical(whole, ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, resume=True, **settings))
+
+
+def test_it_searches_outside_the_main_thread(tmp_path: Path) -> None:
+    found: list[SearchResult] = []
+
+    def run() -> None:
+        torch.set_num_threads(1)
+        found.append(ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32, out=tmp_path))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert identical(found[0], ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32))
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, **settings: object) -> dict[str, list[Loader]]:
+    """Search one epoch and return the loaders by stream, once for every batch that was drawn."""
+    loaders: dict[str, list[Loader]] = {"weights": [], "architecture": []}
+    batch = Loader.batch
+
+    def record(self: Loader, index: int) -> ag.data.Batch:
+        loaders[self.stream].append(self)
+        return batch(self, index)
+
+    monkeypatch.setattr(Loader, "batch", record)
+    ag.search(small(), ag.recipes.darts(), FEW, epochs=1, **settings)
+    return loaders
+
+
+def test_a_single_level_search_trains_both_on_all_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaders = drawn(monkeypatch, split=None, batch_size=16)
+    weights, architecture = loaders["weights"][0], loaders["architecture"][0]
+    assert len(loaders["weights"]) == len(loaders["architecture"]) == 4
+    assert weights.indices.tolist() == architecture.indices.tolist() == list(range(64))
+    assert weights.normalisation == architecture.normalisation == measure(FEW)
+    assert not torch.equal(weights.batch(0).images, architecture.batch(0).images)
+
+
+def test_fractions_divide_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaders = drawn(monkeypatch, split=(0.5, 0.25), batch_size=16)
+    weights, architecture = loaders["weights"][0], loaders["architecture"][0]
+    assert (len(weights.indices), len(architecture.indices)) == (32, 16)
+    assert not set(weights.indices.tolist()) & set(architecture.indices.tolist())
+    assert len(loaders["weights"]) == len(loaders["architecture"]) == 2
+    assert weights.normalisation == measure(FEW, weights.indices)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"epochs": 0}, r"weights.epochs is 0; it must be at least 1"),
+        ({"epochs": -3}, r"weights.epochs is -3; it must be at least 1"),
+        ({"batch_size": 0}, r"weights.batch_size is 0; it must be at least 1"),
+        ({"batch_size": 33}, r"batch_size is 33, but only 32 images train the weights; it must be at most 32"),
+        ({"batch_size": 20, "split": (0.5, 0.25)}, r"only 16 images train the architecture; it must be at most 16"),
+        ({"batch_size": 65, "split": None}, r"only 64 images train the weights"),
+        ({"split": (0.9, 0.9)}, r"takes 1.8 times the data"),
+        ({"resume": True}, r"resume=True needs out="),
+    ],
+)
+def test_impossible_wishes_are_sentences(settings: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        ag.search(small(), ag.recipes.darts(), FEW, **settings)
+
+
+def test_the_published_batch_size_is_cut_to_small_data() -> None:
+    result = ag.search(small(), ag.recipes.darts(), FEW, epochs=1)
+    assert small().training.batch_size == 64 > len(FEW) / 2
+    assert len(result.history) == 1
+
+
+def test_a_discretiser_that_does_not_fit_is_refused_before_training() -> None:
+    method = replace(ag.recipes.darts(), discretizer=ag.discretizers.TopEdges(2))
+    with pytest.raises(UserError, match="does not fit the space 'nasbench201'"):
+        ag.search(small(), method, FEW, epochs=1)
+
+
+def test_training_settings_are_followed() -> None:
+    training = ag.WeightTraining(lr=0.05, lr_min=0.01, batch_size=16, epochs=2)
+    result = ag.search(small(), ag.recipes.darts(), FEW, training=training)
+    assert [record["lr"] for record in result.history] == pytest.approx([0.05, 0.03])
+
+
+@dataclass(frozen=True)
+class Odd:
+    """A diagnostic with values that JSON and a safe checkpoint do not know."""
+
+    def __call__(self, snapshot: Snapshot) -> dict[str, float]:
+        return {
+            "numpy": np.float64(0.5),
+            "single": np.float32(0.25),
+            "count": np.int64(3),
+            "tensor": torch.tensor(2.0),  # type: ignore[dict-item]
+            "nan": math.nan,
+        }
+
+
+def test_what_diagnostics_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None:
+    settings = {"epochs": 2, "batch_size": 32, "out": tmp_path, "diagnostics": [Odd()]}
+    result = ag.search(small(), ag.recipes.darts(), FEW, **settings)
+    record = result.history[0]
+    assert {name: record[name] for name in ("numpy", "single", "count", "tensor")} == {
+        "numpy": 0.5,
+        "single": 0.25,
+        "count": 3.0,
+        "tensor": 2.0,
+    }
+    assert all(type(record[name]) is float for name in ("numpy", "single", "count", "tensor", "nan"))
+    assert "entropy" not in record
+    assert '"nan": null' in (tmp_path / "metrics.jsonl").read_text()
+    again = ag.search(small(), ag.recipes.darts(), FEW, resume=True, **settings)
+    assert again.history[0]["numpy"] == 0.5
