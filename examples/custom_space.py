@@ -32,10 +32,10 @@ class Excited(ag.spaces.StagedSpace):
 
 def main(images: int = 400, epochs: int = 1) -> ag.SearchResult:
     """Search on handwritten digits and measure what was found."""
-    space = Excited(channels=8, cells_per_stage=1, input_channels=1)
+    space = Excited(channels=8, cells_per_stage=1, input_channels=1, image_size=8)
     result = ag.search(space, ag.recipes.darts(), ag.data.digits(limit=images), epochs=epochs, seed=0)
     print(result.genotype)
-    print(ag.spaces.cost(space.network(result.genotype), input_channels=1, image_size=8))
+    print(space.cost(result.genotype))
     return result
 
 

@@ -51,3 +51,10 @@ def test_frozen_parameters_do_not_count_and_types_do_not_matter() -> None:
     network = nn.Sequential(nn.Conv2d(2, 3, 1, bias=False), nn.Conv2d(3, 1, 1, bias=False)).double()
     network[0].requires_grad_(False)
     assert cost(network, input_channels=2, image_size=4) == Cost(3, 16 * (6 + 3))
+
+
+def test_a_space_measures_at_its_own_sizes() -> None:
+    small = nasbench201(channels=4, cells_per_stage=1, input_channels=1, image_size=8, num_classes=3)
+    genotype = Genotype.parse(CELL)
+    assert small.cost(genotype) == cost(small.network(genotype), input_channels=1, image_size=8)
+    assert nasbench201().cost(genotype).multiply_adds > 100 * small.cost(genotype).multiply_adds

@@ -8,7 +8,7 @@ from typing import Any
 
 from archgrad.benchmarks import open_table
 from archgrad.errors import UserError
-from archgrad.spaces import Genotype, cost, nasbench201
+from archgrad.spaces import Genotype, nasbench201
 
 __all__ = ["look_up", "read_genotype"]
 
@@ -36,7 +36,7 @@ def look_up(genotype: Genotype, table_path: Path | None) -> dict[str, Any]:
     space.check(genotype)
     table = open_table(table_path)
     accuracies = table.query(genotype)
-    size = cost(space.network(genotype))
+    size = space.cost(genotype)
     return {
         "genotype": str(genotype),
         "kind": accuracies.kind,

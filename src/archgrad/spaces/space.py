@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from archgrad.errors import UserError, unknown
 from archgrad.operations import Factory, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.supernet import CellMixture, Edge, Supernet
 from archgrad.training import WeightTraining
@@ -85,6 +86,10 @@ class SearchSpace(ABC):
         given = {"num_classes": num_classes, "input_channels": input_channels}
         sized = replace(self, **{name: size for name, size in given.items() if size is not None})
         return sized.build(plan, sized.input_channels, sized.num_classes)
+
+    def cost(self, genotype: Genotype) -> Cost:
+        """Measure the plain network of a genotype at this space's sizes, on one image of ``image_size``."""
+        return cost(self.network(genotype), self.input_channels, self.image_size)
 
     def block(self, name: str) -> DecisionBlock:
         """Return a block by its name."""

@@ -1,0 +1,33 @@
+"""What the README shows works."""
+
+from __future__ import annotations
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+import archgrad as ag
+
+README = Path(__file__).parents[1] / "README.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.fixture
+def shown(monkeypatch) -> types.ModuleType:
+    """A module for the code of the README to live in, as dataclasses expect."""
+    module = types.ModuleType("shown")
+    monkeypatch.setitem(sys.modules, "shown", module)
+    return module
+
+
+def test_the_examples_run(shown, capsys):
+    for block in BLOCKS:
+        exec(compile(block, str(README), "exec"), shown.__dict__)  # noqa: S102 - our own file
+    printed = capsys.readouterr().out.splitlines()
+    assert ag.Genotype.parse(printed[0]) == shown.result.genotype
+    assert "multiply-adds" in printed[-1]
+    space, data = ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=60)
+    assert len(ag.search(space, shown.method, data, epochs=1, batch_size=20).history) == 1
