@@ -27,7 +27,11 @@ class Excited(ag.spaces.StagedSpace):
 
     name = "excited"
     nodes = 3
-    operations: ClassVar[Vocabulary] = {"skip": lambda site: Identity(), "pool": AveragePool, "excite": SqueezeExcite}
+    operations: ClassVar[Vocabulary] = {
+        "skip_connect": lambda site: Identity(),
+        "pool": AveragePool,
+        "excite": SqueezeExcite,
+    }
 
 
 def main(images: int = 400, epochs: int = 1) -> ag.SearchResult:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from archgrad.errors import UserError, unknown
-from archgrad.files import write_text
-from archgrad.knobs import turned
+from archgrad.knobs import knobs_of, turned
 
 if TYPE_CHECKING:
     from archgrad.data import ImageData
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["RunConfig", "read_config"]
 
 PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer")
-SETTABLE = (*PARTS, "weights", "space")
+SETTABLE = (*PARTS, "weights", "space", "augmentation")
+FROM_DATA = ("input_channels", "num_classes", "image_size")
+"""Fields of a space that a search takes from its data, so that they are no knobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,13 +57,17 @@ class RunConfig:
                 raise UserError(f"the setting {path!r} names no knob; write part.knob, such as arch_optimizer.lr.")
             if part not in SETTABLE:
                 raise unknown("part in a setting:", part, SETTABLE)
+            if part == "space" and knob in FROM_DATA:
+                raise UserError(
+                    f"{path} cannot be set: a search takes it from the data; use --image-size for the size."
+                )
 
     def build_space(self) -> SearchSpace:
         """Return the space at the configured size."""
         from archgrad import spaces
 
         space = spaces.named(self.space)()
-        sizes = {"channels": self.channels, space.depth_knob: self.cells, "image_size": self.image_size}
+        sizes = {"channels": self.channels, space.depth_knob: self.cells}
         space = replace(space, **{name: size for name, size in sizes.items() if size is not None})
         return turned(space, self._settings_of("space"), "space")
 
@@ -84,18 +90,38 @@ class RunConfig:
         from archgrad import data
 
         folder = None if self.data_dir is None else Path(self.data_dir)
-        return data.load(self.data, data_dir=folder, limit=self.limit, image_size=self.image_size, seed=self.seed)
+        images = data.load(self.data, data_dir=folder, limit=self.limit, image_size=self.image_size, seed=self.seed)
+        augmentation = turned(images.augmentation, self._settings_of("augmentation"), "augmentation")
+        return replace(images, augmentation=augmentation)
+
+    def resolved(self, space: SearchSpace, method: Method, training: WeightTraining, images: ImageData) -> RunConfig:
+        """Write out every default and make every path absolute: all that is needed to repeat the run anywhere."""
+        parts = {part: getattr(method, part) for part in PARTS}
+        parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
+        sizes = {"channels": space.channels, "cells": getattr(space, space.depth_knob), "epochs": training.epochs}
+        named = {f"space.{knob}" for knob in (*FROM_DATA, "channels", space.depth_knob)} | {"weights.epochs"}
+        knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in knobs_of(member).items()}
+        kept = {path: value for path, value in knobs.items() if path not in named and value is not None}
+        kind, colon, path = self.data.partition(":")
+        folder = self.data_dir or os.environ.get("ARCHGRAD_DATA")
+        return replace(
+            self,
+            **sizes,
+            settings=kept,
+            data=f"{kind}:{Path(path).resolve()}" if colon else self.data,
+            data_dir=str(Path(folder).resolve()) if folder and not colon else None,
+        )
 
     def _settings_of(self, part: str) -> dict[str, Any]:
         prefix = f"{part}."
         return {path.removeprefix(prefix): value for path, value in self.settings.items() if path.startswith(prefix)}
 
-    def save(self, path: Path) -> None:
-        """Write the configuration as TOML, readable by ``--config``."""
+    def to_toml(self) -> str:
+        """Return the configuration as TOML, readable by ``--config``."""
         import tomli_w
 
         content = {name: value for name, value in asdict(self).items() if value is not None and name != "settings"}
-        write_text(path, tomli_w.dumps(content | {"set": _nested(self.settings)}))
+        return tomli_w.dumps(content | {"set": _nested(self.settings)})
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -125,12 +151,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _checked(name: str, value: Any, path: Path) -> Any:
-    kind = {"compile": bool, **dict.fromkeys(("space", "method", "data", "data_dir", "split", "device"), str)}.get(
-        name, int
-    )
-    if type(value) is not kind:
-        wanted = {bool: "true or false", str: "text in quotes", int: "a whole number"}[kind]
-        raise UserError(f"{name} in {path} is {value!r}; it must be {wanted}.")
+    kinds = [kind for kind in _WORDS if kind in (_HINTS[name], *get_args(_HINTS[name]))]
+    if type(value) not in kinds:
+        raise UserError(f"{name} in {path} is {value!r}; it must be {_WORDS[kinds[0]]}.")
     return value
 
 
@@ -146,3 +169,7 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         part, _, knob = path.partition(".")
         nested.setdefault(part, {})[knob] = value
     return nested
+
+
+_WORDS: dict[Any, str] = {bool: "true or false", str: "text in quotes", int: "a whole number"}
+_HINTS = get_type_hints(RunConfig)

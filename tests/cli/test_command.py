@@ -6,6 +6,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 import torch
 
@@ -200,13 +201,17 @@ def test_lists(archgrad, what):
         (["search", "--channels", "0"], "at least 1"),
         (["search", "--space", "darts", "--cells", "2"], "need at least 3"),
         (["search", "--threads", "0"], "must be at least 1"),
-        (["search", "--device", "tpu9"], "try --device cpu"),
+        (["search", "--device", "tpu9"], "try 'cpu'"),
         (["search", "--split", "0.9:0.9"], "0.9"),
         (["search", "--limit", "99999"], "99999"),
         (["search", "--data", "folder:nowhere"], "nowhere"),
         (["search", "--data", "cifar10"], "ARCHGRAD_DATA"),
         (["search", "--config", "none.toml"], "none.toml"),
         (["search", "--epoch", "3"], "--epochs"),
+        (["search", "--set", "space.num_classes=3"], "takes it from the data"),
+        (["search", "--device", "meta"], "cannot be used"),
+        (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
+        (["bench", "--repeats", "0"], "0"),
         (["resume", "nowhere"], "config.toml"),
         (["list", "space"], "did you mean 'spaces'?"),
         (["query", "|a~0|"], "unknown"),
@@ -223,7 +228,7 @@ def test_mistakes_are_sentences_with_exit_code_2(archgrad, arguments, sentence):
     assert code == 2
     assert sentence in err
     assert "Traceback" not in err
-    assert not Path("runs").exists()
+    assert not list(Path("runs").glob("*"))
 
 
 @pytest.mark.parametrize(
@@ -257,8 +262,46 @@ def test_a_diverging_search_says_where_and_keeps_its_checkpoint(archgrad):
 
 def test_configuration_round_trips(tmp_path):
     config = RunConfig(space="s2", epochs=3, compile=True, settings={"weights.lr": 0.1, "relaxation.init_scale": "0"})
-    config.save(tmp_path / "config.toml")
+    (tmp_path / "config.toml").write_text(config.to_toml())
     assert RunConfig(**read_config(tmp_path / "config.toml")) == config
+
+
+def test_a_folder_with_other_things_in_it_is_left_alone(archgrad):
+    Path("mine").mkdir()
+    Path("mine/config.toml").write_text("epochs = 1\n")
+    Path("mine/metrics.jsonl").write_text("precious")
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--out", "mine")
+    assert code == 2
+    assert "config.toml" in err
+    assert Path("mine/metrics.jsonl").read_text() == "precious"
+
+
+def test_the_saved_configuration_is_resolved(archgrad, monkeypatch, tmp_path):
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (60, 8, 8, 3), generator=generator, dtype=torch.uint8).numpy()
+    numpy.savez(tmp_path / "toy.npz", x=images, y=numpy.arange(60) % 3)
+    options = ["--data", "npz:toy.npz", "--channels", 4, "--cells", 1, "--epochs", 1, "--threads", 1]
+    code, _, err = archgrad("search", *options, "--out", "run", "--set", "augmentation.cutout=2")
+    assert code == 0, err
+    saved = read_config(Path("run/config.toml"))
+    assert saved["data"] == f"npz:{tmp_path / 'toy.npz'}"
+    assert saved["settings"]["arch_optimizer.lr"] == 3e-4
+    assert saved["settings"]["weights.batch_size"] == 64
+    assert saved["settings"]["augmentation.cutout"] == 2
+    assert "weights.epochs" not in saved["settings"]
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert archgrad("resume", tmp_path / "run")[0] == 0
+    assert archgrad("search", "--config", tmp_path / "run" / "config.toml", "--out", "again")[0] == 0
+    first, second = (json.loads((path / "summary.json").read_text()) for path in (tmp_path / "run", Path("again")))
+    assert first["genotype"] == second["genotype"]
+    assert "input_channels=3, image_size=8, num_classes=3" in first["space"]
+
+
+def test_names_are_printed_as_they_are(archgrad):
+    code, out, _ = archgrad("search", *TINY, "--epochs", 1, "--out", ":dog:", "--json")
+    assert code == 0
+    assert json.loads(out)["run"] == ":dog:"
 
 
 def test_version(archgrad):

@@ -419,6 +419,15 @@ def test_what_a_killed_process_left_is_swept(folder: Path) -> None:
     assert [path.name for path in folder.glob("*.part")] == ["notes.part"]
 
 
-def test_a_folder_is_claimed_twice_by_one_search(tmp_path: Path) -> None:
-    RunFolder(tmp_path / "run", {}).claim()
+def test_a_search_killed_before_its_first_checkpoint_may_begin_again(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run", {}, {"notes.txt": "kept"}).opened(resume=False) as saved:
+        assert saved is None
+    assert (tmp_path / "run" / "notes.txt").read_text() == "kept"
     assert len(run(tmp_path / "run").history) == 2
+
+
+def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(UserError, match=r"not empty: it holds thesis\.tex"):
+        run(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

@@ -213,7 +213,8 @@ def _peak(case: Case, kind: str) -> float:
 
 def _peak_so_far() -> float:
     """Return the largest resident size of this process in megabytes; ``getrusage`` would count the parent's too."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+    status = Path("/proc/self/status")
+    for line in status.read_text().splitlines() if status.exists() else ():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) / 1024
     raise UserError("this system does not tell the peak memory of a process; measure with --no-memory.")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from archgrad.config import RunConfig
 
 from archgrad.errors import ArchgradError, SearchInterrupted, UserError, unknown
 
@@ -29,8 +32,9 @@ File = Path | None
 
 def main() -> None:
     """Run the command; the user's mistakes are one sentence and exit code 2, never a traceback."""
-    from archgrad.cli.console import errors, log_to, say
+    from archgrad.cli.console import errors, log_to, never_fail_to_print, say
 
+    never_fail_to_print()
     log_to(errors())
     try:
         app()
@@ -95,7 +99,6 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Search for an architecture."""
-    from archgrad.cli.running import free_folder
     from archgrad.config import RunConfig, read_config
     from archgrad.knobs import parse_setting
 
@@ -108,7 +111,7 @@ def search(
     values |= {name: value for name, value in given.items() if value is not None}
     values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings or []))}
     chosen = RunConfig(**values)
-    _run(chosen, out or free_folder(chosen), False, as_json)
+    _run(chosen, out, False, as_json)
 
 
 @app.command()
@@ -124,21 +127,19 @@ def resume(
     _run(RunConfig(**read_config(folder / "config.toml")), folder, True, as_json)
 
 
-def _run(config: object, out: Path, resuming: bool, as_json: bool) -> None:
+def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
     from archgrad import report
     from archgrad.cli.console import errors, print_json, results, say
     from archgrad.cli.running import run
-    from archgrad.config import RunConfig
     from archgrad.spaces import Genotype
 
-    assert isinstance(config, RunConfig)  # noqa: S101 - a type hint would import the configuration for --help
     summary = run(config, out, resuming, errors() if as_json else results())
     if as_json:
         print_json(summary)
         return
     genotype = Genotype.parse(summary["genotype"])
     say(report.to_text(genotype))
-    say(f"\n{genotype}\nfound in {summary['seconds']:.0f} seconds; everything is in {out}")
+    say(f"\n{genotype}\nfound in {summary['seconds']:.0f} seconds; everything is in {summary['run']}")
 
 
 @app.command("list")
@@ -194,14 +195,14 @@ def draw(
         return
     drawn = report.draw(cell, out)
     if drawn != out:
-        say(f"Graphviz is not installed, so {out} could not be drawn; install it, or read the text drawing:", errors())
+        say(f"{out} needs Graphviz, its program dot and the Python package; here it is as text instead:", errors())
     say(str(drawn))
 
 
 @app.command()
 def bench(
     space: Annotated[Text, typer.Option(help="Measure this space only.")] = None,
-    repeats: Annotated[int, typer.Option(help="Steps of each kind; the fastest counts.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Steps of each kind; the fastest counts.")] = 5,
     memory: Annotated[bool, typer.Option(help="Measure peak memory too, in processes of their own.")] = True,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -209,10 +210,10 @@ def bench(
     from archgrad.benchmarks import speed
     from archgrad.cli.console import print_json, say
 
-    rows = []
+    rows, chosen = [], speed.cases(space)
     if not as_json:
         say(speed.HEADER)
-    for case in speed.cases(space):
+    for case in chosen:
         row = speed.measure(case, repeats, memory)
         rows.append(row)
         if not as_json:

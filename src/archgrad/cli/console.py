@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import sys
 from typing import Any
 
 from rich.console import Console
 
-__all__ = ["errors", "log_to", "print_json", "results", "say"]
+__all__ = ["errors", "log_to", "never_fail_to_print", "print_json", "results", "say"]
 
 
 def results() -> Console:
     """Return the console for what was asked for."""
-    return Console(soft_wrap=True, highlight=False)
+    return Console(soft_wrap=True, highlight=False, emoji=False)
 
 
 def errors() -> Console:
     """Return the console for progress, warnings and errors."""
-    return Console(stderr=True, soft_wrap=True, highlight=False)
+    return Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
 
 
 def say(text: str, console: Console | None = None) -> None:
@@ -28,7 +30,14 @@ def say(text: str, console: Console | None = None) -> None:
 
 def print_json(content: Any) -> None:
     """Print one JSON document."""
-    say(json.dumps(content, indent=2, ensure_ascii=False))
+    sys.stdout.write(json.dumps(content, indent=2) + "\n")
+
+
+def never_fail_to_print() -> None:
+    """Print a question mark where the terminal's encoding lacks a letter."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def log_to(console: Console) -> None:

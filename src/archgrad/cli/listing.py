@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import textwrap
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from archgrad import data, recipes, spaces
-from archgrad.config import PARTS
+from archgrad.config import FROM_DATA, PARTS
 from archgrad.knobs import knobs_of
 
 __all__ = ["LISTS"]
@@ -16,8 +17,8 @@ def _first_line(thing: Any) -> str:
     return str(thing.__doc__ or "").strip().splitlines()[0]
 
 
-def _knobs(part: Any, prefix: str) -> str:
-    return ", ".join(f"{prefix}{name}={_shown(value)}" for name, value in knobs_of(part).items())
+def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
+    return [f"{prefix}{name}={_shown(value)}" for name, value in knobs.items()]
 
 
 def _shown(value: Any) -> str:
@@ -29,8 +30,16 @@ def list_spaces() -> str:
     lines = []
     for name in spaces.SPACES:
         space = spaces.named(name)()
-        lines += [f"{name}: {_first_line(type(space))}", f"    depth (--cells) is {space.depth_knob}"]
-        lines += [f"    {_knobs(space, 'space.')}", f"    {_knobs(space.training, 'weights.')}"]
+        knobs = {knob: value for knob, value in knobs_of(space).items() if knob not in FROM_DATA}
+        shown = [
+            f"--cells is {space.depth_knob}",
+            *_settings(knobs, "space."),
+            *_settings(knobs_of(space.training), "weights."),
+        ]
+        lines += [
+            f"{name}: {_first_line(type(space))}",
+            *textwrap.wrap(", ".join(shown), 100, initial_indent="    ", subsequent_indent="    "),
+        ]
     return "\n".join(lines)
 
 
@@ -42,14 +51,17 @@ def list_methods() -> str:
         lines.append(f"{name}: {_first_line(recipe)}")
         for part in PARTS:
             member = getattr(method, part)
-            lines.append(f"    {part}: {type(member).__name__}  {_knobs(member, f'{part}.')}".rstrip())
+            settings = ", ".join(_settings(knobs_of(member), f"{part}."))
+            lines.append(f"    {part}: {type(member).__name__}  {settings}".rstrip())
     return "\n".join(lines)
 
 
 def list_data() -> str:
     """Describe every source of data."""
     width = max(map(len, data.SOURCES))
-    return "\n".join(f"{name:<{width}}  {description}" for name, description in data.SOURCES.items())
+    lines = [f"{name:<{width}}  {description}" for name, description in data.SOURCES.items()]
+    knobs = ", ".join(_settings(knobs_of(data.Augmentation()), "augmentation."))
+    return "\n".join([*lines, f"knobs, with defaults that suit the data: {knobs}"])
 
 
 LISTS: dict[str, Callable[[], str]] = {"spaces": list_spaces, "methods": list_methods, "data": list_data}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from archgrad.cli.console import say
 from archgrad.loop import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class PlainProgress:
         """Leave nothing behind."""
 
     def _print(self, line: str) -> None:
-        self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        say(line, self.console)
 
 
 class LiveProgress:

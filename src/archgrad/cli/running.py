@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,25 +19,29 @@ if TYPE_CHECKING:
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
-__all__ = ["free_folder", "run"]
+__all__ = ["run"]
 
 
-def run(config: RunConfig, out: Path, resume: bool, console: Console) -> dict[str, Any]:
-    """Run or resume a search, draw what it found, and return the content of ``summary.json``."""
+def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
+    """Run or resume a search, draw what it found, and return the content of ``summary.json``.
+
+    Without ``out`` the run gets a new directory under ``runs/``.
+    """
     from archgrad.cli.console import say
     from archgrad.cli.progress import progress_for
     from archgrad.data import parse_split
     from archgrad.loop import search
 
-    config = _on_this_machine(config)
+    config = _with_threads(config)
     space, method = config.build_space(), config.build_method()
     training, split = config.build_training(space), parse_split(config.split)
     method.check(space)
     diagnostics = _diagnostics(space, console)
-    say(f"{config.method} on {config.space}, data {config.data}, seed {config.seed}, run directory {out}", console)
     data = config.load_data()
-    if not resume:
-        _claim(config, out)
+    resolved = config.resolved(space, method, training, data)
+    reserved = out is None
+    out = out or _new_folder(config)
+    say(f"{config.method} on {config.space}, data {config.data}, seed {config.seed}, run directory {out}", console)
     progress = progress_for(console)
     try:
         result = search(
@@ -48,11 +54,17 @@ def run(config: RunConfig, out: Path, resume: bool, console: Console) -> dict[st
             split=split,
             device=config.device,
             out=out,
+            files={"config.toml": resolved.to_toml()},
             resume=resume,
             listeners=[progress],
             diagnostics=diagnostics,
             compile=config.compile,
         )
+    except UserError:
+        if reserved:
+            with suppress(OSError):  # it is not empty if the search has begun
+                out.rmdir()
+        raise
     finally:
         progress.close()
     _draw(result, out, console)
@@ -60,30 +72,26 @@ def run(config: RunConfig, out: Path, resume: bool, console: Console) -> dict[st
     return summary | {"run": str(out)}
 
 
-def free_folder(config: RunConfig) -> Path:
-    """Return a folder under ``runs/`` that says what is in it and is not taken."""
-    data = config.data.partition(":")[0]
-    base = f"{config.space}-{config.method}-{data}-seed{config.seed}"
-    candidates = (Path("runs") / (base if number == 1 else f"{base}-{number}") for number in range(1, 10_000))
-    return next(path for path in candidates if not path.exists())
+def _new_folder(config: RunConfig) -> Path:
+    """Make a folder under ``runs/`` that says what is in it; of two that start together each gets its own."""
+    base = f"{config.space}-{config.method}-{config.data.partition(':')[0]}-seed{config.seed}"
+    for number in itertools.count(1):
+        path = Path("runs") / (base if number == 1 else f"{base}-{number}")
+        try:
+            path.mkdir(parents=True)
+            return path
+        except FileExistsError:
+            if not path.parent.is_dir():
+                raise UserError("'runs' is a file here, so no run directory can be made; give --out DIR.") from None
+        except OSError as error:
+            raise UserError(f"the folder {path} cannot be made ({error.strerror}); give --out DIR.") from error
+    raise AssertionError("unreachable")
 
 
-def _claim(config: RunConfig, out: Path) -> None:
-    from archgrad.loop import RunFolder
-
-    RunFolder(out, {}).claim()
-    config.save(out / "config.toml")
-
-
-def _on_this_machine(config: RunConfig) -> RunConfig:
-    """Check the device, and fix the number of threads, on which the last bits of a sum depend."""
+def _with_threads(config: RunConfig) -> RunConfig:
+    """Fix the number of threads, on which the last bits of a sum depend."""
     import torch
 
-    try:
-        torch.zeros(1, device=config.device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"the device {config.device!r} cannot be used ({reason}); try --device cpu.") from error
     if config.threads is None:
         return replace(config, threads=torch.get_num_threads())
     if config.threads < 1:
@@ -110,4 +118,4 @@ def _draw(result: SearchResult, out: Path, console: Console) -> None:
 
     drawn = report.draw(result.genotype, out / "cell.svg")
     if drawn.suffix == ".txt":
-        say(f"Graphviz is not installed, so the cell is drawn as text in {drawn}", console)
+        say(f"Graphviz is not complete here (its program dot and the Python package), so see {drawn}", console)

@@ -25,21 +25,22 @@ class Discretizer(ABC):
 
 
 def strongest(block: DecisionBlock, probabilities: Tensor, keep: int | None) -> list[tuple[int, int]]:
-    """Return (row, choice) of each row's best allowed choice, at each target only of the ``keep`` strongest rows.
+    """Return (row, choice) of each row's best allowed choices, at each target only of the ``keep`` strongest rows.
 
-    Ties go to the first choice and the first row, so that the same probabilities always give the same genotype.
+    A row is as strong as its best choice. Ties go to the first choice and the first row, so that the same
+    probabilities always give the same genotype.
     """
-    best = [_best_choice(block, index, weights) for index, weights in enumerate(probabilities.tolist())]
+    best = [_best_choices(block, index, weights) for index, weights in enumerate(probabilities.tolist())]
     kept: list[int] = []
     for target in block.targets:
         rows = [index for index, row in enumerate(block.rows) if row.target == target]
-        rows.sort(key=lambda index: -best[index][1])
+        rows.sort(key=lambda index: -best[index][0][1])
         kept += sorted(rows[:keep])
-    return [(index, best[index][0]) for index in kept]
+    return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
 
 
-def _best_choice(block: DecisionBlock, row: int, weights: list[float]) -> tuple[int, float]:
+def _best_choices(block: DecisionBlock, row: int, weights: list[float]) -> list[tuple[int, float]]:
+    """Return the (choice, weight) pairs that a row picks, strongest first."""
     choices = block.rows[row].choices
-    allowed = [index for index, choice in enumerate(choices) if choice not in block.excluded]
-    winner = max(allowed, key=lambda index: weights[index])
-    return winner, weights[winner]
+    allowed = [(index, weights[index]) for index, choice in enumerate(choices) if choice not in block.excluded]
+    return sorted(allowed, key=lambda pair: -pair[1])[: block.rows[row].picks]

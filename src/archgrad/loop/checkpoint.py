@@ -76,8 +76,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         body = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{path} is not a whole checkpoint ({reason[:120]}).") from error
+        raise UserError(f"{path} is not a whole checkpoint: it is truncated, or something else.") from error
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise UserError(f"{path} is not a checkpoint of archgrad; expected the format {_FORMAT!r}.")
     digest = body.pop("digest", None)

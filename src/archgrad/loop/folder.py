@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,36 +29,48 @@ _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
 class RunFolder:
     """Writes ``metrics.jsonl``, ``genotype.json``, ``summary.json`` and the checkpoints of one search.
 
-    It listens to the search's events. Every file is replaced whole, and on a resume rebuilt from the checkpoint, so
-    the folder never shows an epoch twice.
+    ``files`` are texts to keep beside them, by name. It listens to the search's events. Every file is replaced whole,
+    and on a resume rebuilt from the checkpoint, so the folder never shows an epoch twice.
     """
 
-    def __init__(self, path: Path, description: dict[str, str]) -> None:
+    def __init__(self, path: Path, description: dict[str, str], files: Mapping[str, str] | None = None) -> None:
         self.path = path
         self.description = description
+        self.files = dict(files or {})
         self.checkpoints = Checkpoints(path)
-
-    def claim(self) -> None:
-        """Make the folder; refuse one that holds another search already or cannot be written."""
-        with self._writing():
-            if self.path.exists() and not self.path.is_dir():
-                raise UserError(f"{self.path} is a file; choose a folder for the run.")
-            if self.checkpoints.exist():
-                raise UserError(
-                    f"{self.path} holds a search already; continue it with `archgrad resume {self.path}` "
-                    f"or choose another folder."
-                )
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_text(self.path / _METRICS, "")
 
     @contextmanager
     def opened(self, resume: bool) -> Iterator[dict[str, Any] | None]:
         """Keep the folder for this process; yield the content of the checkpoint to resume from, None to begin."""
-        fresh = not resume or self._is_fresh()
-        if fresh:
-            self.claim()
+        if resume and not self.path.is_dir():
+            raise UserError(f"there is no run directory {self.path} to resume; start a new search.")
+        with self._writing():
+            if self.path.exists() and not self.path.is_dir():
+                raise UserError(f"{self.path} is a file; choose a folder for the run.")
+            self.path.mkdir(parents=True, exist_ok=True)
         with self._locked():
+            fresh = not resume or self._is_fresh()
+            if fresh:
+                self._claim()
             yield None if fresh else self.checkpoints.load(self.description)
+
+    def _claim(self) -> None:
+        """Make the folder this search's own; refuse one that holds another search or anything else."""
+        if self.checkpoints.exist():
+            raise UserError(
+                f"{self.path} holds a search already; continue it with `archgrad resume {self.path}` "
+                f"or choose another folder."
+            )
+        with self._writing():
+            found = sorted(entry.name for entry in self.path.iterdir())
+            if found and not self._is_fresh():
+                raise UserError(
+                    f"{self.path} is not empty: it holds {', '.join(found[:3])}{', …' if len(found) > 3 else ''}; "
+                    f"choose a new or an empty folder for the run."
+                )
+            write_text(self.path / _METRICS, "")
+            for name, text in self.files.items():
+                write_text(self.path / name, text)
 
     def _is_fresh(self) -> bool:
         """Tell whether a search was killed here before its first checkpoint, so that it has nothing to lose."""
@@ -69,7 +81,7 @@ class RunFolder:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """Keep other processes out of the folder; the lock ends with the process, however it ends."""
-        if fcntl is None or not self.path.is_dir():
+        if fcntl is None:
             yield
             return
         with self._writing():

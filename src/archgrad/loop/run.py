@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from archgrad import diagnostics as measures
 from archgrad import randomness
 from archgrad.bilevel import Alpha
-from archgrad.data import HALVES, ImageData, Loader, Split, measure
+from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
 from archgrad.diagnostics import Diagnostic, Snapshot
 from archgrad.errors import DivergedError, SearchInterrupted, UserError
@@ -59,9 +60,10 @@ def search(
     seed: int = 0,
     batch_size: int | None = None,
     training: WeightTraining | None = None,
-    split: tuple[float, float] | None = HALVES,
+    split: tuple[float, float] | str | None = HALVES,
     device: torch.device | str = "cpu",
     out: Path | str | None = None,
+    files: Mapping[str, str] | None = None,
     resume: bool = False,
     listeners: Sequence[Listener] = (),
     diagnostics: Sequence[Diagnostic] | None = None,
@@ -70,24 +72,29 @@ def search(
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
 
     The weights are trained by ``training`` (the space's published settings by default; ``epochs`` and ``batch_size``
-    override it) on one part of the data and α on the other, as ``split`` says (None: both on all of it). ``out`` is
-    the run directory, with a checkpoint after every epoch and on SIGINT and SIGTERM; ``resume`` continues from it, to
-    the same bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of
-    every epoch. ``compile`` runs the supernet through ``torch.compile``.
+    override it) on one part of the data and α on the other, as ``split`` says (None: both on all of it). The space is
+    built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint after
+    every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the same
+    bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
+    epoch. ``compile`` runs the supernet through ``torch.compile``.
     """
     if resume and out is None:
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise UserError(f"seed is {seed!r}; it must be a whole number.")
     method.check(space)
+    space = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
     settings = _settings(space, training, epochs, batch_size)
-    parts = split_data(data.labels, split, seed)
+    split = parse_split(split) if isinstance(split, str) else split
+    parts = split_data(data.labels, split, int(seed))
     _check_batch_size(batch_size, parts)
-    device = torch.device(device)
+    device = _usable(device)
     normalisation = measure(data, parts.weights)
     weight_loader, arch_loader = (
         Loader(data, indices, settings.batch_size, normalisation, data.augmentation, seed, stream, device)
         for indices, stream in ((parts.weights, "weights"), (parts.architecture, "architecture"))
     )
-    folder = None if out is None else RunFolder(Path(out), describe(space, method, data, settings, seed, split))
+    folder = None if out is None else RunFolder(Path(out), describe(space, method, data, settings, seed, split), files)
     watched = diagnostics if diagnostics is not None else measures.standard()
     with (
         _own_modes(device),
@@ -95,7 +102,7 @@ def search(
         interruptible(folder is not None) as interrupt,
     ):
         _seed_globally(randomness.seed_of(seed, "global"), device)
-        state = _initial_state(space, method, data, settings, seed, weight_loader.steps, device)
+        state = _initial_state(space, method, settings, seed, weight_loader.steps, device)
         if saved is not None:
             state.restore(saved)
         stepper = Stepper.of(space, method, settings, seed, state.supernet, compile)
@@ -198,16 +205,25 @@ def _check_batch_size(batch_size: int | None, parts: Split) -> None:
             )
 
 
+def _usable(device: torch.device | str) -> torch.device:
+    """Return a device that computes; refuse one that is unknown or not there."""
+    try:
+        torch.zeros(1, device=device).item()
+        return torch.device(device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error
+
+
 def _initial_state(
     space: SearchSpace,
     method: Method,
-    data: ImageData,
     training: WeightTraining,
     seed: int,
     steps: int,
     device: torch.device,
 ) -> SearchState:
-    supernet = space.supernet(data.num_classes, data.channels).to(device)
+    supernet = space.supernet().to(device)
     first = method.relaxation.init(space.blocks, randomness.generator(seed, "alpha"))
     alpha = {name: value.to(device) for name, value in first.items()}
     optimizer = torch.optim.SGD(

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archgrad.errors import UserError, unknown
-from archgrad.files import write_bytes, write_text
+from archgrad.files import write_bytes
 from archgrad.report.dot import to_dot
 from archgrad.report.text import to_text
 from archgrad.spaces.genotype import Genotype
@@ -38,13 +38,20 @@ def draw(genotype: Genotype, path: Path) -> Path:
         raise unknown("drawing format", suffix or path.name, FORMATS)
     if suffix in _PICTURES and not graphviz_available():
         path, suffix = path.with_suffix(".txt"), ".txt"
-    if suffix == ".txt":
-        write_text(path, to_text(genotype))
-    elif suffix in _SOURCES:
-        write_text(path, to_dot(genotype))
-    else:
-        write_bytes(path, _render(genotype, suffix.removeprefix(".")))
+    content = _drawn(genotype, suffix)
+    try:
+        write_bytes(path, content)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror or error}); choose another file.") from error
     return path
+
+
+def _drawn(genotype: Genotype, suffix: str) -> bytes:
+    if suffix == ".txt":
+        return to_text(genotype).encode()
+    if suffix in _SOURCES:
+        return to_dot(genotype).encode()
+    return _render(genotype, suffix.removeprefix("."))
 
 
 def _render(genotype: Genotype, picture: str) -> bytes:

@@ -16,11 +16,15 @@ __all__ = ["DecisionBlock", "Row", "edges_of"]
 
 @dataclass(frozen=True)
 class Row:
-    """One decision: an edge (``source`` → ``target``), or a node where ``source`` is None, and its choices."""
+    """One decision: an edge (``source`` → ``target``), or a node where ``source`` is None, and its choices.
+
+    A genotype makes ``picks`` of the choices: one operation of an edge, say, or two of the inputs that a node may have.
+    """
 
     target: int
     source: int | None
     choices: tuple[str, ...]
+    picks: int = 1
 
     @property
     def name(self) -> str:
@@ -56,7 +60,13 @@ class DecisionBlock:
         for row in self.rows:
             if len(set(row.choices)) != len(row.choices):
                 raise UserError(f"row {row.name} of block {self.name!r} offers a choice twice: {row.choices}.")
-            if not set(row.choices) - self.excluded:
+            allowed = set(row.choices) - self.excluded
+            if not 1 <= row.picks <= max(len(allowed), 1):
+                raise UserError(
+                    f"row {row.name} of block {self.name!r} picks {row.picks} of {len(allowed)} choices; "
+                    f"it must be from 1 to that number."
+                )
+            if not allowed:
                 raise UserError(f"row {row.name} of block {self.name!r} offers only excluded choices: {row.choices}.")
 
     @property

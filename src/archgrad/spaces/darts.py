@@ -56,7 +56,10 @@ _STEM_MULTIPLIER = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DARTSSpace(SearchSpace):
-    """``cells`` cells in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce."""
+    """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
+
+    ``cells`` of them stand in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce.
+    """
 
     name: ClassVar[str] = "darts"
     depth_knob: ClassVar[str] = "cells"

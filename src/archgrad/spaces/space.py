@@ -186,20 +186,23 @@ def _row_of(block: DecisionBlock, decision: Decision) -> int:
 
 
 def _check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
-    used: list[int] = []
+    used: list[tuple[int, str]] = []
     for decision in cell:
         row = _row_of(block, decision)
         allowed = [choice for choice in block.rows[row].choices if choice not in block.excluded]
         if decision.choice not in allowed:
             place = f"operation on {block.rows[row].name} of block {block.name!r} in the space {space!r}:"
             raise unknown(place, decision.choice, allowed)
-        if row in used:
-            raise UserError(f"block {block.name!r} decides {block.rows[row].name} twice; keep one of them.")
-        used.append(row)
+        if (row, decision.choice) in used or sum(row == other for other, _ in used) == block.rows[row].picks:
+            times = "twice" if block.rows[row].picks == 1 else f"more than {block.rows[row].picks} times, or one twice"
+            raise UserError(f"block {block.name!r} decides {block.rows[row].name} {times}; remove what is too much.")
+        used.append((row, decision.choice))
     for target in block.targets:
         rows = [index for index, row in enumerate(block.rows) if row.target == target]
-        wanted = len(rows) if block.keep is None else min(block.keep, len(rows))
-        found = sum(row in used for row in rows)
+        kept = [row for row in rows if any(row == other for other, _ in used)]
+        count = len(rows) if block.keep is None else min(block.keep, len(rows))
+        wanted = sum(block.rows[row].picks for row in (kept if len(kept) == count else rows[:count]))
+        found = sum(row in rows for row, _ in used)
         if found != wanted:
             raise UserError(
                 f"node {target} of block {block.name!r} has {found} inputs in this genotype; "

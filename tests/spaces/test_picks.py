@@ -1,0 +1,44 @@
+"""Rows of which a genotype picks several choices, as the inputs of a node."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from archgrad.discretizers import strongest
+from archgrad.errors import UserError
+from archgrad.spaces import CellGenotype, Decision, DecisionBlock, Genotype, Row
+from archgrad.spaces.space import _check_cell
+
+BLOCK = DecisionBlock("inputs", 1, (Row(2, None, ("0", "1")), Row(3, None, ("0", "1", "2"), picks=2)))
+CHOSEN = ((2, None, "1"), (3, None, "0"), (3, None, "2"))
+
+
+def cell(*decisions: tuple[int, None, str]) -> CellGenotype:
+    return CellGenotype(tuple(Decision(*decision) for decision in decisions))
+
+
+def test_the_strongest_choices_are_picked():
+    weights = torch.tensor([[0.4, 0.6, 0.0], [0.5, 0.1, 0.4]])
+    assert strongest(BLOCK, weights, None) == [(0, 1), (1, 0), (1, 2)]
+
+
+def test_a_genotype_holds_several_choices_of_a_row():
+    _check_cell("toy", BLOCK, cell(*CHOSEN))
+    genotype = Genotype.of({"inputs": cell(*CHOSEN)})
+    assert Genotype.parse(str(genotype)) == genotype
+
+
+@pytest.mark.parametrize(
+    "decisions",
+    [CHOSEN[:2], CHOSEN[1:], (*CHOSEN, (3, None, "1")), (*CHOSEN[:2], CHOSEN[1]), (*CHOSEN, (2, None, "0"))],
+)
+def test_too_few_too_many_and_repeated_choices_are_refused(decisions):
+    with pytest.raises(UserError, match="block 'inputs'"):
+        _check_cell("toy", BLOCK, cell(*decisions))
+
+
+@pytest.mark.parametrize("picks", [0, 3])
+def test_a_row_cannot_pick_more_than_it_offers(picks):
+    with pytest.raises(UserError, match="picks"):
+        DecisionBlock("b", 1, (Row(1, None, ("x", "y"), picks=picks),))
