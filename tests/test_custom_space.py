@@ -31,7 +31,7 @@ def test_the_example_finds_an_architecture(example: dict[str, Any], capsys: pyte
     assert ag.Genotype.parse(printed[0]) == genotype
     assert " M parameters, " in printed[1]
     assert [(decision.target, decision.source) for decision in genotype["cell"]] == [(1, 0), (2, 0), (2, 1)]
-    assert {decision.choice for decision in genotype["cell"]} <= {"skip", "pool", "excite"}
+    assert {decision.choice for decision in genotype["cell"]} <= {"skip_connect", "pool", "excite"}
     assert len(result.history) == 1
     assert result.mixture["cell"].shape == (3, 3, 3)
 

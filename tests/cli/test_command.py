@@ -211,7 +211,7 @@ def test_lists(archgrad, what):
         (["search", "--set", "space.num_classes=3"], "takes it from the data"),
         (["search", "--device", "meta"], "cannot be used"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
-        (["bench", "--repeats", "0"], "0"),
+        (["bench", "--repeats", "0"], "--repeats"),
         (["resume", "nowhere"], "config.toml"),
         (["list", "space"], "did you mean 'spaces'?"),
         (["query", "|a~0|"], "unknown"),

@@ -332,7 +332,7 @@ def test_a_new_search_into_a_taken_folder_is_refused(folder: Path, finished: tup
 def test_a_folder_that_cannot_be_is_a_sentence(tmp_path: Path, place: str, resume: bool) -> None:
     (tmp_path / "file").write_text("taken")
     out = {"file": tmp_path / "file", "below a file": tmp_path / "file" / "run", "no device": Path("/proc/none/run")}
-    with pytest.raises(UserError, match=r"choose a folder|there is no checkpoint") as caught:
+    with pytest.raises(UserError, match=r"choose a folder|there is no run directory") as caught:
         run(out[place], resume=resume)
     assert str(out[place]) in str(caught.value)
     assert (tmp_path / "file").read_text() == "taken"

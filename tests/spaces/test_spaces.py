@@ -338,7 +338,7 @@ def test_a_genotype_of_another_space_is_refused() -> None:
         (Decision(2, 0, "none"), 1, "on 2<-0 of block 'normal' in the space 'darts': 'none'"),
         (Decision(6, 0, "skip_connect"), 1, "edge or node in skip_connect@6<-0 of block 'normal': '6<-0'"),
         (Decision(2, None, "skip_connect"), 1, "edge or node in skip_connect@2 of block 'normal': '2'"),
-        (Decision(2, 0, "skip_connect"), 0, "block 'normal' decides 2<-0 twice; keep one of them"),
+        (Decision(2, 0, "skip_connect"), 0, "block 'normal' decides 2<-0 twice; remove what is too much"),
         (None, 1, "node 2 of block 'normal' has 1 inputs in this genotype; the space 'darts' gives it 2"),
         (
             Decision(3, 2, "skip_connect"),

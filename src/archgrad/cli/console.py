@@ -25,7 +25,7 @@ def errors() -> Console:
 
 def say(text: str, console: Console | None = None) -> None:
     """Print plain text, as it is."""
-    (console or results()).print(text, markup=False)
+    (console or results()).print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def print_json(content: Any) -> None:

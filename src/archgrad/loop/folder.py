@@ -42,9 +42,9 @@ class RunFolder:
     @contextmanager
     def opened(self, resume: bool) -> Iterator[dict[str, Any] | None]:
         """Keep the folder for this process; yield the content of the checkpoint to resume from, None to begin."""
-        if resume and not self.path.is_dir():
-            raise UserError(f"there is no run directory {self.path} to resume; start a new search.")
         with self._writing():
+            if resume and not self.path.is_dir():
+                raise UserError(f"there is no run directory {self.path} to resume; start a new search.")
             if self.path.exists() and not self.path.is_dir():
                 raise UserError(f"{self.path} is a file; choose a folder for the run.")
             self.path.mkdir(parents=True, exist_ok=True)
