@@ -31,3 +31,10 @@ def test_the_examples_run(shown, capsys):
     assert "multiply-adds" in printed[-1]
     space, data = ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=60)
     assert len(ag.search(space, shown.method, data, epochs=1, batch_size=20).history) == 1
+
+
+def test_the_links_lead_somewhere():
+    pages = [README, *README.parent.glob("docs/*.md"), README.parent / "CONTRIBUTING.md"]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name} links to {link}"

@@ -11,15 +11,17 @@ from itertools import product
 
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.nasbench201 import nasbench201
+from archgrad.spaces.notation.nasbench201_form import EXAMPLE
 
 __all__ = ["CELLS", "EDGES", "OPERATIONS", "code_of", "codes_by_name", "genotype_of"]
 
-OPERATIONS = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
-EDGES = ((1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2))
+_ROWS = nasbench201().block("cell").rows
+
+OPERATIONS = _ROWS[0].choices
+EDGES = tuple((row.target, row.source) for row in _ROWS)
 """The edges as (target, source), in the order of a cell's digits."""
 CELLS: int = len(OPERATIONS) ** len(EDGES)
-
-_SHAPE = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
 
 
 def code_of(genotype: Genotype | str) -> int:
@@ -30,7 +32,7 @@ def code_of(genotype: Genotype | str) -> int:
         rows = ", ".join(str(decision) for decision in cell.decisions[:8]) or "no decision"
         raise UserError(
             f"the cell with {rows} is not in NAS-Bench-201, whose cells have one operation on each of the edges "
-            f"{', '.join(f'{target}<-{source}' for target, source in EDGES)}; write {_SHAPE}."
+            f"{', '.join(f'{target}<-{source}' for target, source in EDGES)}; write {EXAMPLE}."
         )
     code = 0
     for edge in EDGES:
@@ -45,7 +47,7 @@ def _cell_of(genotype: Genotype) -> CellGenotype:
         return genotype["cell"]
     raise UserError(
         f"a genotype with the blocks {', '.join(genotype.names) or '(none)'} is not in NAS-Bench-201, whose genotypes "
-        f"have one block 'cell' without concatenation; write {_SHAPE}."
+        f"have one block 'cell' without concatenation; write {EXAMPLE}."
     )
 
 

@@ -37,11 +37,12 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     training, split = config.build_training(space), parse_split(config.split)
     method.check(space)
     diagnostics = _diagnostics(space, console)
+    say(f"loading {config.data}", console)
     data = config.load_data()
     resolved = config.resolved(space, method, training, data)
     reserved = out is None
     out = out or _new_folder(config)
-    say(f"{config.method} on {config.space}, data {config.data}, seed {config.seed}, run directory {out}", console)
+    say(f"{config.method} on {config.space}, {len(data)} images, seed {config.seed}, run directory {out}", console)
     progress = progress_for(console)
     try:
         result = search(
