@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from archgrad.errors import ArchgradError, SearchInterrupted, UserError, unknown
+
 if TYPE_CHECKING:
     from archgrad.config import RunConfig
-
-from archgrad.errors import ArchgradError, SearchInterrupted, UserError, unknown
 
 __all__ = ["app", "main"]
 
