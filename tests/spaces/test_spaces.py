@@ -16,6 +16,7 @@ from archgrad.spaces import SPACES, CellGenotype, Decision, Genotype, SearchSpac
 from archgrad.training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
+BEGINNINGS = {"nasbench201": "|", "amended-a2": "Genotype(cell_00="}
 CELL = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|skip_connect~2|"
 
 
@@ -80,7 +81,7 @@ def test_the_published_training_is_kept(name: str) -> None:
     training = small(name).training
     assert isinstance(training, WeightTraining)
     assert (training.lr, training.lr_min, training.momentum, training.clip) == (0.025, 0.001, 0.9, 5.0)
-    assert (training.batch_size, training.epochs) == (64, 50)
+    assert (training.batch_size, training.epochs) == ((96, 100) if name.startswith("amended") else (64, 50))
     expected = (5e-4, True) if name == "nasbench201" else (3e-4, False)
     assert (training.weight_decay, training.nesterov) == expected
 
@@ -151,7 +152,8 @@ def test_genotypes_survive_their_notation(name: str) -> None:
         genotype = random_genotype(space, seed)
         space.check(genotype)
         assert Genotype.parse(str(genotype)) == genotype
-        assert str(genotype).startswith("|" if name == "nasbench201" else "Genotype(normal=")
+        assert Genotype.parse(genotype.to_json()) == genotype
+        assert str(genotype).startswith(BEGINNINGS.get(name, "Genotype(normal="))
 
 
 def copy_weights(space: SearchSpace, genotype: Genotype, supernet: nn.Module, network: nn.Module) -> None:
@@ -175,12 +177,12 @@ def copy_weights(space: SearchSpace, genotype: Genotype, supernet: nn.Module, ne
             parameter.copy_(weights[f"body.{name}"])
 
 
-@pytest.mark.parametrize("name", ["nasbench201", "s2", "darts"])
+@pytest.mark.parametrize("name", ["nasbench201", "s2", "darts", "amended-a1", "amended-a2"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
     space = small(name)
     genotype = random_genotype(space, seed)
-    if name == "darts":  # its supernet normalises pools, its plain network does not
+    if name in ("darts", "amended-a1"):  # its supernet normalises pools, its plain network does not
         text = str(genotype).replace("max_pool_3x3", "sep_conv_5x5").replace("avg_pool_3x3", "dil_conv_5x5")
         genotype = Genotype.parse(text)
     torch.manual_seed(0)
@@ -200,7 +202,36 @@ def test_bad_sizes_are_explained(name: str, value: object) -> None:
         with pytest.raises(
             UserError, match=f"{knob} of the space '{name}' is .*; it must be at least 1 and a whole number"
         ):
-            small(name, **{knob: value})  # type: ignore[arg-type]
+            dataclasses.replace(small(name), **{knob: value})  # type: ignore[arg-type]
+
+
+@every_space
+@pytest.mark.parametrize("value", [1, 1.0, -0.1, float("nan"), "0.2", True, None])
+def test_a_bad_drop_path_is_explained(name: str, value: object) -> None:
+    with pytest.raises(UserError, match=rf"drop_path of the space '{name}' is .*; it must be a number from 0 .*than 1"):
+        small(name, drop_path=value)  # type: ignore[arg-type]
+
+
+@every_space
+def test_drop_path_and_auxiliary_weight_can_be_asked_of_any_space(name: str) -> None:
+    space = small(name)
+    assert (space.drop_path, space.auxiliary) == ((0.2, 0.4) if name.startswith("amended") else (0.0, 0.0))
+    assert small(name, drop_path=0.3).drop_path == 0.3  # type: ignore[arg-type]
+    assert dataclasses.replace(space, drop_path=0).drop_path == 0
+
+
+@every_space
+def test_settings_of_the_search_do_not_change_plain_networks(name: str) -> None:
+    space = small(name)
+    heads = {} if name == "nasbench201" else {"auxiliary": 0.5}
+    other, genotype = dataclasses.replace(space, drop_path=0.7, **heads), random_genotype(space, 0)
+    nets = []
+    for described in (space, other):
+        torch.manual_seed(0)
+        nets.append(described.network(genotype).eval())
+    assert list(nets[0].state_dict()) == list(nets[1].state_dict())
+    if not genotype.count("noise"):
+        assert torch.equal(nets[0](images()), nets[1](images()))
 
 
 def test_two_reductions_need_three_cells() -> None:
@@ -253,7 +284,7 @@ def test_a_cell_of_nothing_is_still_a_network() -> None:
 # --- DARTS and the reduced spaces ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in SPACES if name != "nasbench201"])
+@pytest.mark.parametrize("name", ["darts", "s1", "s2", "s3", "s4"])
 def test_darts_cells_as_published(name: str) -> None:
     space = named(name)()
     normal, reduce = space.blocks

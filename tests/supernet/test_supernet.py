@@ -72,7 +72,8 @@ def test_a_supernet_holds_no_architecture_and_no_affine_norms(name: str) -> None
     norms = [module for module in net.modules() if isinstance(module, nn.BatchNorm2d)]
     assert norms
     assert not any(norm.affine or norm.track_running_stats for norm in norms)
-    assert all(value.dim() == 4 or key.startswith("body.classifier.") for key, value in net.named_parameters())
+    heads = ("body.classifier.", "body.auxiliary.classifier.")
+    assert all(value.dim() == 4 or key.startswith(heads) for key, value in net.named_parameters())
 
 
 @every_space

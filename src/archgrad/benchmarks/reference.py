@@ -6,6 +6,7 @@ faster. Its parameters have the names of the fused one's, so one ``state_dict`` 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -24,7 +25,7 @@ __all__ = ["reference_supernet"]
 
 
 def reference_supernet(space: SearchSpace, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
-    """Build the plain supernet ``net(x, mixture, seed=0) -> logits`` of a space."""
+    """Build the plain supernet ``net(x, mixture, seed=0) -> logits`` of a space; it knows no drop-path."""
     if isinstance(space, NASBench201):
         return _Body(_StagedNet(space, num_classes, input_channels))
     if isinstance(space, DARTSSpace):
@@ -45,8 +46,10 @@ class _Body(nn.Module):
         super().__init__()
         self.body = body
 
-    def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int = 0) -> Tensor:
-        output: Tensor = self.body(x, mixture, seed)
+    def forward(
+        self, x: Tensor, mixture: Mapping[str, Tensor], seed: int = 0, auxiliary: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        output: Tensor | tuple[Tensor, Tensor] = self.body(x, mixture, seed, auxiliary)
         return output
 
 
@@ -214,7 +217,9 @@ class _StagedNet(nn.Module):
         self.norm = _norm(width)
         self.classifier = nn.Linear(width, num_classes)
 
-    def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int) -> Tensor:
+    def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int, auxiliary: bool) -> Tensor:
+        if auxiliary:
+            raise UserError("this reference implementation has no auxiliary head; only those of DARTS spaces have one.")
         x, cell = self.stem(x), 0
         for layer in self.layers:
             if isinstance(layer, _Cell):
@@ -238,29 +243,52 @@ class _DARTSCell(nn.Module):
         return torch.cat(nodes[2:], dim=1)
 
 
+class _AuxiliaryHead(nn.Module):
+    """Written for square maps of at least one pixel: four windows of 5/8 of the side, as far apart as they can be."""
+
+    def __init__(self, inputs: int, num_classes: int) -> None:
+        super().__init__()
+        narrow, wide = nn.Conv2d(inputs, 128, 1, bias=False), nn.Conv2d(128, 768, 2, bias=False)
+        self.features = nn.Sequential(narrow, _norm(128), nn.ReLU(), wide, _norm(768), nn.ReLU())
+        self.classifier = nn.Linear(768, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x, side = F.relu(x), x.shape[-1]
+        window = (5 * side + 4) // 8
+        pooled = F.avg_pool2d(x, window, side - window) if side > 1 else x.expand(-1, -1, 2, 2)
+        output: Tensor = self.classifier(self.features(pooled).flatten(1))
+        return output
+
+
 class _DARTSNet(nn.Module):
     def __init__(self, space: DARTSSpace, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = space.channels
-        before = last = 3 * width
+        before = last = branch = 3 * width
         self.stem = nn.Sequential(_conv(input_channels, last, 3), _norm(last))
         self.cells = nn.ModuleList()
         self.reducing = [layer in (space.cells // 3, 2 * space.cells // 3) for layer in range(space.cells)]
+        self.blocks = [space.block_of(layer) for layer in range(space.cells)]
         reduced = False
-        for reducing in self.reducing:
+        for block, reducing in zip(self.blocks, self.reducing, strict=True):
             width *= 2 if reducing else 1
-            rows = space.block("reduce" if reducing else "normal").rows
-            self.cells.append(_DARTSCell(rows, (before, last), width, reducing, reduced))
+            self.cells.append(_DARTSCell(space.block(block).rows, (before, last), width, reducing, reduced))
             before, last, reduced = last, 4 * width, reducing
+            branch = last if reducing else branch
         self.classifier = nn.Linear(last, num_classes)
+        self.auxiliary = _AuxiliaryHead(branch, num_classes) if space.auxiliary else None
 
-    def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int) -> Tensor:
-        seen = {"normal": 0, "reduce": 0}
-        before = last = self.stem(x)
-        for reducing, cell in zip(self.reducing, self.cells, strict=True):
-            kind = "reduce" if reducing else "normal"
-            index = seen[kind]
-            seen[kind] += 1
-            before, last = last, cell(before, last, mixture[kind][index], (seed, kind, index))
+    def forward(
+        self, x: Tensor, mixture: Mapping[str, Tensor], seed: int, auxiliary: bool
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        seen: Counter[str] = Counter()
+        before = last = branch = self.stem(x)
+        for block, reducing, cell in zip(self.blocks, self.reducing, self.cells, strict=True):
+            index = seen[block]
+            seen[block] += 1
+            before, last = last, cell(before, last, mixture[block][index], (seed, block, index))
+            branch = last if reducing else branch
         output: Tensor = self.classifier(last.mean((2, 3)))
-        return output
+        if not auxiliary:
+            return output
+        return output, cast("_AuxiliaryHead", self.auxiliary)(branch)

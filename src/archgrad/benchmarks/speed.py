@@ -139,7 +139,7 @@ def _mixture(space: SearchSpace) -> dict[str, Tensor]:
 def _full_step(net: nn.Module, images: Tensor, labels: Tensor, mixture: dict[str, Tensor]) -> Step:
     def step() -> object:
         loss = F.cross_entropy(net(images, mixture), labels)
-        return torch.autograd.grad(loss, [*net.parameters(), *mixture.values()])
+        return torch.autograd.grad(loss, [*net.parameters(), *mixture.values()], allow_unused=True)
 
     return step
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -56,9 +56,9 @@ class Source:
         """Return the rectified input, which most convolutions start from."""
         return self.share("relu", F.relu)
 
-    def generator(self, salt: int) -> torch.Generator:
-        """Return the random stream of one operation in this call of the supernet."""
-        return torch.Generator(self.x.device).manual_seed(seed_of(*self.stream, salt))
+    def generator(self, *path: int | str) -> torch.Generator:
+        """Return the random stream of one operation, or of what else ``path`` names, in this call of the supernet."""
+        return torch.Generator(self.x.device).manual_seed(seed_of(*self.stream, *path))
 
 
 class Weighted(NamedTuple):
@@ -72,8 +72,10 @@ class Operation(nn.Module):
     """A candidate operation: ``forward(x)`` in a plain network, :meth:`mixed` in a supernet.
 
     A new operation only needs ``forward``. Overriding :meth:`mixed` lets it read what its neighbours share and fold
-    its mixture weight into its last normalisation.
+    its mixture weight into its last normalisation. Drop-path spares an operation that is not ``droppable``.
     """
+
+    droppable: ClassVar[bool] = True
 
     def mixed(self, source: Source, weight: Tensor) -> Tensor | Weighted | None:
         """Return ``weight · self(source.x)``, multiplied out or as a pair; None contributes nothing."""

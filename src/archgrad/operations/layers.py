@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -179,7 +180,9 @@ class MaxPool(_Pool):
 
 
 class Identity(Operation):
-    """The skip connection at stride 1."""
+    """The skip connection at stride 1, which drop-path spares as in DARTS."""
+
+    droppable: ClassVar[bool] = False
 
     def forward(self, x: Tensor) -> Tensor:
         """Return ``x``."""

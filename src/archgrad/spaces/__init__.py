@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from archgrad.errors import unknown
+from archgrad.spaces.amended import amended
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import darts
@@ -26,6 +27,7 @@ __all__ = [
     "SearchSpace",
     "StagedNet",
     "StagedSpace",
+    "amended",
     "build_edges",
     "cost",
     "darts",
@@ -39,6 +41,7 @@ SPACES: dict[str, Callable[..., SearchSpace]] = {
     "nasbench201": nasbench201,
     "darts": darts,
     **{name: partial(reduced, name) for name in ("s1", "s2", "s3", "s4")},
+    **{f"amended-{which}": partial(amended, which) for which in ("a1", "a2")},
 }
 """The names on the command line."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,6 +25,7 @@ from archgrad.operations import (
     Vocabulary,
     Zero,
 )
+from archgrad.spaces.auxiliary import AuxiliaryHead
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
 from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
@@ -59,17 +61,25 @@ class DARTSSpace(SearchSpace):
     """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
 
     ``cells`` of them stand in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce.
+    ``auxiliary`` is a setting of the search, like drop-path: the weight of the loss of a second head behind the second
+    reduction, which the supernet has if it is greater than 0.
     """
 
     name: ClassVar[str] = "darts"
     depth_knob: ClassVar[str] = "cells"
+    keep: ClassVar[int | None] = 2
 
     cells: int = 8
+    auxiliary: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cells < 3:
             raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
+        number = isinstance(self.auxiliary, int | float) and not isinstance(self.auxiliary, bool)
+        if not number or not 0 <= self.auxiliary < math.inf:
+            fix = "it must be a finite number, 0 (no auxiliary head) or greater"
+            raise UserError(f"auxiliary of the space {self.name!r} is {self.auxiliary!r}; {fix}.")
 
     @property
     def reductions(self) -> tuple[int, int]:
@@ -84,6 +94,10 @@ class DARTSSpace(SearchSpace):
             self._block("normal", self.cells - reduce, self.normal_rows),
             self._block("reduce", reduce, self.reduce_rows),
         )
+
+    def block_of(self, layer: int) -> str:
+        """Return the name of the block that decides the cell of a layer, counted from 0."""
+        return "reduce" if layer in self.reductions else "normal"
 
     @property
     def normal_rows(self) -> tuple[Row, ...]:
@@ -101,7 +115,7 @@ class DARTSSpace(SearchSpace):
         return WeightTraining()
 
     def _block(self, name: str, cells: int, rows: tuple[Row, ...]) -> DecisionBlock:
-        return DecisionBlock(name, cells, rows, 2, frozenset({"none"}), tuple(range(INPUTS, NODES)))
+        return DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), tuple(range(INPUTS, NODES)))
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
         """Build stem, cells and classifier."""
@@ -114,7 +128,14 @@ def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
 
 
 def darts(
-    channels: int = 16, cells: int = 8, *, input_channels: int = 3, image_size: int = 32, num_classes: int = 10
+    channels: int = 16,
+    cells: int = 8,
+    *,
+    input_channels: int = 3,
+    image_size: int = 32,
+    num_classes: int = 10,
+    drop_path: float = 0.0,
+    auxiliary: float = 0.0,
 ) -> DARTSSpace:
     """Return the DARTS space, at the size of the published search by default.
 
@@ -122,7 +143,13 @@ def darts(
     [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
     """
     return DARTSSpace(
-        channels=channels, cells=cells, input_channels=input_channels, image_size=image_size, num_classes=num_classes
+        channels=channels,
+        cells=cells,
+        input_channels=input_channels,
+        image_size=image_size,
+        num_classes=num_classes,
+        drop_path=drop_path,
+        auxiliary=auxiliary,
     )
 
 
@@ -143,7 +170,10 @@ class DARTSCell(nn.Module):
 
 
 class DARTSNet(nn.Module):
-    """Stem of 3C channels, a row of cells, global average pooling and a linear classifier."""
+    """Stem of 3C channels, a row of cells, global average pooling and a linear classifier.
+
+    In a supernet of a space that asks for it, an auxiliary head reads the output of the second reduction.
+    """
 
     def __init__(self, space: DARTSSpace, plan: CellPlan, input_channels: int, num_classes: int) -> None:
         super().__init__()
@@ -152,25 +182,33 @@ class DARTSNet(nn.Module):
         self.stem = nn.Sequential(conv, plan.site(stem).norm())
         self.cells = nn.ModuleList()
         self.kinds: list[str] = []
-        before, last, width, reduced = stem, stem, space.channels, False
+        self.branching = space.reductions[-1]
+        before = last = branch = stem
+        width, reduced = space.channels, False
         for layer in range(space.cells):
             reducing = layer in space.reductions
             width *= 2 if reducing else 1
-            block = space.block("reduce" if reducing else "normal")
+            block = space.block(space.block_of(layer))
             self.kinds.append(block.name)
             self.cells.append(_build_cell(plan, block, (before, last), width, reducing, reduced))
             concat = plan.concat_of(block)
             before, last, reduced = last, width * len(concat or ()), reducing
+            branch = last if layer == self.branching else branch
         self.classifier = nn.Linear(last, num_classes)
+        wanted = plan.searching and space.auxiliary > 0
+        self.auxiliary = AuxiliaryHead(branch, plan.site(branch), num_classes) if wanted else None
 
-    def forward(self, x: Tensor, mixture: CellViews | None = None) -> Tensor:
-        """Return logits ``[N, classes]``."""
+    def forward(
+        self, x: Tensor, mixture: CellViews | None = None, auxiliary: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Return logits ``[N, classes]``, or with ``auxiliary`` those and the ones of the auxiliary head."""
         views = {name: iter(cells) for name, cells in (mixture or {}).items()}
-        before = last = self.stem(x)
-        for kind, cell in zip(self.kinds, self.cells, strict=True):
+        before = last = branch = self.stem(x)
+        for layer, (kind, cell) in enumerate(zip(self.kinds, self.cells, strict=True)):
             before, last = last, cell(before, last, next(views[kind]) if views else None)
+            branch = last if layer == self.branching else branch
         logits: Tensor = self.classifier(last.mean((2, 3)))
-        return logits
+        return logits if self.auxiliary is None or not auxiliary else (logits, self.auxiliary(branch))
 
 
 def _build_cell(

@@ -54,6 +54,7 @@ def nasbench201(
     image_size: int = 32,
     num_classes: int = 10,
     exclude: tuple[str, ...] = (),
+    drop_path: float = 0.0,
 ) -> NASBench201:
     """Return the space of NAS-Bench-201, full size by default.
 
@@ -67,4 +68,5 @@ def nasbench201(
         image_size=image_size,
         num_classes=num_classes,
         exclude=tuple(exclude),
+        drop_path=drop_path,
     )

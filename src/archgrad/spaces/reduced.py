@@ -97,6 +97,8 @@ def reduced(
     input_channels: int = 3,
     image_size: int = 32,
     num_classes: int = 10,
+    drop_path: float = 0.0,
+    auxiliary: float = 0.0,
 ) -> DARTSSpace:
     """Return one of the reduced spaces ``s1`` … ``s4``.
 
@@ -106,5 +108,11 @@ def reduced(
     if which not in _SPACES:
         raise unknown("reduced space", which, _SPACES)
     return _SPACES[which](
-        channels=channels, cells=cells, input_channels=input_channels, image_size=image_size, num_classes=num_classes
+        channels=channels,
+        cells=cells,
+        input_channels=input_channels,
+        image_size=image_size,
+        num_classes=num_classes,
+        drop_path=drop_path,
+        auxiliary=auxiliary,
     )

@@ -15,7 +15,7 @@ from archgrad.operations import Factory, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.supernet import CellMixture, Edge, Supernet
+from archgrad.supernet import CellMixture, Edge, Supernet, check_drop_path
 from archgrad.training import WeightTraining
 
 __all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges"]
@@ -29,7 +29,8 @@ class SearchSpace(ABC):
     """A set of decision blocks, and how to build networks from them.
 
     ``input_channels``, ``image_size`` and ``num_classes`` describe the data the networks are for; a search overrides
-    the first and the last with what it finds in its data.
+    the first and the last with what it finds in its data. ``drop_path`` is a setting of the search and of nothing else:
+    the probability, at its end, with which an operation of the supernet is dropped for an image.
     """
 
     name: ClassVar[str]
@@ -39,6 +40,7 @@ class SearchSpace(ABC):
     input_channels: int = 3
     image_size: int = 32
     num_classes: int = 10
+    drop_path: float = 0.0
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -46,6 +48,12 @@ class SearchSpace(ABC):
             if knob.type in ("int", int) and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 fix = "it must be at least 1 and a whole number"
                 raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
+        check_drop_path(self.drop_path, f" of the space {self.name!r}")
+
+    @property
+    def auxiliary(self) -> float:
+        """The weight of the loss of the supernet's auxiliary head; 0 where it has none."""
+        return 0.0
 
     @property
     @abstractmethod
@@ -74,7 +82,10 @@ class SearchSpace(ABC):
     def network(
         self, genotype: Genotype, num_classes: int | None = None, input_channels: int | None = None
     ) -> nn.Module:
-        """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics."""
+        """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics.
+
+        Settings of the search, drop-path and the auxiliary head, are no part of it.
+        """
         self.check(genotype)
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
         concat = {name: cell.concat for name, cell in genotype.blocks}

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from archgrad.operations import Operation, Source, Weighted
 from archgrad.operations.kernels import mix
+from archgrad.supernet.drop_path import drop_path
 from archgrad.supernet.mixture import CellMixture
 
 __all__ = ["Edge", "FixedCell", "MixedCell"]
@@ -42,7 +43,7 @@ class MixedCell(_EdgeCell):
     """Node j = Σ over edges (i, j) and operations o of p[edge, o] · o(node i).
 
     Every node is one :class:`~archgrad.operations.Source`, so what its outgoing edges have in common is computed once.
-    Inactive operations are not run.
+    Inactive operations are not run, and drop-path silences the others for some images, each drawn from its own stream.
     """
 
     def forward(self, inputs: Sequence[Tensor], mixture: CellMixture) -> list[Tensor]:
@@ -56,8 +57,11 @@ class MixedCell(_EdgeCell):
         addends: list[Tensor] = []
         scaled: list[Weighted] = []
         for index, edge in self._entering[target]:
-            for operation, weight in zip(edge.operations, mixture.weights[index], strict=False):
-                term = None if weight is None else operation.mixed(sources[edge.source], weight)
+            source = sources[edge.source]
+            for choice, (operation, weight) in enumerate(zip(edge.operations, mixture.weights[index], strict=False)):
+                term = None if weight is None else operation.mixed(source, weight)
+                if mixture.drop_path and operation.droppable and term is not None:
+                    term = drop_path(term, mixture.drop_path, source.generator("drop_path", index, choice))
                 if isinstance(term, Weighted):
                     scaled.append(term)
                 elif term is not None:

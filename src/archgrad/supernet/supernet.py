@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+from archgrad.errors import UserError
+from archgrad.supernet.drop_path import check_drop_path
 from archgrad.supernet.mixture import Mixture, split_by_cell
 
 __all__ = ["Supernet"]
@@ -19,7 +21,8 @@ class Supernet(nn.Module):
     ``torch.func.functional_call``, differentiated twice, and given a different mixture in every cell.
 
     ``body`` maps ``(x, {block: [CellMixture]})`` to logits; ``shapes`` are the mixture's shapes
-    ``{block: (cells, rows, choices)}``.
+    ``{block: (cells, rows, choices)}``. A body with a second head has it as its module ``auxiliary``, and returns both
+    logits when it is called with ``auxiliary=True``.
     """
 
     def __init__(self, body: nn.Module, shapes: Mapping[str, tuple[int, int, int]]) -> None:
@@ -29,17 +32,33 @@ class Supernet(nn.Module):
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(
-        self, x: Tensor, mixture: Mixture, *, active: Mapping[str, Tensor] | None = None, seed: int = 0
-    ) -> Tensor:
+        self,
+        x: Tensor,
+        mixture: Mixture,
+        *,
+        active: Mapping[str, Tensor] | None = None,
+        seed: int = 0,
+        drop_path: float = 0.0,
+        auxiliary: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
         """Return logits ``[N, classes]`` for images ``[N, C, H, W]``.
 
         ``mixture`` maps each block to ``[cells, rows, choices]``. ``active`` (bool, same shapes) marks the entries to
         compute: the others count as zero, cost nothing and receive no gradient. ``seed`` fixes the noise of
-        operations that draw any.
+        operations that draw any, and which of them ``drop_path`` silences for which image: each but skip connections
+        with this probability. ``auxiliary`` asks for ``(logits, auxiliary_logits)`` of a supernet with a second head.
         """
-        views = split_by_cell(self.shapes, mixture, active, seed)
-        logits: Tensor = self.body(_in_best_layout(x), views)
-        return logits
+        check_drop_path(drop_path)
+        views = split_by_cell(self.shapes, mixture, active, seed, drop_path)
+        if not auxiliary:
+            logits: Tensor = self.body(_in_best_layout(x), views)
+            return logits
+        if getattr(self.body, "auxiliary", None) is None:
+            raise UserError(
+                "this supernet has no auxiliary head; build it from a space that has one, such as darts(auxiliary=0.4)."
+            )
+        both: tuple[Tensor, Tensor] = self.body(_in_best_layout(x), views, auxiliary=True)
+        return both
 
 
 def _in_best_layout(x: Tensor) -> Tensor:

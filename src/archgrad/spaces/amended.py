@@ -1,0 +1,99 @@
+"""The two spaces of Amended-DARTS (Bi et al., 2019, Sections 4.1.2 and 4.1.3): searched as they are evaluated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archgrad.errors import unknown
+from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.darts import CHOICES, INPUTS, NODES, DARTSSpace
+from archgrad.training import WeightTraining
+
+__all__ = ["A1", "A2", "amended"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Amended(DARTSSpace):
+    """DARTS cells of eight fixed edges: each node reads the node before it and the output of the cell before last.
+
+    No edge is removed, and width, drop-path and the auxiliary head are those of the evaluation (Section 4.1.2).
+    """
+
+    keep: ClassVar[int | None] = None
+    choices: ClassVar[tuple[str, ...]]
+
+    channels: int = 36
+    drop_path: float = 0.2
+    auxiliary: float = 0.4
+
+    @property
+    def normal_rows(self) -> tuple[Row, ...]:
+        """2←0, 2←1, 3←0, 3←2, 4←0, 4←3, 5←0, 5←4."""
+        return edges_of(((node, (0, node - 1)) for node in range(INPUTS, NODES)), self.choices)
+
+    @property
+    def training(self) -> WeightTraining:
+        """As DARTS, with batches of 96 and 100 epochs (Section 4.1.1)."""
+        return WeightTraining(batch_size=96, epochs=100)
+
+
+@dataclass(frozen=True, kw_only=True)
+class A1(_Amended):
+    """Eight fixed edges, the operations of DARTS without none, a normal and a reduction cell: 7¹⁶ architectures."""
+
+    name: ClassVar[str] = "amended-a1"
+    choices: ClassVar[tuple[str, ...]] = tuple(choice for choice in CHOICES if choice != "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class A2(_Amended):
+    """Eight fixed edges with a skip or a separable convolution, decided in every cell alone: 2¹⁶⁰ architectures."""
+
+    name: ClassVar[str] = "amended-a2"
+    choices: ClassVar[tuple[str, ...]] = ("skip_connect", "sep_conv_3x3")
+
+    cells: int = 20
+
+    @property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """``cell_00``, ``cell_01`` and so on: one for each layer."""
+        rows = self.normal_rows
+        return tuple(self._block(self.block_of(layer), 1, rows) for layer in range(self.cells))
+
+    def block_of(self, layer: int) -> str:
+        """Return the block of the layer's own."""
+        return f"cell_{layer:02}"
+
+
+_SPACES: dict[str, type[_Amended]] = {"a1": A1, "a2": A2}
+
+
+def amended(
+    which: str,
+    channels: int = 36,
+    cells: int | None = None,
+    *,
+    input_channels: int = 3,
+    image_size: int = 32,
+    num_classes: int = 10,
+    drop_path: float = 0.2,
+    auxiliary: float = 0.4,
+) -> DARTSSpace:
+    """Return one of the spaces of Amended-DARTS, ``a1`` (8 cells by default) or ``a2`` (20 cells).
+
+    >>> len(amended("a2").blocks), amended("a2").blocks[0].rows[0].choices
+    (20, ('skip_connect', 'sep_conv_3x3'))
+    """
+    if which not in _SPACES:
+        raise unknown("space of Amended-DARTS", which, _SPACES)
+    space = _SPACES[which]
+    return space(
+        channels=channels,
+        cells=space.cells if cells is None else cells,
+        input_channels=input_channels,
+        image_size=image_size,
+        num_classes=num_classes,
+        drop_path=drop_path,
+        auxiliary=auxiliary,
+    )

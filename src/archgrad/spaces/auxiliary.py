@@ -1,0 +1,52 @@
+"""The auxiliary head of DARTS networks, which brings a loss to the middle of the network."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from archgrad.operations import Site
+
+__all__ = ["AuxiliaryHead", "quarters"]
+
+_NARROW, _WIDE = 128, 768
+
+
+class AuxiliaryHead(nn.Module):
+    """ReLU, pooling to 2×2, 1×1 convolution, 2×2 convolution, linear classifier.
+
+    It is the tower of the DARTS evaluation network (5×5 average pooling with stride 3 on its 8×8 maps) for maps of any
+    size: see :func:`quarters`.
+    """
+
+    def __init__(self, inputs: int, site: Site, num_classes: int) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(inputs, _NARROW, 1, bias=False),
+            site.norm(_NARROW),
+            nn.ReLU(),
+            nn.Conv2d(_NARROW, _WIDE, 2, bias=False),
+            site.norm(_WIDE),
+            nn.ReLU(),
+        )
+        self.classifier = nn.Linear(_WIDE, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[N, inputs, H, W]`` to logits ``[N, classes]``."""
+        logits: Tensor = self.classifier(self.features(quarters(x.relu())).flatten(1))
+        return logits
+
+
+def quarters(x: Tensor) -> Tensor:
+    """Average the four corners of an image ``[N, C, H, W]``, each 5/8 as high and wide as it: ``[N, C, 2, 2]``.
+
+    On 8×8 that is 5×5 pooling with stride 3; on other sizes, the corners cover every pixel too.
+
+    >>> quarters(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+    tensor([[[[1., 2.],
+              [3., 4.]]]])
+    """
+    height, width = ((5 * size + 4) // 8 for size in x.shape[2:])
+    halves = (x[:, :, :height], x[:, :, -height:])
+    corners = [half[..., columns].mean((2, 3)) for half in halves for columns in (slice(width), slice(-width, None))]
+    return torch.stack(corners, dim=-1).reshape(*x.shape[:2], 2, 2)

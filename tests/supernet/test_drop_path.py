@@ -1,0 +1,216 @@
+"""Drop-path: right in frequency and scale, a function of the seed alone, and as differentiable as everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+from torch.autograd import gradcheck, gradgradcheck
+from torch.func import functional_call
+
+from archgrad.errors import UserError
+from archgrad.operations import Identity, Operation, Source, Weighted
+from archgrad.spaces import SPACES, Genotype, SearchSpace, named
+from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet
+from archgrad.supernet.drop_path import drop_path, kept_images
+
+every_space = pytest.mark.parametrize("name", SPACES)
+
+
+def space_of(name: str, channels: int = 4) -> SearchSpace:
+    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
+    return named(name)(channels=channels, num_classes=3, **depth)
+
+
+def supernet_of(space: SearchSpace) -> Supernet:
+    torch.manual_seed(0)
+    return space.supernet()
+
+
+def images(count: int = 6, size: int = 8) -> Tensor:
+    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(1))
+
+
+def mixture_of(space: SearchSpace) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(2)
+    blocks = {block.name: torch.randn(block.cells, *block.shape, generator=generator) for block in space.blocks}
+    return {name: logits.softmax(-1) for name, logits in blocks.items()}
+
+
+class Triple(Operation):
+    def forward(self, x: Tensor) -> Tensor:
+        return 3 * x
+
+
+def cell_of(*choices: type[Operation]) -> MixedCell:
+    """One input, and a node that reads it by two edges with all the operations on each."""
+    return MixedCell([Edge(0, 1, tuple(choice() for choice in choices)) for _ in range(2)], inputs=1, nodes=2)
+
+
+def node_of(cell: MixedCell, weights: list[list[float]], probability: float, seed: int = 0, count: int = 4) -> Tensor:
+    """Run a cell on images of ones and return each image's pixel."""
+    rows = [[torch.tensor(weight) for weight in row] for row in weights]
+    mixture = CellMixture(rows, (seed, "cell", 0), probability)
+    return cell([torch.ones(count, 1, 1, 1)], mixture)[1].flatten()
+
+
+# --- what is dropped -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.3, 0.75])
+def test_images_are_dropped_with_the_probability_and_the_rest_is_scaled(probability: float) -> None:
+    count = 20_000
+    factors = kept_images(torch.zeros(count, 1, 1, 1), probability, torch.Generator().manual_seed(0))
+    assert factors.shape == (count, 1, 1, 1)
+    torch.testing.assert_close(factors.unique(), torch.tensor([0.0, 1 / (1 - probability)]))
+    deviation = (probability * (1 - probability) / count) ** 0.5
+    assert abs((factors == 0).double().mean().item() - probability) < 4 * deviation
+
+
+def test_the_precision_of_the_network_does_not_change_who_is_dropped() -> None:
+    factors = [
+        kept_images(torch.zeros(100, 1, 1, 1, dtype=dtype), 0.5, torch.Generator().manual_seed(3))
+        for dtype in (torch.float32, torch.float64)
+    ]
+    assert factors[1].dtype == torch.float64
+    assert torch.equal(factors[0].double(), factors[1])
+
+
+def test_a_larger_probability_drops_the_same_images_and_more() -> None:
+    few, many = (
+        kept_images(torch.zeros(200, 1, 1, 1), chance, torch.Generator().manual_seed(3)) == 0 for chance in (0.2, 0.6)
+    )
+    assert bool((many | ~few).all())
+    assert many.sum() > few.sum() > 0
+
+
+def test_a_term_keeps_its_form_and_its_layout() -> None:
+    x = torch.randn(5, 4, 3, 3, generator=torch.Generator().manual_seed(0)).to(memory_format=torch.channels_last)
+    plain = drop_path(x, 0.5, torch.Generator().manual_seed(1))
+    pair = drop_path(Weighted(x, torch.tensor(2.0)), 0.5, torch.Generator().manual_seed(1))
+    assert isinstance(plain, Tensor)
+    assert isinstance(pair, Weighted)
+    assert plain.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(pair.tensor, plain)
+    assert pair.weight == 2
+    kept = plain.flatten(1).any(1)
+    assert 0 < kept.sum() < 5
+    torch.testing.assert_close(plain[kept], 2 * x[kept])
+
+
+def test_the_mean_over_many_seeds_is_the_undropped_node() -> None:
+    cell, weights = cell_of(Triple, Identity), [[0.5, 0.2], [0.1, 0.7]]
+    undropped = node_of(cell, weights, 0.0)
+    nodes = torch.cat([node_of(cell, weights, 0.4, seed, count=200) for seed in range(20)])
+    torch.testing.assert_close(undropped, torch.full((4,), 2.7))
+    assert abs(nodes.mean().item() - 2.7) < 0.1
+    # Both edges are dropped alone: each image has one of four sums, all of them with the skip connections' 0.9.
+    expected = torch.tensor([0.0, 0.3 / 0.6, 1.5 / 0.6, 1.8 / 0.6]) + 0.9
+    torch.testing.assert_close(nodes.mul(1e4).round().unique() / 1e4, expected)
+    assert abs((nodes < 0.95).double().mean().item() - 0.4**2) < 0.03
+
+
+def test_every_operation_of_every_edge_draws_for_itself() -> None:
+    def draw(row: int, choice: int, seed: int) -> tuple[float, ...]:
+        weights = [[float((row, choice) == (i, j)) for j in range(2)] for i in range(2)]
+        return tuple(node_of(cell_of(Triple, Triple), weights, 0.5, seed, count=64).tolist())
+
+    cases = [(row, choice, seed) for row in range(2) for choice in range(2) for seed in range(2)]
+    assert len({draw(*case) for case in cases}) == len(cases)
+    assert draw(1, 0, 1) == draw(1, 0, 1)
+
+
+def test_the_stream_differs_from_that_of_noise() -> None:
+    source = Source(images(), (0, "cell", 0))
+    assert source.generator("drop_path", 0, 0).initial_seed() != source.generator(0).initial_seed()
+
+
+def test_inactive_operations_do_not_move_the_draws_of_others() -> None:
+    space = space_of("s2")
+    net, mixture = supernet_of(space), mixture_of(space)
+    active = {key: torch.ones_like(value, dtype=torch.bool) for key, value in mixture.items()}
+    active["normal"][:, ::2] = False
+    silenced = {key: value * active[key] for key, value in mixture.items()}
+    actual = net(images(), mixture, active=active, seed=4, drop_path=0.5)
+    torch.testing.assert_close(actual, net(images(), silenced, seed=4, drop_path=0.5), rtol=1e-4, atol=1e-4)
+
+
+# --- whole supernets -----------------------------------------------------------------------------------------------
+
+
+@every_space
+def test_dropping_is_a_function_of_the_seed(name: str) -> None:
+    space = space_of(name)
+    net, mixture = supernet_of(space), mixture_of(space)
+    random_state = torch.get_rng_state()
+    with torch.no_grad():
+        undropped = net(images(), mixture, seed=1)
+        assert torch.equal(undropped, net(images(), mixture, seed=1, drop_path=0.0))
+        first = net(images(), mixture, seed=1, drop_path=0.3)
+        assert torch.equal(first, net.eval()(images(), mixture, seed=1, drop_path=0.3))
+        assert not torch.allclose(first, net(images(), mixture, seed=2, drop_path=0.3))
+        assert not torch.allclose(first, undropped)
+    assert torch.equal(random_state, torch.get_rng_state())
+
+
+def masks_of(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[Tensor]:
+    drawn: list[Tensor] = []
+
+    def noting(*arguments: object) -> Tensor:
+        drawn.append(kept_images(*arguments))  # type: ignore[arg-type]
+        return drawn[-1]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("archgrad.supernet.drop_path.kept_images", noting)
+        run()
+    return drawn
+
+
+def test_the_weights_do_not_change_who_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of("s2")
+    net, mixture = supernet_of(space), mixture_of(space)
+    other = {key: value.detach() * 1.5 for key, value in net.named_parameters()}
+    first, second = (
+        masks_of(lambda w=w: functional_call(net, w, (images(), mixture), {"drop_path": 0.4}), monkeypatch)
+        for w in (dict(net.named_parameters()), other)
+    )
+    # Two of the three cells reduce: there, the skip connections that leave the inputs are convolutions.
+    assert len(first) == 3 * 14 + 2 * 8
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    assert len({tuple(mask.flatten().tolist()) for mask in first}) > 20
+
+
+def test_skip_connections_are_spared() -> None:
+    space = space_of("nasbench201")
+    skips = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|none~0|skip_connect~1|skip_connect~2|"
+    net, mixture = supernet_of(space), space.one_hot(Genotype.parse(skips))
+    expected = net(images(), mixture)
+    assert torch.equal(expected, net(images(), mixture, drop_path=0.9))
+    active = {key: value.bool() for key, value in mixture.items()}
+    assert torch.equal(expected, net(images(), mixture, active=active, drop_path=0.9))
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "amended-a2"])
+def test_dropping_is_differentiable_twice(name: str) -> None:
+    space = space_of(name, channels=2)
+    net, x = supernet_of(space).double(), images(4).double()
+    mixture = {key: value.double() for key, value in mixture_of(space).items()}
+    stem = net.get_parameter("body.stem.0.weight").detach().clone().requires_grad_()
+
+    def logits(weight: Tensor, *weights: Tensor) -> Tensor:
+        given = dict(zip(mixture, weights, strict=True))
+        output: Tensor = functional_call(net, {"body.stem.0.weight": weight}, (x, given), {"seed": 5, "drop_path": 0.4})
+        return output
+
+    inputs = (stem, *(value.requires_grad_() for value in mixture.values()))
+    assert gradcheck(logits, inputs, fast_mode=True)
+    assert gradgradcheck(logits, inputs, fast_mode=True, atol=1e-4)
+
+
+@pytest.mark.parametrize("probability", [1, -0.1, float("nan"), "0.2", True])
+def test_a_wrong_probability_is_explained(probability: object) -> None:
+    space = space_of("s2")
+    with pytest.raises(UserError, match=r"drop_path is .*; it must be a number from 0 .* to less than 1"):
+        supernet_of(space)(images(), mixture_of(space), drop_path=probability)
