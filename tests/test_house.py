@@ -15,11 +15,12 @@ import archgrad
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
-    ("errors", "typing", "files", "randomness", "training", "linalg"),
+    ("errors", "typing", "files", "notices", "randomness", "training", "schedule", "linalg"),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),
     ("bilevel",),
+    ("descent",),
     ("relaxations",),
     ("hypergradients",),
     ("arch_optimizers",),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunConfig", "read_config"]
 
-PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer")
+PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule")
 SETTABLE = (*PARTS, "weights", "space", "augmentation")
 FROM_DATA = ("input_channels", "num_classes", "image_size")
 """Fields of a space that a search takes from its data, so that they are no knobs."""
@@ -101,7 +101,7 @@ class RunConfig:
         sizes = {"channels": space.channels, "cells": getattr(space, space.depth_knob), "epochs": training.epochs}
         named = {f"space.{knob}" for knob in (*FROM_DATA, "channels", space.depth_knob)} | {"weights.epochs"}
         knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in knobs_of(member).items()}
-        kept = {path: value for path, value in knobs.items() if path not in named and value is not None}
+        kept = {path: "none" if value is None else value for path, value in knobs.items() if path not in named}
         kind, colon, path = self.data.partition(":")
         folder = self.data_dir or os.environ.get("ARCHGRAD_DATA")
         return replace(

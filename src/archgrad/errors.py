@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["ArchgradError", "DivergedError", "SearchInterrupted", "UserError", "unknown"]
+__all__ = ["ArchgradError", "DivergedError", "SearchInterrupted", "UserError", "check_whole", "unknown"]
 
 _LONGEST_VALUE = 100
 
@@ -43,3 +43,9 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return UserError(f"unknown {what} {value!r}{hint} Choose from: {', '.join(names)}")
+
+
+def check_whole(what: str, value: object, least: int = 1) -> None:
+    """Raise a UserError unless ``value`` is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise UserError(f"{what} is {value!r}; it must be at least {least} and a whole number.")

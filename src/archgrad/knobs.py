@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import Field, fields, replace
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from archgrad.errors import UserError, unknown
 
@@ -64,16 +65,29 @@ def _knobs(part: Any) -> list[Field[Any]]:
 def _converted(value: Any, kind: Any, name: str) -> Any:
     """Turn text or a TOML value into the type of a knob."""
     if get_origin(kind) in (Union, types.UnionType):
-        kinds = [option for option in get_args(kind) if option is not types.NoneType]
-        if isinstance(value, str) and value.lower() == "none" and types.NoneType in get_args(kind):
-            return None
-        kind = kinds[0]
+        return _as_one_of(value, get_args(kind), name)
     if get_origin(kind) is tuple:
         return _as_tuple(value, get_args(kind), name)
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise unknown(f"value of {name}:", str(value), get_args(kind))
+        return value
     try:
         return _CONVERTERS[kind](value)
     except (ValueError, TypeError) as error:
         raise UserError(f"{name} is {value!r}; it must be {_NAMES[kind]}.") from error
+
+
+def _as_one_of(value: Any, kinds: tuple[Any, ...], name: str) -> Any:
+    """Take the first type that fits; the part itself refuses what it does not know."""
+    if isinstance(value, str) and value.lower() == "none" and types.NoneType in kinds:
+        return None
+    first, *others = [kind for kind in kinds if kind is not types.NoneType]
+    for kind in others:
+        with suppress(UserError):
+            return _converted(value, first, name)
+        first = kind
+    return _converted(value, first, name)
 
 
 def _as_tuple(value: Any, kinds: tuple[Any, ...], name: str) -> tuple[Any, ...]:

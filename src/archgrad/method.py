@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer
@@ -10,6 +10,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import Hypergradient
 from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxation
+from archgrad.schedule import Schedule
 from archgrad.spaces import SearchSpace
 
 __all__ = ["Method"]
@@ -17,13 +18,17 @@ __all__ = ["Method"]
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A frozen bundle of five parts, any of which may be exchanged with :func:`dataclasses.replace`."""
+    """A frozen bundle of five parts, any of which may be exchanged with :func:`dataclasses.replace`.
+
+    ``schedule`` says how often the architecture moves.
+    """
 
     relaxation: Relaxation
     hypergradient: Hypergradient
     arch_optimizer: ArchOptimizer
     discretizer: Discretizer
     regularizers: tuple[Regularizer, ...] = ()
+    schedule: Schedule = field(default_factory=Schedule)
     name: str = "custom"
 
     def __post_init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, check_whole
 
 __all__ = ["WeightTraining"]
 
@@ -34,9 +34,7 @@ class WeightTraining:
             if not getattr(self, name) >= 0:
                 raise UserError(f"weights.{name} is {getattr(self, name)}; it must be 0 or greater.")
         for name in ("batch_size", "epochs"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise UserError(f"weights.{name} is {value!r}; it must be at least 1 and a whole number.")
+            check_whole(f"weights.{name}", getattr(self, name))
         if self.nesterov and not self.momentum:
             raise UserError("weights.nesterov needs weights.momentum greater than 0; set both or neither.")
 

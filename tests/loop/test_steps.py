@@ -14,10 +14,10 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.bilevel import Alpha, Weights
 from archgrad.data import Batch, Loader, measure
 from archgrad.errors import DivergedError
-from archgrad.hypergradients import Hypergradient
+from archgrad.hypergradients import Hypergradient, Point
 from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import Regularizer, WeightStep
@@ -161,12 +161,11 @@ class Both(Hypergradient):
 
     seen: list[tuple[Batch | None, Batch]] = field(default_factory=list, repr=False)
 
-    def __call__(
-        self, problem: BilevelProblem, weights: Weights, alpha: Alpha, inner_batch: Any, outer_batch: Any
-    ) -> Alpha:
-        self.seen.append((inner_batch, outer_batch))
-        assert math.isfinite(problem.inner(weights, alpha, inner_batch).item())
-        return ag.hypergradients.FirstOrder()(problem, weights, alpha, None, outer_batch)
+    def estimate(self, point: Point) -> Alpha:
+        (inner_batch,) = point.inner_batch
+        self.seen.append((inner_batch, point.outer_batch))
+        assert math.isfinite(point.inner()(point.weights, point.alpha).item())
+        return point.direct()
 
 
 def test_an_estimator_that_needs_the_inner_batch_gets_that_of_the_weight_step() -> None:

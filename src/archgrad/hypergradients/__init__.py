@@ -1,6 +1,37 @@
 """From a bilevel problem to the gradient of its outer parameters."""
 
+from archgrad.hypergradients.amended import Amended
 from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
+from archgrad.hypergradients.exact_implicit import ExactImplicit
 from archgrad.hypergradients.first_order import FirstOrder
+from archgrad.hypergradients.implicit import Implicit
+from archgrad.hypergradients.neumann import Neumann
+from archgrad.hypergradients.point import Batches, Point
+from archgrad.hypergradients.products import ExactProducts, FiniteProducts, ForwardProducts, Products
+from archgrad.hypergradients.reverse import Reverse
+from archgrad.hypergradients.reverse_mode import ReverseMode
+from archgrad.hypergradients.t1_t2 import T1T2
+from archgrad.hypergradients.truncated_reverse import TruncatedReverse
+from archgrad.hypergradients.unrolled import Unrolled
 
-__all__ = ["FirstOrder", "Hypergradient"]
+__all__ = [
+    "T1T2",
+    "Amended",
+    "Batches",
+    "ConjugateGradient",
+    "ExactImplicit",
+    "ExactProducts",
+    "FiniteProducts",
+    "FirstOrder",
+    "ForwardProducts",
+    "Hypergradient",
+    "Implicit",
+    "Neumann",
+    "Point",
+    "Products",
+    "Reverse",
+    "ReverseMode",
+    "TruncatedReverse",
+    "Unrolled",
+]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
-import torch
-
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.bilevel import Alpha
 from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.point import Point
 
 __all__ = ["FirstOrder"]
 
@@ -19,20 +17,18 @@ class FirstOrder(Hypergradient):
 
     No gradient of the weights is computed.
 
+    >>> import torch
+    >>> from archgrad.bilevel import BilevelProblem
     >>> problem = BilevelProblem(inner=lambda w, a, x: w["w"] * a["a"], outer=lambda w, a, x: w["w"] * a["a"] ** 2)
     >>> FirstOrder()(problem, {"w": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}, None, None)
     {'a': tensor(12.)}
     """
 
-    needs_inner: ClassVar[bool] = False
+    @property
+    def inner_batches(self) -> int:
+        """None are read."""
+        return 0
 
-    def __call__(
-        self, problem: BilevelProblem, weights: Weights, alpha: Alpha, inner_batch: Any, outer_batch: Any
-    ) -> Alpha:
+    def estimate(self, point: Point) -> Alpha:
         """Differentiate the outer loss with respect to α alone."""
-        frozen = {name: weight.detach() for name, weight in weights.items()}
-        leaves = {name: value.detach().requires_grad_() for name, value in alpha.items()}
-        with torch.enable_grad():
-            loss = problem.outer(frozen, leaves, outer_batch)
-            gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, materialize_grads=True)
-        return dict(zip(leaves, gradients, strict=True))
+        return point.direct()

@@ -152,14 +152,19 @@ class _Run:
         raise _interrupted(state, self.folder.path, self.interrupt.signal)
 
     def _step(self, state: SearchState) -> None:
-        """Take one architecture step and one weight step."""
+        """Take one weight step, after an architecture step if one is due."""
         started = time.perf_counter()
         index = state.index
         # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
         # whether or not the steps before were taken in this process.
         _seed_globally(randomness.seed_of(self.stepper.seed, "global", index), state.device)
         batch = self.weight_loader.batch(index)
-        self.stepper.architecture_step(state, lambda: batch, lambda: self.arch_loader.batch(index))
+        if self.stepper.method.schedule.moves_architecture(index):
+            self.stepper.architecture_step(
+                state,
+                lambda step: self.weight_loader.batch(index + step) if step else batch,
+                lambda: self.arch_loader.batch(index),
+            )
         self.stepper.weight_step(state, batch)
         state.step += 1
         state.seconds += time.perf_counter() - started

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +15,9 @@ from torch.func import functional_call
 from archgrad import randomness
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
 from archgrad.data import Batch
+from archgrad.descent import Descent
 from archgrad.errors import DivergedError
+from archgrad.hypergradients import Batches
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import WeightStep
@@ -22,9 +25,23 @@ from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["Stepper"]
+__all__ = ["Moment", "Stepper"]
 
-Forward = Callable[..., Tensor]
+Forward = Callable[..., Any]
+"""(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """The bilevel problem of a search at one step: two losses, the weights that are trained, and how.
+
+    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss, once there was one.
+    """
+
+    problem: BilevelProblem
+    weights: Weights
+    descent: Descent
+    seen: list[tuple[Tensor, Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -52,37 +69,44 @@ class Stepper:
     ) -> Stepper:
         """Build the stepper; ``compile_`` runs the supernet through ``torch.compile``."""
 
-        def forward(weights: Weights, images: Tensor, mixture: Mapping[str, Tensor], **extra: object) -> Tensor:
-            logits: Tensor = functional_call(supernet, weights, (images, mixture), extra)
-            return logits
+        def forward(weights: Weights, images: Tensor, mixture: Mapping[str, Tensor], **extra: object) -> Any:
+            return functional_call(supernet, weights, (images, mixture), extra)
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward)
 
-    def architecture_step(self, state: SearchState, inner: Callable[[], Batch], outer: Callable[[], Batch]) -> None:
+    def architecture_step(self, state: SearchState, inner: Callable[[int], Batch], outer: Callable[[], Batch]) -> None:
         """Move the architecture: α ← optimiser(α, hypergradient).
 
-        Batches are functions, so that only those that are read are drawn.
+        Batches are functions, so that only those that are read are drawn; ``inner(k)`` is that of the k-th inner step.
         """
+        hypergradient = self.method.hypergradient
+        moment = self.moment(state)
+        inner_batch = Batches(map(inner, range(hypergradient.inner_batches)))
+        gradient = hypergradient(
+            moment.problem, moment.weights, state.alpha, inner_batch, outer(), descent=moment.descent
+        )
+        self._record(state, "valid", *moment.seen[0])
+        _check_gradient(gradient, state)
+        state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
+
+    def moment(self, state: SearchState) -> Moment:
+        """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
+        trained, fixed = _by_training(state.weights)
+        seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
-        def inner_loss(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
-            return self._loss(weights, self._relax(alpha, noise, state), batch, state)[0]
+        def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+            return self._training_loss({**fixed, **weights}, self._relax(alpha, noise, state), batch, state)[0]
 
-        def outer_loss(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+        def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             relaxed = self._relax(alpha, noise, state)
-            loss, logits = self._loss(weights, relaxed, batch, state)
+            loss, logits = self._loss({**fixed, **weights}, relaxed, batch, state)
             if not seen:
                 seen.append((loss.detach(), logits.detach(), batch.labels))
             terms = (part.outer_term(alpha, relaxed.mixture, state.progress) for part in self.method.regularizers)
             return sum((term for term in terms if term is not None), start=loss)
 
-        seen: list[tuple[Tensor, Tensor, Tensor]] = []
-        problem = BilevelProblem(inner_loss, outer_loss)
-        inner_batch = inner() if self.method.hypergradient.needs_inner else None
-        gradient = self.method.hypergradient(problem, state.weights, state.alpha, inner_batch, outer())
-        self._record(state, "valid", *seen[0])
-        _check_gradient(gradient, state)
-        state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
+        return Moment(BilevelProblem(inner, outer), trained, self._descent(state, trained), seen)
 
     def weight_step(self, state: SearchState, batch: Batch) -> None:
         """Move the weights: w ← SGD(w, clipped gradient of the training loss + what regularisers add)."""
@@ -93,7 +117,7 @@ class Stepper:
         if wanted:
             mixture = {name: value.detach().clone().requires_grad_() for name, value in mixture.items()}
         weights = state.weights
-        loss, logits = self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)
+        loss, logits = self._training_loss(weights, Relaxed(mixture, relaxed.active), batch, state)
         state.optimizer.zero_grad(set_to_none=True)
         # Not autograd.grad, whose results may share memory: they are clipped in place.
         inputs = [weight for weight in weights.values() if weight.requires_grad]
@@ -120,7 +144,7 @@ class Stepper:
             return
 
         def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
-            return self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0]
+            return self._training_loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0]
 
         step = WeightStep(loss, weights, relaxed.mixture, _gradients(relaxed.mixture), state.progress)
         extras = [part.weight_gradient(step) or {} for part in self.method.regularizers]
@@ -142,10 +166,43 @@ class Stepper:
             mixture = part.perturb(mixture, state.progress, stream)
         return mixture
 
-    def _loss(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState) -> tuple[Tensor, Tensor]:
-        seed = randomness.seed_of(self.seed, "supernet", state.index)
-        logits = self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed)
+    def _loss(
+        self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object
+    ) -> tuple[Tensor, Tensor]:
+        logits = self._forward(weights, relaxed, batch, state, **extra)
         return F.cross_entropy(logits, batch.labels), logits
+
+    def _forward(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object) -> Any:
+        seed = randomness.seed_of(self.seed, "supernet", state.index)
+        return self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+
+    def _training_loss(
+        self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState
+    ) -> tuple[Tensor, Tensor]:
+        """Return L1 and logits, with the space's drop-path, grown linearly, and its auxiliary head.
+
+        L2 has neither: it judges the network as it will be used.
+        """
+        weight, drop_path = self.space.auxiliary, self.space.drop_path * state.epoch / state.epochs
+        extra = ({"drop_path": drop_path} if drop_path else {}) | ({"auxiliary": True} if weight else {})
+        if not weight:
+            return self._loss(weights, relaxed, batch, state, **extra)
+        logits, auxiliary = self._forward(weights, relaxed, batch, state, **extra)
+        return F.cross_entropy(logits, batch.labels) + weight * F.cross_entropy(auxiliary, batch.labels), logits
+
+    def _descent(self, state: SearchState, trained: Weights) -> Descent:
+        """Return how the weights descend now, with the momentum they have."""
+        buffers = {name: state.optimizer.state[weight].get("momentum_buffer") for name, weight in trained.items()}
+        known = {name: buffer for name, buffer in buffers.items() if buffer is not None}
+        velocity = {name: known.get(name, torch.zeros_like(weight)) for name, weight in trained.items()}
+        settings = self.training
+        return Descent(
+            settings.lr_at(state.epoch),
+            settings.momentum,
+            settings.weight_decay,
+            settings.nesterov,
+            velocity if known else None,
+        )
 
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()
@@ -153,6 +210,12 @@ class Stepper:
             raise DivergedError(_diverged(f"the {kind} loss", value, state.epoch, state.step + 1))
         correct = int((logits.argmax(1) == labels).sum())
         state.sums.add(kind, value, correct, len(labels))
+
+
+def _by_training(weights: Weights) -> tuple[Weights, Weights]:
+    """Return the weights that are trained, and those that a user has frozen."""
+    trained = {name: weight for name, weight in weights.items() if weight.requires_grad}
+    return trained, {name: weight for name, weight in weights.items() if name not in trained}
 
 
 def _check_gradient(gradient: Alpha, state: SearchState) -> None:

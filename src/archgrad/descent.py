@@ -1,0 +1,39 @@
+"""How the inner problem is being solved: gradient descent with momentum, differentiable step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from archgrad.bilevel import Weights
+from archgrad.linalg import added, scaled, zeros_like
+
+__all__ = ["Descent"]
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """SGD as PyTorch defines it, with the momentum it has gathered.
+
+    g̃ = g + λw,  v' = μv + g̃,  w' = w − γ·v'  (with Nesterov momentum w' = w − γ·(g̃ + μv')).
+    """
+
+    lr: float
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    nesterov: bool = False
+    velocity: Weights | None = None
+
+    def step(self, weights: Weights, gradient: Weights) -> tuple[Weights, Descent]:
+        """Return the weights after one step, and the descent that continues from there."""
+        decayed = added(gradient, weights, self.weight_decay)
+        velocity = decayed if self.velocity is None else added(decayed, self.velocity, self.momentum)
+        direction = added(decayed, velocity, self.momentum) if self.nesterov else velocity
+        return added(weights, direction, -self.lr), replace(self, velocity=velocity)
+
+    def pull_back(self, of_weights: Weights, of_velocity: Weights | None = None) -> tuple[Weights, Weights]:
+        """Pull the gradients of a loss with respect to w' and v' back through one step, to g and v."""
+        of_velocity = zeros_like(of_weights) if of_velocity is None else of_velocity
+        share = self.momentum if self.nesterov else 1.0
+        through = added(of_velocity, of_weights, -self.lr * share)
+        of_gradient = added(through, of_weights, -self.lr) if self.nesterov else through
+        return of_gradient, scaled(through, self.momentum)

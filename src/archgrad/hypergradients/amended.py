@@ -1,0 +1,36 @@
+"""Amended-DARTS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from archgrad.bilevel import Weights
+from archgrad.errors import UserError
+from archgrad.hypergradients.implicit import Implicit
+from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.products import Products
+from archgrad.linalg import scaled
+
+__all__ = ["Amended"]
+
+
+@dataclass(frozen=True)
+class Amended(Implicit):
+    """∂L2/∂α − η·M·H·∂L2/∂w (Amended-DARTS, Eq. 6): the amending term takes H where the truth has H⁻¹.
+
+    Appendix A.2 prints ∇w L_val in its last formula; by Eq. 6 it is ∇α L_train, which is what
+    ``products="finite"`` computes. Eq. 7 concludes that the amending term never points against the exact second term.
+    That is certain where MᵀM and H commute; in general it is not, because a product H⁻¹·MᵀM·H has non-negative
+    eigenvalues but need not have a non-negative quadratic form.
+    """
+
+    eta: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.eta >= 0:
+            raise UserError(f"eta of Amended is {self.eta}; it must be 0 (first order) or greater, 0.1 in the paper.")
+
+    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+        """Return x = η·H·b."""
+        return scaled(products.hessian(b), self.eta)

@@ -1,0 +1,47 @@
+"""Conjugate gradient."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from archgrad.bilevel import Weights
+from archgrad.errors import UserError, check_whole
+from archgrad.hypergradients.implicit import Implicit
+from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.products import Products
+from archgrad.linalg import conjugate_gradient
+from archgrad.notices import warn_once
+
+__all__ = ["ConjugateGradient"]
+
+_log = logging.getLogger(__name__)
+_MESSAGE = (
+    "conjugate gradient met a curvature of %.3g in the inner Hessian and stopped early; "
+    "a damping above %.3g would let it go on."
+)
+
+
+@dataclass(frozen=True)
+class ConjugateGradient(Implicit):
+    """∂L2/∂α − M·x, where (H + δI)·x = ∂L2/∂w is solved by conjugate gradient (Rajeswaran et al., 2019).
+
+    Exact after as many ``steps`` as there are weights, if H + δI is positive definite; ``damping`` δ makes it so. Along
+    a direction of negative curvature the iteration stops, and says so once.
+    """
+
+    steps: int = 10
+    damping: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_whole("steps of ConjugateGradient", self.steps)
+        if not self.damping >= 0:
+            raise UserError(f"damping of ConjugateGradient is {self.damping}; it must be 0 or greater.")
+
+    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+        """Solve the damped system."""
+        solution = conjugate_gradient(products.hessian, b, self.steps, self.damping)
+        if solution.bad_curvature is not None:
+            warn_once(_log, _MESSAGE, solution.bad_curvature - self.damping, self.damping - solution.bad_curvature)
+        return solution.x

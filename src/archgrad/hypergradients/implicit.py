@@ -1,0 +1,37 @@
+"""What all estimates by the implicit function theorem share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from archgrad.bilevel import Alpha, Weights
+from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.products import Kind, Products, check_kind, products_of
+from archgrad.linalg import added
+
+__all__ = ["Implicit"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Implicit(Hypergradient):
+    """dL2/dα ≈ ∂L2/∂α − M·x with x ≈ H⁻¹·∂L2/∂w, all at the current weights (iDARTS, Eq. 6; Amended-DARTS, Eq. 5).
+
+    A member says what x is. Memory does not grow with the number of products it takes.
+    """
+
+    products: Kind = "exact"
+
+    def __post_init__(self) -> None:
+        check_kind(self.products)
+
+    def estimate(self, point: Point) -> Alpha:
+        """Combine both terms."""
+        direct, of_weights = point.outer()
+        products = products_of(self.products, point.inner(), point.weights, point.alpha)
+        return added(direct, products.mixed(self.solve(products, of_weights, point)), -1.0)
+
+    @abstractmethod
+    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+        """Return an approximation x of H⁻¹·b."""

@@ -1,0 +1,113 @@
+"""Where a hypergradient is estimated: the problem, its variables, its batches and how it is being solved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Alpha, BilevelProblem, Loss, Weights
+from archgrad.descent import Descent
+from archgrad.errors import UserError
+from archgrad.linalg import Vector
+
+__all__ = ["Batches", "Point", "gradients", "leaves", "named", "still"]
+
+
+class Batches(tuple[Any, ...]):
+    """One inner batch for each inner step, for the estimates that take several; anything else is one for all."""
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """One place (w, α) of a bilevel problem, as constants; evaluating a loss there changes nothing at all."""
+
+    problem: BilevelProblem
+    weights: Weights
+    alpha: Alpha
+    inner_batch: Any
+    outer_batch: Any
+    descent: Descent | None
+
+    def outer(self, weights: Weights | None = None) -> tuple[Alpha, Weights]:
+        """Return ∂L2/∂α and ∂L2/∂w at ``weights``, by default the point's own."""
+        alpha, at = leaves(self.alpha), leaves(self.weights if weights is None else weights)
+        of_alpha, of_weights = gradients(lambda: self.problem.outer(at, alpha, self.outer_batch), alpha, at)
+        return of_alpha, of_weights
+
+    def direct(self) -> Alpha:
+        """Return ∂L2/∂α alone; no gradient of the weights is computed."""
+        alpha = leaves(self.alpha)
+        return gradients(lambda: self.problem.outer(self.weights, alpha, self.outer_batch), alpha)[0]
+
+    def inner(self, step: int = 0) -> Callable[[Weights, Alpha], Tensor]:
+        """Return L1 on the batch of an inner step."""
+        batch = self.inner_batch[step] if isinstance(self.inner_batch, Batches) else self.inner_batch
+        return lambda weights, alpha: self.problem.inner(weights, alpha, batch)
+
+    def descent_at(self, lr: float | None) -> Descent:
+        """Return how the weights descend, at the learning rate ``lr`` if that is not None."""
+        if self.descent is not None:
+            return self.descent if lr is None else replace(self.descent, lr=lr)
+        if lr is None:
+            raise UserError(
+                "lr is None, which stands for the weights' current learning rate, but no descent says what that is; "
+                "give lr a number or pass descent=Descent(lr=...)."
+            )
+        return Descent(lr)
+
+
+def leaves(tensors: Vector) -> Vector:
+    """Return the same values as new variables to differentiate by."""
+    return {name: value.detach().requires_grad_() for name, value in tensors.items()}
+
+
+def gradients(loss: Callable[[], Tensor], *variables: Vector, create_graph: bool = False) -> tuple[Vector, ...]:
+    """Differentiate a loss with respect to several vectors; zero where it does not depend on them."""
+    flat = [value for vector in variables for value in vector.values()]
+    value = loss()
+    if value.requires_grad:
+        found = torch.autograd.grad(value, flat, create_graph=create_graph, allow_unused=True, materialize_grads=True)
+    else:
+        found = tuple(map(torch.zeros_like, flat))
+    return named(found, variables)
+
+
+def named(flat: Sequence[Tensor], like: Sequence[Vector]) -> tuple[Vector, ...]:
+    """Give tensors in a row the names of these vectors."""
+    pieces = iter(flat)
+    return tuple({name: next(pieces) for name in vector} for vector in like)
+
+
+@contextmanager
+def still(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
+    """Give both losses the same random numbers at every evaluation, and afterwards the random state back.
+
+    A difference of two evaluations is then a difference of weights, not of dropout masks.
+    """
+    devices = sorted({tensor.get_device() for tensor in tensors if tensor.is_cuda})
+
+    def states() -> list[Tensor]:
+        return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in devices)]
+
+    def restore(saved: list[Tensor]) -> None:
+        torch.set_rng_state(saved[0])
+        for device, state in zip(devices, saved[1:], strict=True):
+            torch.cuda.set_rng_state(state, device)
+
+    def repeated(loss: Loss) -> Loss:
+        def evaluate(weights: Weights, alpha: Alpha, batch: Any) -> Tensor:
+            restore(before)
+            return loss(weights, alpha, batch)
+
+        return evaluate
+
+    before = states()
+    try:
+        yield BilevelProblem(repeated(problem.inner), repeated(problem.outer))
+    finally:
+        restore(before)

@@ -1,0 +1,214 @@
+"""Products with the second derivatives of the inner loss, exactly or by differences of gradients."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Alpha, Weights
+from archgrad.errors import unknown
+from archgrad.hypergradients.pattern import ActivationPattern
+from archgrad.hypergradients.point import gradients, leaves, named
+from archgrad.linalg import Vector, added, norm, scaled, zeros_like
+
+__all__ = ["ExactProducts", "FiniteProducts", "ForwardProducts", "Kind", "Products", "check_kind", "products_of"]
+
+Kind = Literal["exact", "finite", "forward"]
+"""How products are computed: by double backward, by central differences, or by one-sided ones."""
+
+Variables = tuple[str, ...]
+"""Some of "weights" and "alpha"."""
+
+InnerLoss = Callable[[Weights, Alpha], Tensor]
+
+
+class Products(ABC):
+    """The first and second derivatives of L1 at one point: ∂L1/∂w, H·v = ∂²L1/∂w∂w·v and M·v = ∂²L1/∂α∂w·v."""
+
+    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
+        self.loss, self.weights, self.alpha = loss, weights, alpha
+
+    @abstractmethod
+    def gradient(self) -> Weights:
+        """Return ∂L1/∂w."""
+
+    @abstractmethod
+    def hessian(self, v: Weights) -> Weights:
+        """Return H·v."""
+
+    @abstractmethod
+    def mixed(self, v: Weights) -> Alpha:
+        """Return M·v."""
+
+    @abstractmethod
+    def both(self, v: Weights) -> tuple[Weights, Alpha]:
+        """Return H·v and M·v, for little more than one of them."""
+
+
+class ExactProducts(Products):
+    """By double backward: H·v and M·v are the gradients of ⟨∂L1/∂w, v⟩ with respect to w and α.
+
+    The forward pass and ∂L1/∂w are computed once, when first needed, and their graph serves all products.
+    """
+
+    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
+        super().__init__(loss, leaves(weights), leaves(alpha))
+        self._graph: Weights | None = None
+
+    def gradient(self) -> Weights:
+        """Return ∂L1/∂w."""
+        return {name: value.detach() for name, value in self._gradient().items()}
+
+    def hessian(self, v: Weights) -> Weights:
+        """Return H·v."""
+        return self._products(v, self.weights)[0]
+
+    def mixed(self, v: Weights) -> Alpha:
+        """Return M·v."""
+        return self._products(v, self.alpha)[0]
+
+    def both(self, v: Weights) -> tuple[Weights, Alpha]:
+        """Return H·v and M·v from one double backward."""
+        hessian, mixed = self._products(v, self.weights, self.alpha)
+        return hessian, mixed
+
+    def _gradient(self) -> Weights:
+        if self._graph is None:
+            loss = self.loss
+            (self._graph,) = gradients(lambda: loss(self.weights, self.alpha), self.weights, create_graph=True)
+        return self._graph
+
+    def _products(self, v: Weights, *variables: Vector) -> tuple[Vector, ...]:
+        outputs = {name: value for name, value in self._gradient().items() if value.requires_grad}
+        if not outputs:  # L1 is linear in w
+            return tuple(map(zeros_like, variables))
+        found = torch.autograd.grad(
+            list(outputs.values()),
+            [value for vector in variables for value in vector.values()],
+            [v[name] for name in outputs],
+            retain_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
+        return named(found, variables)
+
+
+class _DifferenceProducts(Products):
+    """By differences of gradients along v, of the smooth function that L1 is around this point.
+
+    ReLUs and max-poolings go the way they go at w; see :class:`~archgrad.hypergradients.pattern.ActivationPattern`.
+    Nothing but the weights and that pattern is kept between products.
+    """
+
+    radius: ClassVar[float]
+    """The length of ε·v."""
+
+    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
+        super().__init__(loss, weights, alpha)
+        self.pattern = ActivationPattern()
+
+    def hessian(self, v: Weights) -> Weights:
+        """Return H·v."""
+        return self._product(v, ("weights",))[0]
+
+    def mixed(self, v: Weights) -> Alpha:
+        """Return M·v; no gradient of the weights is computed."""
+        return self._product(v, ("alpha",))[0]
+
+    def both(self, v: Weights) -> tuple[Weights, Alpha]:
+        """Return H·v and M·v from the same gradients."""
+        hessian, mixed = self._product(v, ("weights", "alpha"))
+        return hessian, mixed
+
+    @abstractmethod
+    def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        """Return the change of the wanted gradients along ``step``."""
+
+    def at(self, weights: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        """Return the wanted gradients of L1 at other weights, with the pattern of this point."""
+        values = {"weights": weights, "alpha": self.alpha}
+        values |= {name: leaves(values[name]) for name in wanted}
+        loss = self.loss
+        return gradients(
+            lambda: self.pattern.evaluate(lambda: loss(values["weights"], values["alpha"])),
+            *(values[name] for name in wanted),
+        )
+
+    def _product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        length = norm(v)
+        if not length:
+            return tuple(zeros_like(getattr(self, name)) for name in wanted)
+        epsilon = self.radius / length
+        changes = self.difference(scaled(v, epsilon), wanted)
+        return tuple(scaled(change, 1 / epsilon) for change in changes)
+
+
+class FiniteProducts(_DifferenceProducts):
+    """Central differences: H·v ≈ [∂L1/∂w(w+εv) − ∂L1/∂w(w−εv)]/2ε, M·v the same of ∂L1/∂α, ε = 0.01/‖v‖.
+
+    The ε is that of DARTS (Section 2.3); the error falls as ε².
+    """
+
+    radius = 0.01
+
+    def gradient(self) -> Weights:
+        """Return ∂L1/∂w."""
+        return self.at(self.weights, ("weights",))[0]
+
+    def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        """Return half of what lies between the gradients on both sides."""
+        if not self.pattern.recorded:
+            with torch.no_grad():
+                self.pattern.evaluate(lambda: self.loss(self.weights, self.alpha))
+        ahead = self.at(added(self.weights, step), wanted)
+        behind = self.at(added(self.weights, step, -1.0), wanted)
+        return tuple(scaled(added(x, y, -1.0), 0.5) for x, y in zip(ahead, behind, strict=True))
+
+
+class ForwardProducts(_DifferenceProducts):
+    """One-sided differences: H·v ≈ [∂L1/∂w(w+εv) − ∂L1/∂w(w)]/ε, M·v the same of ∂L1/∂α, ε = 0.001/‖v‖.
+
+    All products share the gradients at w, so that each costs one gradient more, half of what central differences take.
+    The error falls as ε only, but the pattern is frozen and ε can be small.
+    """
+
+    radius = 0.001
+
+    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
+        super().__init__(loss, weights, alpha)
+        self._here: dict[str, Vector] = {}
+
+    def gradient(self) -> Weights:
+        """Return ∂L1/∂w, which all products share."""
+        return self._base(("weights",))[0]
+
+    def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
+        """Return how far the gradients ahead are from those here."""
+        here = self._base(wanted)
+        ahead = self.at(added(self.weights, step), wanted)
+        return tuple(added(x, y, -1.0) for x, y in zip(ahead, here, strict=True))
+
+    def _base(self, wanted: Variables) -> tuple[Vector, ...]:
+        """Return gradients at w; whoever asks for those of the weights will ask for those of α later."""
+        if any(name not in self._here for name in wanted):
+            names: Variables = ("weights", "alpha") if "weights" in wanted else wanted
+            self._here |= dict(zip(names, self.at(self.weights, names), strict=True))
+        return tuple(self._here[name] for name in wanted)
+
+
+_KINDS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FiniteProducts, "forward": ForwardProducts}
+
+
+def products_of(kind: Kind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
+    """Return the products of this kind at a point."""
+    return _KINDS[kind](loss, weights, alpha)
+
+
+def check_kind(kind: str) -> None:
+    """Refuse a kind that does not exist."""
+    if kind not in _KINDS:
+        raise unknown("kind of products:", kind, _KINDS)

@@ -1,0 +1,79 @@
+"""What all estimates that differentiate through steps of the inner descent share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+from archgrad.bilevel import Alpha, Weights
+from archgrad.descent import Descent
+from archgrad.errors import UserError
+from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.point import Point, gradients, leaves
+from archgrad.hypergradients.products import Kind, Products, check_kind, products_of
+from archgrad.linalg import added
+
+__all__ = ["Reverse"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reverse(Hypergradient):
+    """Take virtual steps w_t = Φ(w_{t−1}, α) from the current weights and differentiate L2(w_T, α) through the last.
+
+    A member says how many steps there are and how many of them are kept. Φ is the descent of the weights with its
+    momentum and weight decay, without gradient clipping; ``lr`` None is its current learning rate. Exact products keep
+    the graph of every kept step, finite ones only its weights.
+    """
+
+    lr: float | None = None
+    products: Kind = "exact"
+
+    def __post_init__(self) -> None:
+        check_kind(self.products)
+        if self.lr is not None and not self.lr > 0:
+            raise UserError(f"lr of {type(self).__name__} is {self.lr}; it must be greater than 0, or None.")
+
+    def estimate(self, point: Point) -> Alpha:
+        """Go forward, then back."""
+        descent, weights = point.descent_at(self.lr), point.weights
+        steps, kept = self.lengths
+        for index in range(steps - kept):
+            weights, descent = descent.step(weights, _gradient(point, index, weights))
+        path: list[tuple[Products, Descent]] = []
+        for index in range(steps - kept, steps):
+            products = products_of(self.products, point.inner(index), weights, point.alpha)
+            path.append((products, descent))
+            weights, descent = descent.step(weights, products.gradient())
+        return _back(path, *point.outer(weights))
+
+    @property
+    @abstractmethod
+    def lengths(self) -> tuple[int, int]:
+        """How many steps are taken, and how many of them are kept."""
+
+    @property
+    def inner_batches(self) -> int:
+        """One for each step."""
+        return self.lengths[0]
+
+
+def _gradient(point: Point, step: int, weights: Weights) -> Weights:
+    at = leaves(weights)
+    return gradients(lambda: point.inner(step)(at, point.alpha), at)[0]
+
+
+def _back(path: list[tuple[Products, Descent]], of_alpha: Alpha, of_weights: Weights) -> Alpha:
+    """Carry the gradients of L2(w_T, α) back along the path.
+
+    With g the gradient of a step, what arrives at it reaches α by M and the weights before it by H (iDARTS, Eq. 4).
+    """
+    of_velocity: Weights | None = None
+    while path:
+        products, descent = path.pop()
+        of_gradient, of_velocity = descent.pull_back(of_weights, of_velocity)
+        if not path:
+            return added(of_alpha, products.mixed(of_gradient))
+        hessian, mixed = products.both(of_gradient)
+        of_alpha = added(of_alpha, mixed)
+        of_weights = added(added(of_weights, hessian), of_gradient, descent.weight_decay)
+    return of_alpha

@@ -1,0 +1,183 @@
+"""Linear algebra on vectors that are dicts of tensors, with matrices that are only known by their products."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "Eigenpair",
+    "Operator",
+    "Solution",
+    "Vector",
+    "added",
+    "conjugate_gradient",
+    "cosine",
+    "dense",
+    "dot",
+    "extreme_eigenvalues",
+    "flattened",
+    "neumann",
+    "norm",
+    "power_iteration",
+    "scaled",
+    "unflattened",
+    "zeros_like",
+]
+
+Vector = dict[str, Tensor]
+"""A vector in pieces, by name."""
+
+Operator = Callable[[Vector], Vector]
+"""A matrix A, as the function v ↦ A·v."""
+
+
+def added(x: Mapping[str, Tensor], y: Mapping[str, Tensor], factor: float = 1.0) -> Vector:
+    """Return x + factor·y.
+
+    >>> added({"a": torch.tensor(1.0)}, {"a": torch.tensor(2.0)}, -3.0)
+    {'a': tensor(-5.)}
+    """
+    return {name: torch.add(value, y[name], alpha=factor) for name, value in x.items()}
+
+
+def scaled(x: Mapping[str, Tensor], factor: float) -> Vector:
+    """Return factor·x."""
+    return {name: value * factor for name, value in x.items()}
+
+
+def zeros_like(x: Mapping[str, Tensor]) -> Vector:
+    """Return the zero vector of this shape."""
+    return {name: torch.zeros_like(value) for name, value in x.items()}
+
+
+def dot(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
+    """Return ⟨x, y⟩, with the pieces summed in float64."""
+    pieces = [torch.dot(value.flatten(), y[name].flatten()).double() for name, value in x.items()]
+    return torch.stack(pieces).sum().item() if pieces else 0.0
+
+
+def norm(x: Mapping[str, Tensor]) -> float:
+    """Return ‖x‖.
+
+    >>> norm({"a": torch.tensor([3.0]), "b": torch.tensor([[4.0]])})
+    5.0
+    """
+    pieces = [torch.linalg.vector_norm(value).double() for value in x.values()]
+    return torch.linalg.vector_norm(torch.stack(pieces)).item() if pieces else 0.0
+
+
+def cosine(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
+    """Return the cosine of the angle between x and y; 1 if both vanish, 0 if one of them does.
+
+    >>> cosine({"a": torch.tensor([1.0, 0.0])}, {"a": torch.tensor([0.0, 2.0])})
+    0.0
+    """
+    lengths = norm(x), norm(y)
+    if not all(lengths):
+        return float(lengths[0] == lengths[1])
+    return dot(x, y) / (lengths[0] * lengths[1])
+
+
+def neumann(apply: Operator, b: Vector, terms: int, lr: float) -> Vector:
+    """Approximate A⁻¹·b by γ·Σ_{k=0..K} (I − γA)^k·b, with K = ``terms`` products (iDARTS, Lemma 3 and Eq. 8).
+
+    The error falls as (1 − γμ)^{K+1} where μI ⪯ A ⪯ I/γ (Theorem 1).
+    """
+    term = total = b
+    for _ in range(terms):
+        term = added(term, apply(term), -lr)
+        total = added(total, term)
+    return scaled(total, lr)
+
+
+class Solution(NamedTuple):
+    """What conjugate gradient found, and the curvature pᵀAp/pᵀp it stopped at if that was not positive."""
+
+    x: Vector
+    bad_curvature: float | None = None
+
+
+def conjugate_gradient(apply: Operator, b: Vector, steps: int, damping: float = 0.0) -> Solution:
+    """Solve (A + δI)·x = b for a symmetric A; exact after as many steps as b has dimensions if A + δI is positive.
+
+    It stops early at a residual of zero, and at a direction of non-positive curvature, beyond which it means nothing.
+    """
+    x, residual = zeros_like(b), b
+    direction, error = b, dot(b, b)
+    target = error * _smallest(b) ** 2
+    for _ in range(steps):
+        if not error > target:
+            break
+        image = added(apply(direction), direction, damping)
+        curvature = dot(direction, image)
+        if not curvature > 0:
+            return Solution(x, curvature / dot(direction, direction))
+        x = added(x, direction, error / curvature)
+        residual = added(residual, image, -error / curvature)
+        last, error = error, dot(residual, residual)
+        direction = added(residual, direction, error / last)
+    return Solution(x)
+
+
+class Eigenpair(NamedTuple):
+    """An eigenvalue and its eigenvector of length 1."""
+
+    value: float
+    vector: Vector
+
+
+def power_iteration(apply: Operator, start: Vector, steps: int) -> Eigenpair:
+    """Approximate the eigenvalue of largest magnitude of a symmetric A by ``steps`` products, from ``start``.
+
+    >>> apply = lambda v: {"v": torch.tensor([5.0, -1.0]) * v["v"]}
+    >>> round(power_iteration(apply, {"v": torch.ones(2)}, 10).value, 4)
+    5.0
+    """
+    length = norm(start)
+    if not length > 0:
+        return Eigenpair(0.0, start)
+    vector, value = scaled(start, 1 / length), 0.0
+    for _ in range(steps):
+        image = apply(vector)
+        value, length = dot(vector, image), norm(image)
+        if not (length > 0 and math.isfinite(length)):
+            break
+        vector = scaled(image, 1 / length)
+    return Eigenpair(value, vector)
+
+
+def extreme_eigenvalues(apply: Operator, start: Vector, steps: int) -> tuple[float, float]:
+    """Approximate (λmin, λmax) of a symmetric A by two power iterations of ``steps`` products each.
+
+    The first finds the eigenvalue λ of largest magnitude, the second that of A − λI, which is the other end.
+    """
+    first = power_iteration(apply, start, steps).value
+    shifted = power_iteration(lambda v: added(apply(v), v, -first), start, steps).value
+    return min(first, first + shifted), max(first, first + shifted)
+
+
+def flattened(x: Mapping[str, Tensor]) -> Tensor:
+    """Return all pieces in one tensor of one dimension."""
+    return torch.cat([value.flatten() for value in x.values()])
+
+
+def unflattened(flat: Tensor, like: Mapping[str, Tensor]) -> Vector:
+    """Undo :func:`flattened`."""
+    pieces = torch.split(flat, [value.numel() for value in like.values()])
+    return {name: piece.view(value.shape) for piece, (name, value) in zip(pieces, like.items(), strict=True)}
+
+
+def dense(apply: Operator, like: Mapping[str, Tensor]) -> Tensor:
+    """Return A as a matrix, one product for each column."""
+    basis: Iterable[Tensor] = torch.eye(sum(value.numel() for value in like.values())).to(flattened(like))
+    return torch.stack([flattened(apply(unflattened(column, like))) for column in basis], dim=1)
+
+
+def _smallest(x: Mapping[str, Tensor]) -> float:
+    """Return the relative rounding error of the coarsest piece."""
+    return max((torch.finfo(value.dtype).eps for value in x.values()), default=0.0)
