@@ -14,6 +14,7 @@ from archgrad.errors import unknown
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.hypergradients.point import gradients, leaves, named
 from archgrad.linalg import Vector, added, norm, scaled, zeros_like
+from archgrad.operations.twice import TwiceDifferentiable
 
 __all__ = ["ExactProducts", "FiniteProducts", "ForwardProducts", "Kind", "Products", "check_kind", "products_of"]
 
@@ -78,9 +79,12 @@ class ExactProducts(Products):
 
     def _gradient(self) -> Weights:
         if self._graph is None:
-            loss = self.loss
-            (self._graph,) = gradients(lambda: loss(self.weights, self.alpha), self.weights, create_graph=True)
+            (self._graph,) = gradients(self._forward, self.weights, create_graph=True)
         return self._graph
+
+    def _forward(self) -> Tensor:
+        with TwiceDifferentiable():
+            return self.loss(self.weights, self.alpha)
 
     def _products(self, v: Weights, *variables: Vector) -> tuple[Vector, ...]:
         outputs = {name: value for name, value in self._gradient().items() if value.requires_grad}
@@ -142,9 +146,8 @@ class _DifferenceProducts(Products):
         length = norm(v)
         if not length:
             return tuple(zeros_like(getattr(self, name)) for name in wanted)
-        epsilon = self.radius / length
-        changes = self.difference(scaled(v, epsilon), wanted)
-        return tuple(scaled(change, 1 / epsilon) for change in changes)
+        changes = self.difference(scaled(v, self.radius / length), wanted)
+        return tuple(scaled(change, length / self.radius) for change in changes)
 
 
 class FiniteProducts(_DifferenceProducts):

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
+from archgrad.operations.functions import apply, wanted
+
 __all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 
 
@@ -29,15 +31,16 @@ def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1
     size, padding = weight.shape[-1], dilation * (weight.shape[-1] // 2)
     if x.device.type != "cpu" or (stride, dilation) not in _FAST:
         return F.conv2d(x, weight, None, stride, padding, dilation, groups=x.shape[1])
+    weight = weight.view_as(weight)  # of a leaf it is not known whether its gradient is asked for
     if -(-min(x.shape[2:]) // dilation) < size and x.shape[2] * x.shape[3] <= _SMALL:
         return _small_depthwise(x, weight, stride, dilation)
     if dilation == 1:
-        return _apply(_Depthwise, x, weight)
+        return apply(_Depthwise, x, weight)
     if stride == 2:
-        return _apply(_Depthwise, x[:, :, ::2, ::2], weight)
+        return apply(_Depthwise, x[:, :, ::2, ::2], weight)
     if x.shape[2] % 2 or x.shape[3] % 2:
         return F.conv2d(x, weight, None, 1, padding, 2, groups=x.shape[1])
-    return _from_subgrids(_apply(_Depthwise, _to_subgrids(x), weight))
+    return _from_subgrids(apply(_Depthwise, _to_subgrids(x), weight))
 
 
 _FAST = {(1, 1), (1, 2), (2, 2)}
@@ -54,7 +57,7 @@ def average_pool(x: Tensor, stride: int = 1) -> Tensor:
     channels, kernel = x.shape[1], x.new_ones(x.shape[1], 1, 3, 3)
     ones = torch.ones_like(x[:1])
     if stride == 1:
-        return _apply(_Depthwise, x, kernel) / _apply(_Depthwise, ones, kernel)
+        return apply(_Depthwise, x, kernel) / apply(_Depthwise, ones, kernel)
     total, count = (F.conv2d(tensor, kernel, None, stride, 1, 1, channels) for tensor in (x, ones))
     return total / count
 
@@ -74,12 +77,7 @@ def mix(addends: Sequence[Tensor], scaled: Sequence[tuple[Tensor, Tensor]]) -> T
     if not scaled and len(addends) == 1:
         return addends[0]
     tensors, weights = [x for x, _ in scaled], [weight for _, weight in scaled]
-    return _apply(_Mix, len(scaled), *weights, *tensors, *addends)
-
-
-def _apply(function: type[Function], *inputs: Any) -> Tensor:
-    output: Tensor = function.apply(*inputs)  # type: ignore[no-untyped-call]
-    return output
+    return apply(_Mix, len(scaled), *weights, *tensors, *addends)
 
 
 class _Mix(Function):
@@ -105,11 +103,33 @@ class _Mix(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        count, needs = ctx.count, ctx.needs_input_grad[1:]
+        count, needs = ctx.count, wanted(ctx, first=1)
         weights, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-        of_weights = [_apply(_Inner, x, grad) if need else None for x, need in zip(tensors, needs, strict=False)]
-        of_tensors = [grad * w if need else None for w, need in zip(weights, needs[count:], strict=False)]
+        of_weights = [apply(_Inner, x, grad) if need else None for x, need in zip(tensors, needs, strict=False)]
+        of_tensors = [_scaled(grad, w) if need else None for w, need in zip(weights, needs[count:], strict=False)]
         return (None, *of_weights, *of_tensors, *(grad if need else None for need in needs[2 * count :]))
+
+
+def _scaled(x: Tensor, weight: Tensor) -> Tensor:
+    return apply(_Scale, x, weight) if torch.is_grad_enabled() else x * weight
+
+
+class _Scale(Function):
+    """x, w ↦ w·x with a scalar w."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        return x * weight
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight = wanted(ctx)
+        return _scaled(grad, weight) if of_x else None, apply(_Inner, x, grad) if of_weight else None
 
 
 class _Inner(Function):
@@ -149,9 +169,9 @@ class _Depthwise(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        grad_x = _apply(_Depthwise, grad, weight.flip(2, 3)) if ctx.needs_input_grad[0] else None
-        size = weight.shape[-1]
-        return grad_x, _apply(_DepthwiseWeight, x, grad, size) if ctx.needs_input_grad[1] else None
+        of_x, of_weight = wanted(ctx)
+        grad_x = apply(_Depthwise, grad, weight.flip(2, 3)) if of_x else None
+        return grad_x, apply(_DepthwiseWeight, x, grad, weight.shape[-1]) if of_weight else None
 
 
 class _DepthwiseWeight(Function):
@@ -170,8 +190,9 @@ class _DepthwiseWeight(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         x, output_grad = ctx.saved_tensors
-        grad_x = _apply(_Depthwise, output_grad, grad.flip(2, 3)) if ctx.needs_input_grad[0] else None
-        return grad_x, _apply(_Depthwise, x, grad) if ctx.needs_input_grad[1] else None, None
+        of_x, of_grad, _ = wanted(ctx)
+        grad_x = apply(_Depthwise, output_grad, grad.flip(2, 3)) if of_x else None
+        return grad_x, apply(_Depthwise, x, grad) if of_grad else None, None
 
 
 def _kernel_gradient(x: Tensor, grad: Tensor, height: int, width: int) -> Tensor:

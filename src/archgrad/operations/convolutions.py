@@ -1,0 +1,88 @@
+"""Convolution, whose second derivatives are made of the kernels of its first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from archgrad.operations.functions import apply, apply_all, wanted
+
+__all__ = ["Geometry", "convolution"]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """How a kernel moves over an image; pairs are for height and width."""
+
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+def convolution(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+    """Return x ⋆ w, as ``conv2d`` does, with values and first derivatives equal to its own bit by bit."""
+    # A view, because of a leaf it is not known whether its gradient is asked for.
+    return apply(_Convolution, x, weight.view_as(weight), geometry)
+
+
+class _Convolution(Function):
+    """x, w ↦ x ⋆ w."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+        stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
+        return torch.conv2d(x, weight, None, stride, padding, dilation, geometry.groups)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.geometry = inputs[2]
+        ctx.save_for_backward(*inputs[:2])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight = wanted(ctx)[:2]
+        return *apply_all(_Gradients, grad, x, weight, ctx.geometry, (of_x, of_weight)), None
+
+
+class _Gradients(Function):
+    """g, x, w ↦ ∂⟨g, x ⋆ w⟩/∂x, linear in g and w, and ∂⟨g, x ⋆ w⟩/∂w, linear in g and x.
+
+    With cotangents a and b its own gradients are a ⋆ w + x ⋆ b for g, and the same function of (g, a, b) for x and w.
+    """
+
+    @staticmethod
+    def forward(
+        grad: Tensor, x: Tensor, weight: Tensor, geometry: Geometry, mask: tuple[bool, bool]
+    ) -> tuple[Tensor | None, Tensor | None]:
+        stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
+        gradients: tuple[Tensor | None, ...] = torch.ops.aten.convolution_backward(
+            grad, x, weight, None, stride, padding, dilation, False, [0, 0], geometry.groups, [*mask, False]
+        )
+        return gradients[0], gradients[1]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor | None, ...]) -> None:
+        ctx.geometry = inputs[3]
+        ctx.save_for_backward(*inputs[:3])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx: Any, a: Tensor | None, b: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad, x, weight = ctx.saved_tensors
+        of_grad, of_x, of_weight = wanted(ctx)[:3]
+        terms = [] if a is None or not of_grad else [apply(_Convolution, a, weight, ctx.geometry)]
+        terms += [] if b is None or not of_grad else [apply(_Convolution, x, b, ctx.geometry)]
+        mask = of_x and b is not None, of_weight and a is not None
+        operands = x if a is None else a, weight if b is None else b
+        gradients = apply_all(_Gradients, grad, *operands, ctx.geometry, mask) if any(mask) else (None, None)
+        return _total(terms), *gradients, None, None
+
+
+def _total(terms: list[Tensor]) -> Tensor | None:
+    return terms[0].add_(terms[1]) if len(terms) == 2 else next(iter(terms), None)
