@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "Eigenpair",
     "Operator",
     "Solution",
     "Vector",
@@ -23,7 +22,6 @@ __all__ = [
     "flattened",
     "neumann",
     "norm",
-    "power_iteration",
     "scaled",
     "unflattened",
     "zeros_like",
@@ -124,41 +122,41 @@ def conjugate_gradient(apply: Operator, b: Vector, steps: int, damping: float = 
     return Solution(x)
 
 
-class Eigenpair(NamedTuple):
-    """An eigenvalue and its eigenvector of length 1."""
+def extreme_eigenvalues(apply: Operator, start: Vector, steps: int) -> tuple[float, float]:
+    """Approximate (λmin, λmax) of a symmetric A by ``steps`` products, from ``start``, both from inside.
 
-    value: float
-    vector: Vector
+    This is power iteration that forgets nothing (Lanczos): the ends of the spectrum of A within the span of
+    start, A·start, A²·start, … Plain power iteration finds one end only, that of larger magnitude, and more slowly.
 
-
-def power_iteration(apply: Operator, start: Vector, steps: int) -> Eigenpair:
-    """Approximate the eigenvalue of largest magnitude of a symmetric A by ``steps`` products, from ``start``.
-
-    >>> apply = lambda v: {"v": torch.tensor([5.0, -1.0]) * v["v"]}
-    >>> round(power_iteration(apply, {"v": torch.ones(2)}, 10).value, 4)
-    5.0
+    >>> apply = lambda v: {"v": torch.tensor([5.0, 2.0, -1.0]) * v["v"]}
+    >>> [round(value, 4) for value in extreme_eigenvalues(apply, {"v": torch.ones(3)}, 3)]
+    [-1.0, 5.0]
     """
     length = norm(start)
     if not length > 0:
-        return Eigenpair(0.0, start)
-    vector, value = scaled(start, 1 / length), 0.0
+        return 0.0, 0.0
+    last, vector = zeros_like(start), scaled(start, 1 / length)
+    diagonal: list[float] = []
+    beside: list[float] = []
     for _ in range(steps):
-        image = apply(vector)
-        value, length = dot(vector, image), norm(image)
-        if not (length > 0 and math.isfinite(length)):
+        image = added(apply(vector), last, -beside[-1] if beside else 0.0)
+        diagonal.append(dot(vector, image))
+        image = added(image, vector, -diagonal[-1])
+        length = norm(image)
+        if not (math.isfinite(length) and length > _smallest(start) * max(map(abs, diagonal))):
             break
-        vector = scaled(image, 1 / length)
-    return Eigenpair(value, vector)
+        last, vector = vector, scaled(image, 1 / length)
+        beside.append(length)
+    return _tridiagonal_ends(diagonal, beside[: len(diagonal) - 1])
 
 
-def extreme_eigenvalues(apply: Operator, start: Vector, steps: int) -> tuple[float, float]:
-    """Approximate (λmin, λmax) of a symmetric A by two power iterations of ``steps`` products each.
-
-    The first finds the eigenvalue λ of largest magnitude, the second that of A − λI, which is the other end.
-    """
-    first = power_iteration(apply, start, steps).value
-    shifted = power_iteration(lambda v: added(apply(v), v, -first), start, steps).value
-    return min(first, first + shifted), max(first, first + shifted)
+def _tridiagonal_ends(diagonal: list[float], beside: list[float]) -> tuple[float, float]:
+    off = torch.diag(torch.tensor(beside, dtype=torch.float64), 1)
+    matrix = torch.diag(torch.tensor(diagonal, dtype=torch.float64)) + off + off.T
+    if not bool(matrix.isfinite().all()):
+        return math.nan, math.nan
+    values = torch.linalg.eigvalsh(matrix)
+    return values[0].item(), values[-1].item()
 
 
 def flattened(x: Mapping[str, Tensor]) -> Tensor:

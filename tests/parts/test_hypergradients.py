@@ -4,19 +4,56 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+from archgrad import hypergradients
 from archgrad.bilevel import BilevelProblem
-from archgrad.hypergradients import FirstOrder, Hypergradient
+from archgrad.descent import Descent
+from archgrad.errors import UserError
+from archgrad.hypergradients import (
+    T1T2,
+    Amended,
+    Batches,
+    ConjugateGradient,
+    ExactImplicit,
+    FirstOrder,
+    Hypergradient,
+    Implicit,
+    Neumann,
+    Reverse,
+    ReverseMode,
+    TruncatedReverse,
+    Unrolled,
+)
 
-MEMBERS: dict[str, Hypergradient] = {
-    "first_order": FirstOrder(),
+LR = 0.05
+WITH_PRODUCTS: dict[str, Implicit | Reverse] = {
+    "unrolled": Unrolled(lr=LR),
+    "t1_t2": T1T2(),
+    "neumann": Neumann(2, LR),
+    "neumann_auto": Neumann(2, "auto"),
+    "conjugate_gradient": ConjugateGradient(4),
+    "reverse_mode": ReverseMode(3, lr=LR),
+    "truncated_reverse": TruncatedReverse(4, 2, lr=LR),
+    "exact_implicit": ExactImplicit(),
+    "amended": Amended(0.1),
+}
+KINDS = ("exact", "finite", "forward")
+MEMBERS: dict[str, Hypergradient] = {"first_order": FirstOrder()} | {
+    f"{name}-{kind}": dataclasses.replace(member, products=kind)
+    for name, member in WITH_PRODUCTS.items()
+    for kind in KINDS
 }
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 Tensors = dict[str, Tensor]
+ABOUT = {"rtol": 1e-6, "atol": 1e-9}
+"""What differences of float64 gradients of a quadratic loss reach."""
 
 
 def randn(*shape: int, seed: int) -> Tensor:
@@ -35,14 +72,37 @@ def outer(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
 PROBLEM = BilevelProblem(inner, outer)
 
 
-def point() -> tuple[Tensors, Tensors, Tensor, Tensor]:
-    weights = {"u": randn(2, 3, seed=0).requires_grad_(), "v": randn(4, seed=1).requires_grad_()}
-    return weights, {"a": randn(2, 3, seed=2), "b": randn(4, seed=3)}, randn(4, seed=4), randn(4, seed=5)
+def point(dtype: torch.dtype = torch.float64) -> tuple[Tensors, Tensors, Tensor, Tensor]:
+    weights = {"u": randn(2, 3, seed=0).to(dtype).requires_grad_(), "v": randn(4, seed=1).to(dtype).requires_grad_()}
+    alpha = {"a": randn(2, 3, seed=2).to(dtype), "b": randn(4, seed=3).to(dtype)}
+    return weights, alpha, randn(4, seed=4).to(dtype), randn(4, seed=5).to(dtype)
+
+
+def copied(*vectors: Tensors) -> list[Tensors]:
+    return [{name: value.detach().clone() for name, value in vector.items()} for vector in vectors]
+
+
+def same(x: Tensors, y: Tensors) -> bool:
+    return list(x) == list(y) and all(torch.equal(value, y[name]) for name, value in x.items())
+
+
+def assert_close(x: Tensors, y: Tensors, **tolerance: float) -> None:
+    assert list(x) == list(y)
+    for name, value in x.items():
+        torch.testing.assert_close(value, y[name].detach(), **tolerance)
+
+
+def outer_gradients(weights: Tensors, alpha: Tensors, batch: Tensor) -> tuple[Tensors, Tensors]:
+    """Return ∂L2/∂α and ∂L2/∂w."""
+    w, a = ({name: value.detach().requires_grad_() for name, value in vector.items()} for vector in (weights, alpha))
+    found = torch.autograd.grad(outer(w, a, batch), [*a.values(), *w.values()])
+    return dict(zip(a, found[:2], strict=True)), dict(zip(w, found[2:], strict=True))
 
 
 @every_member
-def test_the_gradient_is_like_alpha(member: Hypergradient) -> None:
-    weights, alpha, inner_batch, outer_batch = point()
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+def test_the_gradient_is_like_alpha(member: Hypergradient, dtype: torch.dtype) -> None:
+    weights, alpha, inner_batch, outer_batch = point(dtype)
     gradient = member(PROBLEM, weights, alpha, inner_batch, outer_batch)
     assert list(gradient) == list(alpha)
     for name, value in gradient.items():
@@ -53,45 +113,79 @@ def test_the_gradient_is_like_alpha(member: Hypergradient) -> None:
 
 
 @every_member
-def test_it_is_a_pure_function(member: Hypergradient) -> None:
-    weights, alpha, inner_batch, outer_batch = point()
-    copies = [{name: value.detach().clone() for name, value in tensors.items()} for tensors in (weights, alpha)]
-    state = torch.get_rng_state()
-    first = member(PROBLEM, weights, alpha, inner_batch, outer_batch)
-    with torch.no_grad():  # whoever calls it need not record gradients
-        second = member(PROBLEM, weights, alpha, inner_batch, outer_batch)
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert torch.equal(state, torch.get_rng_state())
-    for tensors, copy in zip((weights, alpha), copies, strict=True):
-        for name, value in tensors.items():
-            assert torch.equal(value, copy[name])
-            assert value.grad is None
-    assert all(value.requires_grad for value in weights.values())
-    assert not any(value.requires_grad for value in alpha.values())
+def test_single_precision_is_close_to_double_precision(member: Hypergradient) -> None:
+    single, double = (member(PROBLEM, *point(dtype)) for dtype in (torch.float32, torch.float64))
+    assert_close({name: value.double() for name, value in single.items()}, double, rtol=5e-3, atol=5e-3)
 
 
 @every_member
-@pytest.mark.parametrize("when", [1, 2, 3])
+def test_it_is_a_pure_function(member: Hypergradient) -> None:
+    weights, alpha, inner_batch, outer_batch = point()
+    for value in weights.values():
+        value.grad = torch.full_like(value, 7.0)
+    velocity = {name: torch.ones_like(value) for name, value in weights.items()}
+    descent = Descent(LR, momentum=0.9, velocity=velocity)
+    before = copied(weights, alpha, velocity)
+    state = torch.get_rng_state()
+    first = member(PROBLEM, weights, alpha, inner_batch, outer_batch, descent=descent)
+    second = member(PROBLEM, weights, alpha, inner_batch, outer_batch, descent=descent)
+    assert same(first, second)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(map(same, (weights, alpha, velocity), before))
+    assert all(
+        value.requires_grad and torch.equal(value.grad, torch.full_like(value, 7.0)) for value in weights.values()
+    )
+    assert not any(value.requires_grad or value.grad is not None for value in alpha.values())
+
+
+@every_member
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_whoever_calls_it_need_not_record_gradients(member: Hypergradient, mode: Callable[[], Any]) -> None:
+    expected = member(PROBLEM, *point())
+    weights, alpha, *batches = point()
+    with mode():
+        enabled, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        assert same(member(PROBLEM, weights, alpha, *batches), expected)
+        assert same(member(PROBLEM, *copied(weights, alpha), *batches), expected)
+        assert torch.is_grad_enabled() == enabled
+        assert torch.is_inference_mode_enabled() == inference
+
+
+@every_member
+def test_requiring_gradients_or_not_makes_no_difference(member: Hypergradient) -> None:
+    weights, alpha, *batches = point()
+    for vector in (weights, alpha):
+        for value in vector.values():
+            value.requires_grad_(not value.requires_grad)
+    assert same(member(PROBLEM, weights, alpha, *batches), member(PROBLEM, *point()))
+    assert not any(value.requires_grad for value in weights.values())
+    assert all(value.requires_grad and value.grad is None for value in alpha.values())
+
+
+@every_member
+@pytest.mark.parametrize("when", [1, 2, 3, 4, 5, 6])
 def test_a_loss_that_fails_leaves_everything_as_it_was(member: Hypergradient, when: int) -> None:
     weights, alpha, inner_batch, outer_batch = point()
-    copies = [{name: value.detach().clone() for name, value in tensors.items()} for tensors in (weights, alpha)]
-    calls = 0
+    before = copied(weights, alpha)
+    state, calls = torch.get_rng_state(), 0
 
     def counted(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
         nonlocal calls
         calls += 1
+        torch.rand(3)
         if calls >= when:
             raise ZeroDivisionError
-        return inner(w, a, batch) + outer(w, a, batch)
+        return inner(w, a, batch) + outer(w, a, batch).sin()
 
     with contextlib.suppress(ZeroDivisionError):  # an estimate may need fewer evaluations than that
         member(BilevelProblem(counted, counted), weights, alpha, inner_batch, outer_batch)
-    assert calls >= 1
-    for tensors, copy in zip((weights, alpha), copies, strict=True):
-        for name, value in tensors.items():
-            assert torch.equal(value, copy[name])
-            assert value.grad is None
+    assert 1 <= calls <= when
+    assert all(map(same, (weights, alpha), before))
+    assert all(value.grad is None for vector in (weights, alpha) for value in vector.values())
+    assert torch.equal(state, torch.get_rng_state())
     assert torch.is_grad_enabled()
+    assert not torch.is_inference_mode_enabled()
+    assert member(PROBLEM, weights, alpha, inner_batch, outer_batch).keys() == alpha.keys()
 
 
 @every_member
@@ -104,7 +198,32 @@ def test_an_estimate_that_needs_no_inner_batch_does_not_read_it(member: Hypergra
     if not member.inner_batches:
         expected = member(PROBLEM, weights, alpha, inner_batch, outer_batch)
         actual = member(BilevelProblem(unread, outer), weights, alpha, None, outer_batch)
-        assert all(torch.equal(actual[name], expected[name]) for name in expected)
+        assert same(actual, expected)
+
+
+@every_member
+def test_an_estimate_reads_as_many_inner_batches_as_it_says(member: Hypergradient) -> None:
+    weights, alpha, _, outer_batch = point()
+    seen = set()
+
+    def watched(w: Tensors, a: Tensors, batch: tuple[int, Tensor]) -> Tensor:
+        seen.add(batch[0])
+        return inner(w, a, batch[1])
+
+    batches = Batches((number, randn(4, seed=10 + number)) for number in range(member.inner_batches))
+    member(BilevelProblem(watched, outer), weights, alpha, batches, outer_batch)
+    assert seen == set(range(member.inner_batches))
+
+
+@every_member
+def test_one_batch_for_all_steps_is_the_same_batch_at_every_step(member: Hypergradient) -> None:
+    weights, alpha, inner_batch, outer_batch = point()
+    expected = member(PROBLEM, weights, alpha, inner_batch, outer_batch)
+    repeated = Batches([inner_batch] * member.inner_batches)
+    assert same(member(PROBLEM, weights, alpha, repeated, outer_batch), expected)
+    if member.inner_batches > 1:
+        other = Batches([*repeated[:-1], randn(4, seed=11)])
+        assert not same(member(PROBLEM, weights, alpha, other, outer_batch), expected)
 
 
 @every_member
@@ -113,33 +232,180 @@ def test_an_unused_alpha_has_a_gradient_of_zero(member: Hypergradient) -> None:
     alpha["unused"] = randn(2, seed=6)
     gradient = member(PROBLEM, weights, alpha, inner_batch, outer_batch)
     assert not gradient["unused"].any()
+    assert same({name: gradient[name] for name in ("a", "b")}, member(PROBLEM, *point()))
 
 
 @every_member
 def test_without_coupling_every_estimate_is_the_direct_gradient(member: Hypergradient) -> None:
-    """Where w* does not depend on α, dL2/dα = ∂L2/∂α."""
+    """Where w* does not depend on α, dL2/dα = ∂L2/∂α at w*."""
     weights, alpha, inner_batch, outer_batch = point()
+    (best,) = copied(weights)
 
     def alone(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
-        return w["u"].square().sum() + (w["v"] * batch).square().sum() + w["v"].square().sum()
+        return (w["u"] - best["u"]).square().sum() + ((w["v"] - best["v"]) * batch).square().sum()
 
     gradient = member(BilevelProblem(alone, outer), weights, alpha, inner_batch, outer_batch)
-    torch.testing.assert_close(gradient["a"], (weights["u"] * (weights["u"] * alpha["a"]).cos()).detach())
-    torch.testing.assert_close(gradient["b"], (2 * outer_batch * (weights["v"] + alpha["b"] * outer_batch)).detach())
+    assert_close(gradient, outer_gradients(weights, alpha, outer_batch)[0])
+
+
+@every_member
+@pytest.mark.parametrize("constant", [False, True])
+def test_an_inner_loss_without_weights_leaves_the_direct_gradient(member: Hypergradient, constant: bool) -> None:
+    weights, alpha, inner_batch, outer_batch = point()
+
+    def idle(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
+        return torch.zeros((), dtype=torch.float64) if constant else a["b"].square().sum()
+
+    problem = BilevelProblem(idle, outer)
+    if isinstance(member, ExactImplicit):
+        with pytest.raises(UserError, match="singular"):
+            member(problem, weights, alpha, inner_batch, outer_batch)
+    else:
+        gradient = member(problem, weights, alpha, inner_batch, outer_batch)
+        assert_close(gradient, outer_gradients(weights, alpha, outer_batch)[0])
+
+
+def linear(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
+    return (w["u"] * a["a"]).sum() + (w["v"] * batch * a["b"].square()).sum()
+
+
+STEPS_AND_FACTORS = {
+    "first_order": (0, 0.0),
+    "unrolled": (1, LR),
+    "t1_t2": (0, 1.0),
+    "neumann": (0, 3 * LR),
+    "neumann_auto": (0, 3.0),
+    "conjugate_gradient": (0, 0.0),
+    "reverse_mode": (3, 3 * LR),
+    "truncated_reverse": (4, 2 * LR),
+    "amended": (0, 0.0),
+}
+"""Without curvature an estimate is ∂L2/∂α − factor·M·∂L2/∂w, so many steps ahead."""
+
+
+@pytest.mark.parametrize("name", [name for name in MEMBERS if not name.startswith("exact_implicit")])
+def test_an_inner_loss_that_is_linear_in_the_weights_has_no_hessian(name: str) -> None:
+    weights, alpha, inner_batch, outer_batch = point()
+    steps, factor = STEPS_AND_FACTORS[name.partition("-")[0]]
+    slopes = {"u": alpha["a"], "v": inner_batch * alpha["b"].square()}
+    ahead = {key: value - steps * LR * slopes[key] for key, value in weights.items()}
+    direct, g = outer_gradients(ahead, alpha, outer_batch)
+    mixed = {"a": g["u"], "b": g["v"] * inner_batch * 2 * alpha["b"]}
+    gradient = MEMBERS[name](BilevelProblem(linear, outer), weights, alpha, inner_batch, outer_batch)
+    assert_close(gradient, {key: value - factor * mixed[key] for key, value in direct.items()}, **ABOUT)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_exact_implicit_refuses_an_inner_loss_without_hessian(kind: Any) -> None:
+    with pytest.raises(UserError, match="singular"):
+        ExactImplicit(products=kind)(BilevelProblem(linear, outer), *point())
+
+
+@every_member
+def test_every_evaluation_sees_the_same_random_numbers(member: Hypergradient) -> None:
+    weights, alpha, inner_batch, outer_batch = point()
+    torch.manual_seed(3)
+    state, seen = torch.get_rng_state(), []
+
+    def noisy(loss: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def evaluate(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
+            seen.append(torch.rand(()).item())
+            return loss({"u": F.dropout(w["u"]), "v": w["v"]}, a, batch) + 0.1 * w["u"].square().sum()
+
+        return evaluate
+
+    first = member(BilevelProblem(noisy(inner), noisy(outer)), weights, alpha, inner_batch, outer_batch)
+    assert torch.equal(state, torch.get_rng_state())
+    assert set(seen) == {torch.rand(()).item()}
+    torch.manual_seed(3)
+    assert same(first, member(BilevelProblem(noisy(inner), noisy(outer)), weights, alpha, inner_batch, outer_batch))
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("name", WITH_PRODUCTS)
+def test_all_products_agree_on_a_smooth_loss(name: str, kind: Any) -> None:
+    """Dropout included, since every evaluation has the same mask."""
+    torch.manual_seed(4)
+
+    def curved(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
+        bent = (F.dropout(w["u"], 0.3) * a["a"]).tanh().square().sum() + (w["v"] * a["b"] * batch).cos().sum()
+        return inner(w, a, batch) + 0.1 * bent
+
+    problem = BilevelProblem(curved, outer)
+    expected = WITH_PRODUCTS[name](problem, *point())
+    actual = dataclasses.replace(WITH_PRODUCTS[name], products=kind)(problem, *point())
+    assert_close(actual, expected, rtol=2e-3, atol=2e-3)
 
 
 @every_member
 def test_hypergradients_are_values(member: Hypergradient) -> None:
-    assert dataclasses.replace(member) == member  # type: ignore[type-var]
-    assert member.inner_batches >= 0
+    twin = dataclasses.replace(member)  # type: ignore[type-var]
+    assert twin == member
+    assert hash(twin) == hash(member)
+    assert eval(repr(member), vars(hypergradients)) == member  # noqa: S307
+    assert [other for other in MEMBERS.values() if other == member] == [member]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        member.products = "exact"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Unrolled(lr=0.0), r"lr of Unrolled is 0.0; it must be greater than 0, or None\."),
+        (lambda: Unrolled(lr=float("nan")), r"lr of Unrolled is nan; it must be greater than 0"),
+        (lambda: ReverseMode(2, lr=-1.0), r"lr of ReverseMode is -1.0; it must be greater than 0"),
+        (lambda: ReverseMode(0), r"steps of ReverseMode is 0; it must be at least 1"),
+        (lambda: ReverseMode(2.0), r"steps of ReverseMode is 2.0; it must be at least 1 and a whole number"),
+        (lambda: TruncatedReverse(2, 3), r"TruncatedReverse keeps 3 of 2 steps; it can keep at most all\."),
+        (lambda: TruncatedReverse(2, 0), r"keep of TruncatedReverse is 0; it must be at least 1"),
+        (lambda: TruncatedReverse(0, 0), r"steps of TruncatedReverse is 0; it must be at least 1"),
+        (lambda: Neumann(-1), r"terms of Neumann is -1; it must be at least 0 and a whole number\."),
+        (lambda: Neumann(2, 0.0), r"lr of Neumann is 0.0; it must be greater than 0\."),
+        (lambda: Neumann(2, float("nan")), r"lr of Neumann is nan; it must be greater than 0\."),
+        (lambda: Neumann(2, "fast"), r"lr of Neumann is 'fast'; it must be a number, 'auto' or None\."),
+        (lambda: ConjugateGradient(0), r"steps of ConjugateGradient is 0; it must be at least 1"),
+        (lambda: ConjugateGradient(2, -0.1), r"damping of ConjugateGradient is -0.1; it must be 0 or greater\."),
+        (lambda: Amended(-0.1), r"eta of Amended is -0.1; it must be 0 \(first order\) or greater"),
+        (lambda: Amended(float("nan")), r"eta of Amended is nan"),
+        *(
+            (lambda member=member: dataclasses.replace(member, products="exat"), r"'exat'; did you mean 'exact'\?")
+            for member in WITH_PRODUCTS.values()
+        ),
+    ],
+)
+def test_bad_arguments_are_answered_with_sentences(make: Callable[[], Hypergradient], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        make()
+
+
+@pytest.mark.parametrize("member", [Unrolled(), ReverseMode(), TruncatedReverse(), Neumann()])
+def test_without_lr_the_descent_says_what_it_is(member: Hypergradient) -> None:
+    weights, alpha, *batches = point()
+    with pytest.raises(UserError, match=r"no descent says what that is; give lr a number or pass descent="):
+        member(PROBLEM, weights, alpha, *batches)
+    expected = dataclasses.replace(member, lr=0.03)(PROBLEM, weights, alpha, *batches)  # type: ignore[type-var]
+    assert same(member(PROBLEM, weights, alpha, *batches, descent=Descent(0.03)), expected)
+    own = dataclasses.replace(member, lr=0.03)  # type: ignore[type-var]
+    assert same(own(PROBLEM, weights, alpha, *batches, descent=Descent(9.0)), expected)
+
+
+def test_exact_implicit_refuses_a_hessian_that_would_fill_the_memory() -> None:
+    weights = {"w": torch.zeros(5001, dtype=torch.float64)}
+    problem = BilevelProblem(lambda w, a, x: (w["w"] - a["a"]).square().sum(), lambda w, a, x: w["w"].sum())
+    with pytest.raises(UserError, match="Hessian of 5001 weights as a matrix; it is for at most 5000"):
+        ExactImplicit()(problem, weights, {"a": torch.ones((), dtype=torch.float64)}, None, None)
+
+
+def test_too_few_batches_are_answered_with_a_sentence() -> None:
+    weights, alpha, inner_batch, outer_batch = point()
+    with pytest.raises(UserError, match="batches"):
+        ReverseMode(3, lr=LR)(PROBLEM, weights, alpha, Batches([inner_batch] * 2), outer_batch)
 
 
 def test_first_order_is_exactly_the_direct_gradient() -> None:
     weights, alpha, _, outer_batch = point()
-    leaves = {name: value.clone().requires_grad_() for name, value in alpha.items()}
-    expected = torch.autograd.grad(outer(weights, leaves, outer_batch), list(leaves.values()))
     gradient = FirstOrder()(PROBLEM, weights, alpha, None, outer_batch)
-    assert all(torch.equal(value, wanted) for value, wanted in zip(gradient.values(), expected, strict=True))
+    assert same(gradient, outer_gradients(weights, alpha, outer_batch)[0])
 
 
 def test_first_order_sees_weights_without_gradient() -> None:
@@ -152,3 +418,8 @@ def test_first_order_sees_weights_without_gradient() -> None:
 
     FirstOrder()(BilevelProblem(inner, watched), weights, alpha, None, outer_batch)
     assert seen == [False, False]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_amended_with_eta_zero_is_first_order(kind: Any) -> None:
+    assert same(Amended(0.0, products=kind)(PROBLEM, *point()), FirstOrder()(PROBLEM, *point()))

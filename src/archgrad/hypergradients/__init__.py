@@ -6,8 +6,8 @@ from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
 from archgrad.hypergradients.exact_implicit import ExactImplicit
 from archgrad.hypergradients.first_order import FirstOrder
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.neumann import Neumann
-from archgrad.hypergradients.point import Batches, Point
+from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
+from archgrad.hypergradients.point import Batches, Point, constants, standing
 from archgrad.hypergradients.products import ExactProducts, FiniteProducts, ForwardProducts, Products
 from archgrad.hypergradients.reverse import Reverse
 from archgrad.hypergradients.reverse_mode import ReverseMode
@@ -34,4 +34,7 @@ __all__ = [
     "ReverseMode",
     "TruncatedReverse",
     "Unrolled",
+    "constants",
+    "largest_safe_rate",
+    "standing",
 ]

@@ -5,12 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-import torch
-
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
 from archgrad.descent import Descent
-from archgrad.hypergradients.point import Point, still
-from archgrad.linalg import Vector
+from archgrad.hypergradients.point import Point, standing
 
 __all__ = ["Hypergradient"]
 
@@ -33,11 +30,9 @@ class Hypergradient(ABC):
         Weights, α and the random state are the same bits afterwards, also if a loss raises. ``descent`` says how the
         weights are being trained; a search passes it, and an estimate with a learning rate of its own can do without.
         """
-        weights, alpha = _constants(weights), _constants(alpha)
-        tensors = [*weights.values(), *alpha.values()]
-        with torch.inference_mode(False), torch.enable_grad(), still(problem, tensors) as repeated:
-            gradient = self.estimate(Point(repeated, weights, alpha, inner_batch, outer_batch, descent))
-        return _constants(gradient)
+        with standing(problem, weights, alpha, inner_batch, outer_batch, descent) as point:
+            gradient = self.estimate(point)
+        return {name: value.detach().clone() for name, value in gradient.items()}
 
     @abstractmethod
     def estimate(self, point: Point) -> Alpha:
@@ -47,7 +42,3 @@ class Hypergradient(ABC):
     def inner_batches(self) -> int:
         """How many inner batches the estimate reads; a search draws no more."""
         return 1
-
-
-def _constants(vector: Vector) -> Vector:
-    return {name: value.detach() for name, value in vector.items()}

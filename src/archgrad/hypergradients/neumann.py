@@ -11,9 +11,9 @@ from archgrad.hypergradients.point import Point
 from archgrad.hypergradients.products import Products
 from archgrad.linalg import extreme_eigenvalues, neumann
 
-__all__ = ["Neumann"]
+__all__ = ["Neumann", "largest_safe_rate"]
 
-_POWER_STEPS = 8
+_LANCZOS_STEPS = 8
 
 
 @dataclass(frozen=True)
@@ -21,13 +21,13 @@ class Neumann(Implicit):
     """∂L2/∂α − γ·M·Σ_{k=0..K} (I − γH)^k·∂L2/∂w (iDARTS, Eq. 8 and 9), K = ``terms``, γ = ``lr``.
 
     The same inner batch serves all products. γ must be below 1/λmax(H) (Corollary 1); None is the weights' current
-    learning rate, and "auto" is 1/λmax as a power iteration finds it, for 16 Hessian products more.
+    learning rate, and "auto" is 1/λmax as Lanczos finds it, for 8 Hessian products more.
 
     >>> import torch
     >>> from archgrad.bilevel import BilevelProblem
     >>> loss = lambda w, a, x: (w["w"] * x - a["a"]) ** 2  # the toy of Amended-DARTS, A.1
     >>> point = {"w": torch.tensor(3.0)}, {"a": torch.tensor(3.0)}
-    >>> Neumann(terms=40, lr=0.25)(BilevelProblem(loss, loss), *point, torch.tensor(1.0), torch.tensor(2.0))
+    >>> Neumann(terms=0, lr=0.5)(BilevelProblem(loss, loss), *point, torch.tensor(1.0), torch.tensor(2.0))
     {'a': tensor(6.)}
     """
 
@@ -49,7 +49,7 @@ class Neumann(Implicit):
     def rate(self, products: Products, b: Weights, point: Point) -> float:
         """Return γ at this point."""
         if isinstance(self.lr, str):
-            _, largest = extreme_eigenvalues(products.hessian, b, _POWER_STEPS)
+            _, largest = extreme_eigenvalues(products.hessian, b, _LANCZOS_STEPS)
             return largest_safe_rate(largest)
         return point.descent_at(self.lr).lr
 

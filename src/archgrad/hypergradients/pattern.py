@@ -16,16 +16,16 @@ __all__ = ["ActivationPattern"]
 
 
 class ActivationPattern(TorchFunctionMode):
-    """Remembers which way every ReLU and every max-pooling window went, and makes them go the same way again.
+    """Remembers which way every ReLU and every window of a 2-d max-pooling went, and makes them go that way again.
 
     The first evaluation under the pattern records it; all later ones are evaluations of the smooth function that the
     network is around that point. The second derivative of a ReLU is zero wherever it exists, but a difference of
     gradients also counts the units that switch between its two ends: few, each with a jump that the division by ε
-    makes large. In a supernet they outweigh the curvature that is looked for.
+    makes large. In a supernet they outweigh the curvature that is looked for. Other kinks are left as they are.
 
     >>> pattern, x = ActivationPattern(), torch.tensor([-1.0, 1.0])
     >>> pattern.evaluate(lambda: F.relu(x)), pattern.evaluate(lambda: F.relu(-x))
-    (tensor([0., 1.]), tensor([0., -1.]))
+    (tensor([0., 1.]), tensor([ 0., -1.]))
     """
 
     def __init__(self) -> None:
@@ -37,6 +37,8 @@ class ActivationPattern(TorchFunctionMode):
     def evaluate(self, loss: Callable[[], Tensor]) -> Tensor:
         """Evaluate a function of tensors, recording the pattern if there is none yet."""
         self._position = 0
+        if not self.recorded:
+            self._kinks.clear()
         with self:
             value = loss()
         if self._position != len(self._kinks):
@@ -48,11 +50,15 @@ class ActivationPattern(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in _RELUS and not kwargs.get("inplace") and len(args) == 1:
-            return self._relu(args[0])
+        if func in _RELUS or func in _RELUS_IN_PLACE:
+            return self._any_relu(func in _RELUS_IN_PLACE, *args, **kwargs)
         if func in _POOLS and not kwargs.get("return_indices"):
             return self._max_pool(*args, **kwargs)
         return func(*args, **kwargs)
+
+    def _any_relu(self, always: bool, input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002 - PyTorch's word
+        output = self._relu(input)
+        return input.copy_(output) if always or inplace else output
 
     def _relu(self, x: Tensor) -> Tensor:
         if self.recorded:
@@ -62,11 +68,11 @@ class ActivationPattern(TorchFunctionMode):
         self._remember(output)
         return output
 
-    def _max_pool(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    def _max_pool(self, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:  # noqa: A002 - PyTorch's word
         if self.recorded:
             chosen = self._next()
-            return x.flatten(-2).gather(-1, chosen.flatten(-2)).view(chosen.shape)
-        output, chosen = F.max_pool2d_with_indices(x, *args, **kwargs)
+            return input.flatten(-2).gather(-1, chosen.flatten(-2)).view(chosen.shape)
+        output, chosen = F.max_pool2d_with_indices(input, *args, **kwargs)
         self._remember(chosen)
         return output
 
@@ -82,6 +88,7 @@ class ActivationPattern(TorchFunctionMode):
 
 
 _RELUS = (F.relu, torch.relu, Tensor.relu)
+_RELUS_IN_PLACE = (F.relu_, torch.relu_, Tensor.relu_)
 _POOLS = (F.max_pool2d, torch.max_pool2d)
 
 

@@ -15,7 +15,7 @@ from archgrad.descent import Descent
 from archgrad.errors import UserError
 from archgrad.linalg import Vector
 
-__all__ = ["Batches", "Point", "gradients", "leaves", "named", "still"]
+__all__ = ["Batches", "Point", "constants", "gradients", "leaves", "named", "standing"]
 
 
 class Batches(tuple[Any, ...]):
@@ -46,8 +46,16 @@ class Point:
 
     def inner(self, step: int = 0) -> Callable[[Weights, Alpha], Tensor]:
         """Return L1 on the batch of an inner step."""
-        batch = self.inner_batch[step] if isinstance(self.inner_batch, Batches) else self.inner_batch
+        batch = self._batch(step) if isinstance(self.inner_batch, Batches) else self.inner_batch
         return lambda weights, alpha: self.problem.inner(weights, alpha, batch)
+
+    def _batch(self, step: int) -> Any:
+        if step >= len(self.inner_batch):
+            raise UserError(
+                f"there are {len(self.inner_batch)} inner batches, but inner step {step + 1} needs one of its own; "
+                f"give one for each step, or a single batch, not in Batches, for all."
+            )
+        return self.inner_batch[step]
 
     def descent_at(self, lr: float | None) -> Descent:
         """Return how the weights descend, at the learning rate ``lr`` if that is not None."""
@@ -84,7 +92,28 @@ def named(flat: Sequence[Tensor], like: Sequence[Vector]) -> tuple[Vector, ...]:
 
 
 @contextmanager
-def still(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
+def standing(
+    problem: BilevelProblem,
+    weights: Weights,
+    alpha: Alpha,
+    inner_batch: Any,
+    outer_batch: Any,
+    descent: Descent | None = None,
+) -> Iterator[Point]:
+    """Stand at a point: gradients are recorded whatever the caller does, and the random state is given back."""
+    with torch.inference_mode(False), torch.enable_grad():
+        weights, alpha = constants(weights), constants(alpha)
+        with _still(problem, [*weights.values(), *alpha.values()]) as repeated:
+            yield Point(repeated, weights, alpha, inner_batch, outer_batch, descent)
+
+
+def constants(vector: Vector) -> Vector:
+    """Return the same values, not to be differentiated by."""
+    return {name: value.clone() if value.is_inference() else value.detach() for name, value in vector.items()}
+
+
+@contextmanager
+def _still(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
     """Give both losses the same random numbers at every evaluation, and afterwards the random state back.
 
     A difference of two evaluations is then a difference of weights, not of dropout masks.

@@ -22,7 +22,7 @@ class Reverse(Hypergradient):
 
     A member says how many steps there are and how many of them are kept. Φ is the descent of the weights with its
     momentum and weight decay, without gradient clipping; ``lr`` None is its current learning rate. Exact products keep
-    the graph of every kept step, finite ones only its weights.
+    the graph of every kept step, differences only its weights and its activation pattern.
     """
 
     lr: float | None = None
@@ -30,8 +30,8 @@ class Reverse(Hypergradient):
 
     def __post_init__(self) -> None:
         check_kind(self.products)
-        if self.lr is not None and not self.lr > 0:
-            raise UserError(f"lr of {type(self).__name__} is {self.lr}; it must be greater than 0, or None.")
+        if self.lr is not None and (isinstance(self.lr, str) or not self.lr > 0):
+            raise UserError(f"lr of {type(self).__name__} is {self.lr!r}; it must be greater than 0, or None.")
 
     def estimate(self, point: Point) -> Alpha:
         """Go forward, then back."""

@@ -1,0 +1,227 @@
+"""The engine on real supernets: twice differentiable through batch norms, poolings and mixed operations."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.func import functional_call
+
+from archgrad.bilevel import BilevelProblem
+from archgrad.descent import Descent
+from archgrad.hypergradients import (
+    Amended,
+    ExactProducts,
+    FiniteProducts,
+    FirstOrder,
+    ForwardProducts,
+    Hypergradient,
+    Neumann,
+    ReverseMode,
+    Unrolled,
+)
+from archgrad.linalg import Vector, added, cosine, dot, flattened, norm, unflattened
+from archgrad.relaxations import Softmax
+from archgrad.spaces import darts, nasbench201
+
+Tensors = dict[str, Tensor]
+SPACES = {
+    "nasbench201": nasbench201(channels=2, cells_per_stage=1, num_classes=3),
+    "darts": darts(channels=2, cells=3, num_classes=3),
+}
+every_space = pytest.mark.parametrize("name", SPACES)
+LABELS = torch.tensor([0, 1, 2, 0])
+
+
+class Search(NamedTuple):
+    """A supernet and the loss that both levels share."""
+
+    net: torch.nn.Module
+    alpha: Tensors
+    dtype: torch.dtype
+    blocks: Any
+
+    @property
+    def weights(self) -> Tensors:
+        return dict(self.net.named_parameters())
+
+    def loss(self, weights: Tensors, alpha: Tensors, images: Tensor) -> Tensor:
+        mixture = Softmax().relax(self.blocks, alpha, None, 0.0).mixture
+        return F.cross_entropy(functional_call(self.net, weights, (images, mixture)), LABELS)
+
+    @property
+    def problem(self) -> BilevelProblem:
+        return BilevelProblem(self.loss, self.loss)
+
+    def images(self, seed: int) -> Tensor:
+        return randn(4, 3, 8, 8, seed=seed).to(self.dtype)
+
+    def vector(self, seed: int) -> Vector:
+        flat = randn(sum(value.numel() for value in self.weights.values()), seed=seed)
+        return unflattened(flat.to(self.dtype), self.weights)
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@functools.cache
+def search_of(name: str, dtype: torch.dtype = torch.float64) -> Search:
+    space = SPACES[name]
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = space.supernet().to(dtype)
+    alpha = Softmax(init_scale=0.5).init(space.blocks, torch.Generator().manual_seed(1))
+    return Search(net, {block: value.to(dtype) for block, value in alpha.items()}, dtype, space.blocks)
+
+
+def estimate(member: Hypergradient, search: Search, **extra: Any) -> Tensors:
+    """Return an estimate, after a look whether it left a trace."""
+    state, alpha = copy.deepcopy(search.net.state_dict()), {key: value.clone() for key, value in search.alpha.items()}
+    random_state = torch.get_rng_state()
+    try:
+        return member(
+            extra.pop("problem", search.problem),
+            search.weights,
+            search.alpha,
+            search.images(2),
+            search.images(3),
+            **extra,
+        )
+    finally:
+        assert torch.equal(random_state, torch.get_rng_state())
+        assert all(torch.equal(value, state[key]) for key, value in search.net.state_dict().items())
+        assert all(torch.equal(value, alpha[key]) for key, value in search.alpha.items())
+        assert all(value.requires_grad and value.grad is None for value in search.net.parameters())
+
+
+@functools.cache
+def exact_products(name: str) -> ExactProducts:
+    """Return the products that several tests compare with; they keep their graph."""
+    search = search_of(name)
+    weights = {key: value.detach() for key, value in search.weights.items()}
+    return ExactProducts(lambda w, a: search.loss(w, a, search.images(2)), weights, search.alpha)
+
+
+@functools.cache
+def both(name: str, seed: int) -> tuple[Vector, Vector]:
+    return exact_products(name).both(search_of(name).vector(seed))
+
+
+@every_space
+def test_exact_products_are_those_of_autograd(name: str) -> None:
+    search, exact = search_of(name), exact_products(name)
+
+    def loss(*flat: Tensor) -> Tensor:
+        pieces = dict(zip([*exact.weights, *exact.alpha], flat, strict=True))
+        return exact.loss({key: pieces[key] for key in exact.weights}, {key: pieces[key] for key in exact.alpha})
+
+    variables = tuple(value.detach() for value in (*exact.weights.values(), *exact.alpha.values()))
+    along = (*search.vector(4).values(), *map(torch.zeros_like, exact.alpha.values()))
+    _, expected = torch.autograd.functional.vhp(loss, variables, along)
+    hessian, mixed = both(name, 4)
+    for actual, wanted in zip((*hessian.values(), *mixed.values()), expected, strict=True):
+        torch.testing.assert_close(actual, wanted, rtol=1e-8, atol=1e-10)
+
+
+@every_space
+def test_the_hessian_is_symmetric(name: str) -> None:
+    search, exact = search_of(name), exact_products(name)
+    u, v = search.vector(5), search.vector(4)
+    hessian, mixed = both(name, 4)
+    assert dot(u, hessian) == pytest.approx(dot(v, exact.hessian(u)), rel=1e-9)
+    torch.testing.assert_close(flattened(exact.mixed(v)), flattened(mixed))
+
+
+@every_space
+@pytest.mark.parametrize(("products", "least"), [(FiniteProducts, 0.999999), (ForwardProducts, 0.9999)])
+def test_products_by_differences_are_the_exact_ones(name: str, products: Any, least: float) -> None:
+    exact = exact_products(name)
+    found = products(exact.loss, exact.weights, exact.alpha).both(search_of(name).vector(4))
+    for actual, expected in zip(found, both(name, 4), strict=True):
+        assert cosine(actual, expected) >= least
+        assert norm(actual) == pytest.approx(norm(expected), rel=0.01)
+
+
+class Brute(FiniteProducts):
+    radius = 1e-5
+
+
+@every_space
+def test_products_by_smaller_differences_converge_to_the_exact_ones_along_the_steepest_direction(name: str) -> None:
+    """The gradient is the direction that estimates ask for, and the one along which the curvature changes fastest."""
+    exact = exact_products(name)
+    v = exact.gradient()
+    brute = Brute(exact.loss, {key: value.detach() for key, value in exact.weights.items()}, search_of(name).alpha)
+    for product, expected in zip(brute.both(v), exact.both(v), strict=True):
+        assert norm(added(product, expected, -1.0)) < 1e-6 * norm(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "exact", "kinds"),
+    [
+        ("nasbench201", Unrolled(lr=0.025), ("finite", "forward")),
+        ("nasbench201", Amended(0.1), ("finite", "forward")),
+        ("nasbench201", Neumann(2, 0.01), ("finite", "forward")),
+        ("darts", Unrolled(lr=0.025), ("finite",)),
+        ("darts", Amended(0.1), ("finite", "forward")),
+        ("darts", Neumann(2, 0.01), ("forward",)),
+    ],
+    ids=str,
+)
+def test_estimates_in_single_precision_do_not_depend_on_the_products(
+    name: str, exact: Any, kinds: tuple[str, ...]
+) -> None:
+    search = search_of(name, torch.float32)
+    velocity = {key: 0.1 * value for key, value in search.vector(6).items()}
+    descent = Descent(0.025, 0.9, 3e-4, True, velocity)
+    expected = estimate(exact, search, descent=descent)
+    for kind in kinds:
+        actual = estimate(dataclasses.replace(exact, products=kind), search, descent=descent)
+        assert cosine(actual, expected) >= 0.999
+    assert cosine(expected, estimate(FirstOrder(), search)) < 0.999
+
+
+@pytest.mark.parametrize("kind", ["exact", "finite", "forward"])
+@pytest.mark.parametrize("when", [1, 2, 3, 4])
+def test_a_loss_that_fails_in_the_middle_leaves_the_supernet_as_it_was(kind: Any, when: int) -> None:
+    search, calls = search_of("nasbench201"), 0
+
+    def failing(weights: Tensors, alpha: Tensors, images: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        value = search.loss(weights, alpha, images + 0 * torch.rand(()))
+        if calls == when:
+            raise ZeroDivisionError
+        return value
+
+    with pytest.raises(ZeroDivisionError):
+        estimate(ReverseMode(3, lr=0.025, products=kind), search, problem=BilevelProblem(failing, failing))
+    assert torch.is_grad_enabled()
+
+
+def test_reverse_mode_is_the_slope_of_the_loss_that_training_reaches() -> None:
+    """Two steps of torch.optim on a real supernet, and the validation loss after them, along one direction of α."""
+    search = search_of("nasbench201")
+    direction = {key: randn(*value.shape, seed=7) for key, value in search.alpha.items()}
+    settings = {"momentum": 0.9, "weight_decay": 3e-4, "nesterov": True}
+
+    def reached(step: float) -> float:
+        net = copy.deepcopy(search.net)
+        moved = search._replace(net=net, alpha=added(search.alpha, direction, step))
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.025, **settings)
+        for _ in range(2):
+            optimizer.zero_grad()
+            moved.loss(moved.weights, moved.alpha, search.images(2)).backward()
+            optimizer.step()
+        return moved.loss(moved.weights, moved.alpha, search.images(3)).item()
+
+    gradient = estimate(ReverseMode(2), search, descent=Descent(0.025, **settings))
+    slope = (reached(1e-6) - reached(-1e-6)) / 2e-6
+    assert dot(gradient, direction) == pytest.approx(slope, rel=1e-4)

@@ -1,0 +1,155 @@
+"""Unrolled, reverse and truncated reverse mode against autograd through steps of SGD that are written out here."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import BilevelProblem
+from archgrad.descent import Descent
+from archgrad.hypergradients import Batches, Reverse, ReverseMode, TruncatedReverse, Unrolled
+
+Tensors = dict[str, Tensor]
+SETTINGS = [
+    {"momentum": momentum, "weight_decay": decay, "nesterov": nesterov}
+    for momentum, decay, nesterov in itertools.product((0.0, 0.9), (0.0, 0.05), (False, True))
+    if momentum or not nesterov
+]
+every_setting = pytest.mark.parametrize(
+    "settings", SETTINGS, ids=lambda s: f"{s['momentum']}-{s['weight_decay']}{'-nesterov' * s['nesterov']}"
+)
+every_member = pytest.mark.parametrize(
+    "member", [Unrolled(), ReverseMode(1), ReverseMode(4), TruncatedReverse(5, 2), TruncatedReverse(3, 3)], ids=str
+)
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def inner(w: Tensors, a: Tensors, x: Tensor) -> Tensor:
+    """A small network whose hidden units α scales; neither convex nor quadratic."""
+    return ((x @ w["first"]).tanh() * a["a"] @ w["second"] - x.sum(1)).square().mean() + (
+        w["second"] * a["b"]
+    ).cos().sum()
+
+
+def outer(w: Tensors, a: Tensors, x: Tensor) -> Tensor:
+    return ((x @ w["first"]).tanh() * a["a"].exp() @ w["second"]).square().mean() + (a["b"] * w["first"].sum(0)).sum()
+
+
+WEIGHTS = {"first": randn(3, 4, seed=0), "second": randn(4, seed=1)}
+ALPHA = {"a": randn(4, seed=2), "b": randn(4, seed=3)}
+VELOCITY = {"first": randn(3, 4, seed=4), "second": randn(4, seed=5)}
+OUTER_BATCH = randn(6, 3, seed=6)
+LR = 0.1
+
+
+def detached(vector: Tensors | None) -> Tensors | None:
+    return vector and {name: value.detach() for name, value in vector.items()}
+
+
+def through_autograd(
+    batches: list[Tensor], kept: int, velocity: Tensors | None, *, momentum: float, weight_decay: float, nesterov: bool
+) -> Tensors:
+    alpha = {name: value.clone().requires_grad_() for name, value in ALPHA.items()}
+    weights = {name: value.clone().requires_grad_() for name, value in WEIGHTS.items()}
+    for number, batch in enumerate(batches):
+        if number == len(batches) - kept:
+            weights, velocity = ({n: v.detach().requires_grad_() for n, v in weights.items()}, detached(velocity))
+        found = torch.autograd.grad(inner(weights, alpha, batch), list(weights.values()), create_graph=True)
+        after, moved = {}, {}
+        for (name, weight), gradient in zip(weights.items(), found, strict=True):
+            gradient = gradient + weight_decay * weight
+            moved[name] = gradient if velocity is None else momentum * velocity[name] + gradient
+            after[name] = weight - LR * (gradient + momentum * moved[name] if nesterov else moved[name])
+        weights, velocity = after, moved
+    found = torch.autograd.grad(outer(weights, alpha, OUTER_BATCH), list(alpha.values()))
+    return dict(zip(alpha, found, strict=True))
+
+
+def inner_batches(member: Reverse, different: bool) -> list[Tensor]:
+    return [randn(6, 3, seed=10 + number * different) for number in range(member.inner_batches)]
+
+
+@every_setting
+@every_member
+@pytest.mark.parametrize("different", [False, True], ids=["one_batch", "batches"])
+@pytest.mark.parametrize("velocity", [None, VELOCITY], ids=["at_rest", "moving"])
+def test_it_is_autograd_through_the_steps(
+    settings: dict[str, Any], member: Reverse, different: bool, velocity: Tensors | None
+) -> None:
+    batches = inner_batches(member, different)
+    expected = through_autograd(batches, member.lengths[1], velocity, **settings)
+    actual = member(
+        BilevelProblem(inner, outer),
+        WEIGHTS,
+        ALPHA,
+        Batches(batches) if different else batches[0],
+        OUTER_BATCH,
+        descent=Descent(LR, velocity=velocity, **settings),
+    )
+    for name, value in expected.items():
+        torch.testing.assert_close(actual[name], value, rtol=1e-9, atol=1e-11)
+
+
+@every_setting
+@pytest.mark.parametrize(("kind", "tolerance"), [("finite", 1e-3), ("forward", 1e-2)])
+def test_differences_go_through_the_steps_too(settings: dict[str, Any], kind: Any, tolerance: float) -> None:
+    member = ReverseMode(3, products=kind)
+    batches = inner_batches(member, different=True)
+    expected = through_autograd(batches, 3, VELOCITY, **settings)
+    descent = Descent(LR, velocity=VELOCITY, **settings)
+    actual = member(BilevelProblem(inner, outer), WEIGHTS, ALPHA, Batches(batches), OUTER_BATCH, descent=descent)
+    apart = sum((actual[name] - value).norm() for name, value in expected.items())
+    assert apart < tolerance * sum(value.norm() for value in expected.values())
+
+
+@every_setting
+def test_unrolled_is_one_step_of_reverse_mode(settings: dict[str, Any]) -> None:
+    point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
+    descent = Descent(LR, velocity=VELOCITY, **settings)
+    one, other = (member(*point, descent=descent) for member in (Unrolled(), ReverseMode(1)))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_keeping_all_steps_is_reverse_mode() -> None:
+    point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
+    one, other = (member(*point) for member in (TruncatedReverse(4, 4, lr=LR), ReverseMode(4, lr=LR)))
+    assert all(torch.equal(value, other[name]) for name, value in one.items())
+
+
+def test_its_own_rate_replaces_that_of_the_descent_and_nothing_else() -> None:
+    point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
+    descent = Descent(0.3, 0.9, 0.05, True, VELOCITY)
+    expected = ReverseMode(3)(*point, descent=dataclasses.replace(descent, lr=LR))
+    actual = ReverseMode(3, lr=LR)(*point, descent=descent)
+    assert all(torch.equal(value, expected[name]) for name, value in actual.items())
+
+
+def test_reverse_mode_is_the_slope_of_what_training_reaches() -> None:
+    """Against differences of L2 after three real steps, with nothing but evaluations of the losses and torch.optim."""
+
+    def reached(alpha: Tensors) -> float:
+        parameters = {name: value.clone().requires_grad_() for name, value in WEIGHTS.items()}
+        optimizer = torch.optim.SGD(parameters.values(), lr=LR, momentum=0.9, weight_decay=0.05, nesterov=True)
+        for number in range(3):
+            optimizer.zero_grad()
+            inner(parameters, alpha, randn(6, 3, seed=10 + number)).backward()
+            optimizer.step()
+        return outer(parameters, alpha, OUTER_BATCH).item()
+
+    batches = Batches(randn(6, 3, seed=10 + number) for number in range(3))
+    descent = Descent(LR, 0.9, 0.05, True)
+    gradient = ReverseMode(3)(BilevelProblem(inner, outer), WEIGHTS, ALPHA, batches, OUTER_BATCH, descent=descent)
+    for name, value in ALPHA.items():
+        for place in range(4):
+            step = torch.zeros_like(value)
+            step[place] = 1e-5
+            slope = (reached({**ALPHA, name: value + step}) - reached({**ALPHA, name: value - step})) / 2e-5
+            assert gradient[name][place].item() == pytest.approx(slope, rel=1e-6, abs=1e-8)

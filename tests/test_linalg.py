@@ -1,0 +1,248 @@
+from __future__ import annotations
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad.linalg import (
+    Operator,
+    Vector,
+    added,
+    conjugate_gradient,
+    cosine,
+    dense,
+    dot,
+    extreme_eigenvalues,
+    flattened,
+    neumann,
+    norm,
+    scaled,
+    unflattened,
+    zeros_like,
+)
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def vector(seed: int) -> Vector:
+    """Seven numbers in three pieces, one of them without a dimension."""
+    return {"x": randn(2, 2, seed=seed), "y": randn(seed=seed + 1), "z": randn(2, 1, seed=seed + 2)}
+
+
+def operator(matrix: Tensor) -> Operator:
+    return lambda v: unflattened(matrix.to(flattened(v).dtype) @ flattened(v), v)
+
+
+def symmetric(eigenvalues: list[float], seed: int = 0) -> Tensor:
+    basis, _ = torch.linalg.qr(randn(len(eigenvalues), len(eigenvalues), seed=seed))
+    return basis @ torch.diag(torch.tensor(eigenvalues, dtype=torch.float64)) @ basis.T
+
+
+POSITIVE = [0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0]
+INDEFINITE = [-2.0, -1.0, -0.5, 0.1, 0.3, 1.0, 4.0]
+MOSTLY_NEGATIVE = [-4.0, -2.0, -0.5, 0.1, 0.3, 0.5, 1.0]
+
+
+def test_vectors_add_and_scale_piece_by_piece() -> None:
+    x, y = vector(0), vector(10)
+    assert torch.equal(flattened(added(x, y)), flattened(x) + flattened(y))
+    torch.testing.assert_close(flattened(added(x, y, -0.3)), flattened(x) - 0.3 * flattened(y))
+    assert torch.equal(flattened(scaled(x, -2.5)), -2.5 * flattened(x))
+    assert not flattened(zeros_like(x)).any()
+    for result in (added(x, y, 2.0), scaled(x, 3.0), zeros_like(x)):
+        assert {name: value.shape for name, value in result.items()} == {name: v.shape for name, v in x.items()}
+
+
+def test_pieces_go_by_their_names_not_by_their_order() -> None:
+    x, y = vector(0), vector(10)
+    turned = dict(reversed(y.items()))
+    assert torch.equal(flattened(added(x, turned)), flattened(added(x, y)))
+    assert dot(x, turned) == pytest.approx(dot(x, y), rel=1e-15)
+
+
+def test_lengths_and_angles_are_those_of_the_flat_vector() -> None:
+    x, y = vector(0), vector(10)
+    flat = flattened(x), flattened(y)
+    assert dot(x, y) == pytest.approx(torch.dot(*flat).item(), rel=1e-14)
+    assert norm(x) == pytest.approx(flat[0].norm().item(), rel=1e-14)
+    assert cosine(x, y) == pytest.approx(torch.cosine_similarity(*flat, dim=0).item(), rel=1e-13)
+    assert cosine(x, scaled(x, -3.0)) == pytest.approx(-1.0, rel=1e-15)
+
+
+def test_the_cosine_with_nothing_is_zero_and_of_two_nothings_one() -> None:
+    x = vector(0)
+    assert cosine(x, zeros_like(x)) == cosine(zeros_like(x), x) == 0.0
+    assert cosine(zeros_like(x), zeros_like(x)) == 1.0
+
+
+def test_a_vector_without_pieces_has_length_zero() -> None:
+    assert dot({}, {}) == norm({}) == 0.0
+    assert added({}, {}) == scaled({}, 2.0) == zeros_like({}) == {}
+
+
+def test_flattening_can_be_undone() -> None:
+    x = vector(0)
+    again = unflattened(flattened(x), x)
+    assert flattened(x).shape == (7,)
+    assert list(again) == list(x)
+    assert all(torch.equal(again[name], value) and again[name].shape == value.shape for name, value in x.items())
+
+
+def test_flattening_can_be_undone_in_any_memory_layout() -> None:
+    x = {
+        "image": randn(2, 3, 4, 4, seed=0).contiguous(memory_format=torch.channels_last),
+        "turned": randn(2, 3, seed=1).T,
+    }
+    assert all(torch.equal(unflattened(flattened(x), x)[name], value) for name, value in x.items())
+
+
+def test_dense_finds_the_matrix_behind_the_products() -> None:
+    matrix = randn(7, 7, seed=3)
+    torch.testing.assert_close(dense(operator(matrix), vector(0)), matrix)
+
+
+@pytest.mark.parametrize("terms", [0, 1, 2, 7])
+def test_neumann_is_the_sum_of_powers(terms: int) -> None:
+    matrix, b, lr = symmetric(POSITIVE), vector(0), 0.2
+    step = torch.eye(7, dtype=torch.float64) - lr * matrix
+    expected = lr * sum(torch.linalg.matrix_power(step, k) for k in range(terms + 1)) @ flattened(b)
+    torch.testing.assert_close(flattened(neumann(operator(matrix), b, terms, lr)), expected)
+
+
+def test_neumann_converges_to_the_solution() -> None:
+    matrix, b = symmetric(POSITIVE), vector(0)
+    expected = torch.linalg.solve(matrix, flattened(b))
+    torch.testing.assert_close(flattened(neumann(operator(matrix), b, 300, 0.25)), expected)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.3])
+def test_conjugate_gradient_solves_in_as_many_steps_as_dimensions(damping: float) -> None:
+    matrix, b = symmetric(POSITIVE), vector(0)
+    expected = torch.linalg.solve(matrix + damping * torch.eye(7, dtype=torch.float64), flattened(b))
+    solution = conjugate_gradient(operator(matrix), b, 7, damping)
+    assert solution.bad_curvature is None
+    torch.testing.assert_close(flattened(solution.x), expected, rtol=1e-9, atol=1e-11)
+
+
+def test_conjugate_gradient_needs_one_step_for_each_different_eigenvalue() -> None:
+    matrix, b = symmetric([1.0, 1.0, 1.0, 5.0, 5.0, 5.0, 5.0]), vector(0)
+    solution = conjugate_gradient(operator(matrix), b, 2)
+    torch.testing.assert_close(flattened(solution.x), torch.linalg.solve(matrix, flattened(b)))
+
+
+def test_every_step_of_conjugate_gradient_lowers_the_error_in_the_norm_of_the_matrix() -> None:
+    matrix, b = symmetric(POSITIVE), vector(0)
+    exact = torch.linalg.solve(matrix, flattened(b))
+    errors = [flattened(conjugate_gradient(operator(matrix), b, steps).x) - exact for steps in range(1, 8)]
+    energies = [(error @ matrix @ error).item() for error in errors]
+    assert all(later < earlier for earlier, later in itertools.pairwise(energies))
+
+
+def test_conjugate_gradient_stops_once_the_residual_is_gone() -> None:
+    products = 0
+
+    def identity(v: Vector) -> Vector:
+        nonlocal products
+        products += 1
+        return v
+
+    b = vector(0)
+    assert torch.equal(flattened(conjugate_gradient(identity, b, 50).x), flattened(b))
+    assert products == 1
+    assert not flattened(conjugate_gradient(identity, zeros_like(b), 50).x).any()
+    assert products == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_conjugate_gradient_survives_more_steps_than_it_needs(dtype: torch.dtype) -> None:
+    matrix, b = symmetric(POSITIVE), {name: value.to(dtype) for name, value in vector(0).items()}
+    solution = conjugate_gradient(operator(matrix), b, 200)
+    assert solution.bad_curvature is None
+    expected = torch.linalg.solve(matrix, flattened(b).double()).to(dtype)
+    torch.testing.assert_close(flattened(solution.x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_conjugate_gradient_stops_at_negative_curvature_and_says_how_negative() -> None:
+    b = {"v": torch.tensor([1.0, 1.0], dtype=torch.float64)}
+    first = conjugate_gradient(operator(torch.diag(torch.tensor([1.0, -3.0]))), b, 5)
+    assert first.bad_curvature == pytest.approx(-1.0)
+    assert not first.x["v"].any()
+    second = conjugate_gradient(operator(torch.diag(torch.tensor([4.0, -1.0]))), b, 5)
+    assert second.bad_curvature is not None
+    assert second.bad_curvature < 0
+    torch.testing.assert_close(second.x["v"], b["v"] * 2 / 3)
+
+
+def test_damping_above_the_negative_curvature_lets_conjugate_gradient_go_on() -> None:
+    matrix, b = symmetric(INDEFINITE), vector(0)
+    assert conjugate_gradient(operator(matrix), b, 7).bad_curvature is not None
+    solution = conjugate_gradient(operator(matrix), b, 7, damping=2.5)
+    assert solution.bad_curvature is None
+    expected = torch.linalg.solve(matrix + 2.5 * torch.eye(7, dtype=torch.float64), flattened(b))
+    torch.testing.assert_close(flattened(solution.x), expected, rtol=1e-8, atol=1e-9)
+
+
+SPECTRA = {
+    "positive": POSITIVE,
+    "indefinite": INDEFINITE,
+    "mostly negative": MOSTLY_NEGATIVE,
+    "two ends of the same magnitude": [-1.0, -0.5, -0.2, 0.0, 0.1, 0.4, 1.0],
+    "all the same": [2.0] * 7,
+    "two values": [-3.0, -3.0, -3.0, 5.0, 5.0, 5.0, 5.0],
+}
+every_spectrum = pytest.mark.parametrize("eigenvalues", SPECTRA.values(), ids=SPECTRA)
+
+
+@every_spectrum
+@pytest.mark.parametrize("steps", [7, 8, 300], ids=["as_many_as_dimensions", "one_more", "far_too_many"])
+def test_both_ends_of_a_spectrum_are_found(eigenvalues: list[float], steps: int) -> None:
+    matrix = symmetric(eigenvalues)
+    expected = torch.linalg.eigvalsh(matrix)
+    found = extreme_eigenvalues(operator(matrix), vector(0), steps)
+    assert found == pytest.approx((expected[0].item(), expected[-1].item()), rel=1e-9)
+
+
+@every_spectrum
+def test_both_ends_are_found_in_single_precision(eigenvalues: list[float]) -> None:
+    start = {name: value.float() for name, value in vector(0).items()}
+    found = extreme_eigenvalues(operator(symmetric(eigenvalues)), start, 20)
+    assert found == pytest.approx((eigenvalues[0], eigenvalues[-1]), rel=1e-4)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4])
+def test_estimated_ends_lie_inside_the_spectrum_and_move_outwards(steps: int) -> None:
+    for seed in range(10):
+        matrix = symmetric(INDEFINITE, seed)
+        inside, outside = (extreme_eigenvalues(operator(matrix), vector(seed), n) for n in (steps, steps + 1))
+        assert -2.0 - 1e-12 <= outside[0] <= inside[0] <= inside[1] <= outside[1] <= 4.0 + 1e-12
+
+
+def test_a_few_products_find_the_ends_of_a_large_spectrum() -> None:
+    eigenvalues = torch.cat([torch.linspace(-1.0, 10.0, 1000), torch.tensor([50.0])]).double()
+    start = {"v": randn(1001, seed=0)}
+    smallest, largest = extreme_eigenvalues(lambda v: {"v": eigenvalues * v["v"]}, start, 8)
+    assert largest == pytest.approx(50.0, rel=1e-3)
+    assert -1.0 <= smallest < 0.0
+
+
+def test_what_the_start_does_not_reach_is_not_found() -> None:
+    """The ends are those within the span of A's powers on the start, which is where a Neumann series lives."""
+    start = {"v": torch.tensor([0.0, 1.0, 1.0], dtype=torch.float64)}
+    found = extreme_eigenvalues(operator(torch.diag(torch.tensor([9.0, 2.0, 1.0]))), start, 5)
+    assert found == pytest.approx((1.0, 2.0))
+
+
+def test_the_spectrum_of_nothing_is_nothing() -> None:
+    start = vector(0)
+    assert extreme_eigenvalues(operator(torch.zeros(7, 7)), start, 5) == (0.0, 0.0)
+    assert extreme_eigenvalues(operator(symmetric(POSITIVE)), zeros_like(start), 5) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("factor", [math.inf, math.nan])
+def test_a_spectrum_that_is_not_finite_is_not_a_number(factor: float) -> None:
+    assert all(map(math.isnan, extreme_eigenvalues(lambda v: scaled(v, factor), vector(0), 5)))
