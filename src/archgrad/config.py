@@ -14,6 +14,7 @@ from archgrad.knobs import knobs_of, turned
 
 if TYPE_CHECKING:
     from archgrad.data import ImageData
+    from archgrad.loop.setup import Setup
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
     from archgrad.training import WeightTraining
@@ -93,6 +94,22 @@ class RunConfig:
         images = data.load(self.data, data_dir=folder, limit=self.limit, image_size=self.image_size, seed=self.seed)
         augmentation = turned(images.augmentation, self._settings_of("augmentation"), "augmentation")
         return replace(images, augmentation=augmentation)
+
+    def build_setup(self) -> Setup:
+        """Return everything a search with this configuration starts from."""
+        from archgrad.loop.setup import Setup
+
+        space = self.build_space()
+        return Setup.of(
+            space,
+            self.build_method(),
+            self.load_data(),
+            seed=self.seed,
+            training=self.build_training(space),
+            batch_size=self.batch_size,
+            split=self.split,
+            device=self.device,
+        )
 
     def resolved(self, space: SearchSpace, method: Method, training: WeightTraining, images: ImageData) -> RunConfig:
         """Write out every default and make every path absolute: all that is needed to repeat the run anywhere."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy
 import pytest
 import torch
 
+from archgrad.benchmarks import hypergradients
 from archgrad.benchmarks.cells import codes_by_name
-from archgrad.cli import main
+from archgrad.benchmarks.speed import Case
 from archgrad.config import RunConfig, read_config
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
@@ -27,27 +27,6 @@ def nasbench201_folder(tmp_path_factory) -> Path:
     (folder / "nasbench201").mkdir()
     (folder / "nasbench201" / "accuracy.csv").write_text("\n".join([header, *rows]) + "\n")
     return folder
-
-
-@pytest.fixture
-def archgrad(capsys, monkeypatch, tmp_path):
-    """Run a command in an empty folder; return (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
-    threads = torch.get_num_threads()
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["archgrad", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    yield run
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize(
@@ -220,6 +199,7 @@ def test_lists(archgrad, what):
         (["draw", "missing.json"], "missing.json"),
         (["draw", BEST, "-o", "cell.bmp"], "bmp"),
         (["bench", "--space", "dart"], "did you mean 'darts'?"),
+        (["bench", "--hypergradients", "--space", "dart"], "did you mean 'darts'?"),
         (["serch"], "search"),
     ],
 )
@@ -229,6 +209,23 @@ def test_mistakes_are_sentences_with_exit_code_2(archgrad, arguments, sentence):
     assert sentence in err
     assert "Traceback" not in err
     assert not list(Path("runs").glob("*"))
+
+
+def test_hypergradients_are_measured_as_a_table_or_json(archgrad, monkeypatch):
+    monkeypatch.setattr(hypergradients, "_CASES", (Case("nasbench201", 2, 1, 8, 4),))
+    monkeypatch.setattr(hypergradients, "ESTIMATORS", {"Unrolled": hypergradients.ESTIMATORS["Unrolled"]})
+    arguments = ("bench", "--hypergradients", "--space", "nasbench201", "--repeats", 1, "--no-memory")
+    code, table, _ = archgrad(*arguments)
+    assert code == 0
+    assert hypergradients.HEADER in table
+    assert "at most 5.5x" in table
+    code, out, err = archgrad(*arguments, "--json")
+    assert code == 0
+    assert hypergradients.HEADER in err
+    report = json.loads(out)
+    assert [row["products"] for row in report["rows"]] == ["-", "exact", "finite", "forward"]
+    assert report["bars"][0]["estimator"] == "Unrolled"
+    assert report["memory_case"] is None
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,8 @@ be trusted more than milliseconds.
 
 from __future__ import annotations
 
-import multiprocessing
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,10 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from archgrad.benchmarks.memory import growth, in_new_process
 from archgrad.benchmarks.reference import reference_supernet
+from archgrad.benchmarks.timing import in_turns, one_thread
 from archgrad.data import Augmentation, ImageData, Loader
 from archgrad.data import measure as measure_pixels
-from archgrad.errors import UserError, unknown
+from archgrad.errors import unknown
 from archgrad.spaces import SPACES, SearchSpace, named
 
 __all__ = ["HEADER", "Case", "Measurement", "cases", "measure"]
@@ -96,15 +95,11 @@ def cases(space: str | None = None) -> list[Case]:
 
 def measure(case: Case, repeats: int = 5, memory: bool = True) -> Measurement:
     """Measure one case."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with one_thread():
         steps = _steps(case)
-        times = _fastest(list(steps.values()), repeats)
-    finally:
-        torch.set_num_threads(threads)
-    by_name = dict(zip(steps, times, strict=True))
-    peaks = {kind: _peak_in_new_process(case, kind) if memory else None for kind in ("reference", "fused")}
+        timed = in_turns(list(steps.values()), repeats)
+    by_name = {name: step.milliseconds for name, step in zip(steps, timed, strict=True)}
+    peaks = {kind: in_new_process(_peak, case, kind) if memory else None for kind in ("reference", "fused")}
     return Measurement(case, **by_name, reference_memory=peaks["reference"], fused_memory=peaks["fused"])
 
 
@@ -181,40 +176,9 @@ def _loading(case: Case) -> Step:
     return lambda: loader.batch(0)
 
 
-def _fastest(steps: Sequence[Step], repeats: int) -> list[float]:
-    """Run the steps in turns, once to warm up and then ``repeats`` times; return the fastest in milliseconds."""
-    times: list[list[float]] = [[] for _ in steps]
-    for _ in range(repeats + 1):
-        for step, taken in zip(steps, times, strict=True):
-            began = time.process_time()
-            step()
-            taken.append(time.process_time() - began)
-    return [1e3 * min(taken[1:]) for taken in times]
-
-
-def _peak_in_new_process(case: Case, kind: str) -> float:
-    """Return how much the resident memory of a fresh process grows in two steps, in megabytes."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak, (case, kind))
-
-
 def _peak(case: Case, kind: str) -> float:
-    torch.set_num_threads(1)
     torch.manual_seed(0)
     space = case.build()
     net = space.supernet() if kind == "fused" else reference_supernet(space)
     images = torch.randn(case.batch, 3, case.image_size, case.image_size)
-    step = _full_step(net, images, torch.randint(0, 10, (case.batch,)), _mixture(space))
-    before = _peak_so_far()
-    step()
-    step()
-    return _peak_so_far() - before
-
-
-def _peak_so_far() -> float:
-    """Return the largest resident size of this process in megabytes; ``getrusage`` would count the parent's too."""
-    status = Path("/proc/self/status")
-    for line in status.read_text().splitlines() if status.exists() else ():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise UserError("this system does not tell the peak memory of a process; measure with --no-memory.")
+    return growth(_full_step(net, images, torch.randint(0, 10, (case.batch,)), _mixture(space)))

@@ -120,11 +120,9 @@ def resume(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Continue a search that was stopped or killed, to the same result."""
-    from archgrad.config import RunConfig, read_config
+    from archgrad.cli.inspecting import config_of
 
-    if not (folder / "config.toml").is_file():
-        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
-    _run(RunConfig(**read_config(folder / "config.toml")), folder, True, as_json)
+    _run(config_of(folder), folder, True, as_json)
 
 
 def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
@@ -140,6 +138,32 @@ def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> 
     genotype = Genotype.parse(summary["genotype"])
     say(report.to_text(genotype))
     say(f"\n{genotype}\nfound in {summary['seconds']:.0f} seconds; everything is in {summary['run']}")
+
+
+@app.command()
+def inspect(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
+    hypergradient: Annotated[
+        bool, typer.Option("--hypergradient", help="Compare architecture gradients with long conjugate gradient.")
+    ] = False,
+    batches: Annotated[int, typer.Option(min=1, help="Pairs of batches to compare on.")] = 4,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of conjugate gradient in the reference.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Look into a run: its last epoch, or how wrong its architecture gradient is."""
+    from archgrad.cli import inspecting
+    from archgrad.cli.console import errors, print_json, say
+
+    if hypergradient:
+        found = inspecting.inspect_estimates(folder, batches, steps, errors())
+        text = inspecting.show_estimates(found)
+    else:
+        found = inspecting.inspect_progress(folder)
+        text = inspecting.show_progress(found)
+    if as_json:
+        print_json(found)
+    else:
+        say(text)
 
 
 @app.command("list")
@@ -204,12 +228,23 @@ def bench(
     space: Annotated[Text, typer.Option(help="Measure this space only.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Steps of each kind; the fastest counts.")] = 5,
     memory: Annotated[bool, typer.Option(help="Measure peak memory too, in processes of their own.")] = True,
+    hypergradients: Annotated[
+        bool, typer.Option("--hypergradients", help="Measure the architecture gradients instead (nasbench201, darts).")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure a step of the supernet against the plain reference and the convolutions alone."""
     from archgrad.benchmarks import speed
-    from archgrad.cli.console import print_json, say
+    from archgrad.cli.console import errors, print_json, results, say
 
+    if hypergradients:
+        from archgrad.benchmarks import hypergradients as estimates
+
+        console = errors() if as_json else results()
+        report = estimates.run(space, repeats, memory, lambda line: say(line, console))
+        if as_json:
+            print_json(report.to_dict())
+        return
     rows, chosen = [], speed.cases(space)
     if not as_json:
         say(speed.HEADER)

@@ -15,11 +15,12 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archgrad.diagnostics import Diagnostic
+    from archgrad.diagnostics import Diagnostic, Probe
     from archgrad.loop import SearchResult
+    from archgrad.method import Method
     from archgrad.spaces import SearchSpace
 
-__all__ = ["run"]
+__all__ = ["run", "with_threads"]
 
 
 def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
@@ -32,11 +33,11 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     from archgrad.data import parse_split
     from archgrad.loop import search
 
-    config = _with_threads(config)
+    config = with_threads(config)
     space, method = config.build_space(), config.build_method()
     training, split = config.build_training(space), parse_split(config.split)
     method.check(space)
-    diagnostics = _diagnostics(space, console)
+    diagnostics = _diagnostics(space, method, console)
     say(f"loading {config.data}", console)
     data = config.load_data()
     resolved = config.resolved(space, method, training, data)
@@ -89,7 +90,7 @@ def _new_folder(config: RunConfig) -> Path:
     raise AssertionError("unreachable")
 
 
-def _with_threads(config: RunConfig) -> RunConfig:
+def with_threads(config: RunConfig) -> RunConfig:
     """Fix the number of threads, on which the last bits of a sum depend."""
     import torch
 
@@ -101,11 +102,11 @@ def _with_threads(config: RunConfig) -> RunConfig:
     return config
 
 
-def _diagnostics(space: SearchSpace, console: Console) -> list[Diagnostic]:
+def _diagnostics(space: SearchSpace, method: Method, console: Console) -> list[Diagnostic | Probe]:
     from archgrad import benchmarks, diagnostics
     from archgrad.cli.console import say
 
-    watched = list(diagnostics.standard())
+    watched = list(diagnostics.standard(method.hypergradient))
     table = benchmarks.find_table() if space.name == "nasbench201" else None
     if table is not None:
         watched.append(benchmarks.oracle(table))

@@ -1,30 +1,14 @@
-"""What is measured at the end of every epoch: small functions from a snapshot of the search to named numbers."""
+"""What is measured of the architecture at the end of every epoch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-
 import torch
-from torch import Tensor
 
-from archgrad.spaces import Genotype, SearchSpace
+from archgrad.diagnostics.base import Snapshot
 
-__all__ = ["Diagnostic", "Snapshot", "entropy", "skip_connections", "standard"]
+__all__ = ["entropy", "skip_connections"]
 
 SKIP = "skip_connect"
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give."""
-
-    space: SearchSpace
-    probabilities: Mapping[str, Tensor]
-    genotype: Genotype
-
-
-Diagnostic = Callable[[Snapshot], Mapping[str, float]]
 
 
 def entropy(snapshot: Snapshot) -> dict[str, float]:
@@ -36,8 +20,3 @@ def entropy(snapshot: Snapshot) -> dict[str, float]:
 def skip_connections(snapshot: Snapshot) -> dict[str, float]:
     """Count the skip connections of the current genotype, the sign of collapse."""
     return {"skips": snapshot.genotype.count(SKIP)}
-
-
-def standard() -> tuple[Diagnostic, ...]:
-    """Return what every search measures."""
-    return entropy, skip_connections

@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
-from numbers import Integral
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,18 @@ import torch
 from torch import Tensor
 
 from archgrad import diagnostics as measures
-from archgrad import randomness
+from archgrad import notices, randomness
 from archgrad.bilevel import Alpha
-from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
-from archgrad.data import split as split_data
-from archgrad.diagnostics import Diagnostic, Snapshot
+from archgrad.data import HALVES, ImageData
+from archgrad.diagnostics import Diagnostic, Probe, Snapshot
 from archgrad.errors import DivergedError, SearchInterrupted, UserError
-from archgrad.loop.description import describe
+from archgrad.hypergradients import Batches
 from archgrad.loop.events import EpochFinished, Event, Listener, Record, SearchFinished, SearchStarted, StepFinished
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.interrupts import Interrupt, interruptible
+from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums
-from archgrad.loop.steps import Stepper
+from archgrad.loop.steps import Drawn, Stepper
 from archgrad.method import Method
 from archgrad.relaxations import spread
 from archgrad.spaces import Genotype, SearchSpace
@@ -66,7 +65,7 @@ def search(
     files: Mapping[str, str] | None = None,
     resume: bool = False,
     listeners: Sequence[Listener] = (),
-    diagnostics: Sequence[Diagnostic] | None = None,
+    diagnostics: Sequence[Diagnostic | Probe] | None = None,
     compile: bool = False,  # noqa: A002 - the word PyTorch uses
 ) -> SearchResult:
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
@@ -76,39 +75,38 @@ def search(
     built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint after
     every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the same
     bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
-    epoch. ``compile`` runs the supernet through ``torch.compile``.
+    epoch, or as often as a probe among them says. ``compile`` runs the supernet through ``torch.compile``.
     """
     if resume and out is None:
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
-    if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise UserError(f"seed is {seed!r}; it must be a whole number.")
-    method.check(space)
-    space = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
-    settings = _settings(space, training, epochs, batch_size)
-    split = parse_split(split) if isinstance(split, str) else split
-    parts = split_data(data.labels, split, int(seed))
-    _check_batch_size(batch_size, parts)
-    device = _usable(device)
-    normalisation = measure(data, parts.weights)
-    weight_loader, arch_loader = (
-        Loader(data, indices, settings.batch_size, normalisation, data.augmentation, seed, stream, device)
-        for indices, stream in ((parts.weights, "weights"), (parts.architecture, "architecture"))
+    setup = Setup.of(
+        space,
+        method,
+        data,
+        epochs=epochs,
+        seed=seed,
+        batch_size=batch_size,
+        training=training,
+        split=split,
+        device=device,
     )
-    folder = None if out is None else RunFolder(Path(out), describe(space, method, data, settings, seed, split), files)
-    watched = diagnostics if diagnostics is not None else measures.standard()
+    _check_compile(compile, method)
+    folder = None if out is None else RunFolder(Path(out), setup.description, files)
+    watched = diagnostics if diagnostics is not None else measures.standard(method.hypergradient)
+    notices.forget()
     with (
-        _own_modes(device),
+        _own_modes(setup.device),
         folder.opened(resume) if folder else nullcontext() as saved,
         interruptible(folder is not None) as interrupt,
     ):
-        _seed_globally(randomness.seed_of(seed, "global"), device)
-        state = _initial_state(space, method, settings, seed, weight_loader.steps, device)
+        _seed_globally(randomness.seed_of(seed, "global"), setup.device)
+        state = setup.initial_state()
         if saved is not None:
             state.restore(saved)
-        stepper = Stepper.of(space, method, settings, seed, state.supernet, compile)
         told: list[Listener] = [*([folder] if folder else []), *listeners]
-        _Run(stepper, weight_loader, arch_loader, told, watched, folder, interrupt).go(state)
-    mixture = spread(space.blocks, method.relaxation.probabilities(space.blocks, state.alpha))
+        _Run(setup, setup.stepper(state, compile), told, watched, folder, interrupt).go(state)
+    blocks = setup.space.blocks
+    mixture = spread(blocks, method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
     return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds)
 
@@ -117,11 +115,10 @@ def search(
 class _Run:
     """The loop and what it needs besides the state."""
 
+    setup: Setup
     stepper: Stepper
-    weight_loader: Loader
-    arch_loader: Loader
     listeners: Sequence[Listener]
-    diagnostics: Sequence[Diagnostic]
+    diagnostics: Sequence[Diagnostic | Probe]
     folder: RunFolder | None
     interrupt: Interrupt
 
@@ -158,17 +155,22 @@ class _Run:
         # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
         # whether or not the steps before were taken in this process.
         _seed_globally(randomness.seed_of(self.stepper.seed, "global", index), state.device)
-        batch = self.weight_loader.batch(index)
-        if self.stepper.method.schedule.moves_architecture(index):
-            self.stepper.architecture_step(
-                state,
-                lambda step: self.weight_loader.batch(index + step) if step else batch,
-                lambda: self.arch_loader.batch(index),
-            )
-        self.stepper.weight_step(state, batch)
+        batches = Drawn(self.setup.weight_loader, self.setup.arch_loader, index)
+        self._probe(state, batches)
+        if self.setup.method.schedule.moves_architecture(index):
+            self.stepper.architecture_step(state, batches)
+        self.stepper.weight_step(state, batches.inner(0))
         state.step += 1
         state.seconds += time.perf_counter() - started
         self._tell(StepFinished(state, state.epoch, state.step, state.sums.means()))
+
+    def _probe(self, state: SearchState, batches: Drawn) -> None:
+        """Measure what is due before this step."""
+        for probe in self.diagnostics:
+            if isinstance(probe, Probe) and state.index % probe.every == 0:
+                with self.stepper.moment(state).at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+                    measured = probe(point)
+                state.sums.note({name: _number(value) for name, value in measured.items()})
 
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
@@ -178,7 +180,7 @@ class _Run:
         state.genotype = stepper.method.discretizer.select(stepper.space, probabilities)
         snapshot = Snapshot(stepper.space, probabilities, state.genotype)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
-        for diagnostic in self.diagnostics:
+        for diagnostic in (measure for measure in self.diagnostics if not isinstance(measure, Probe)):
             record |= {name: _number(value) for name, value in diagnostic(snapshot).items()}
         before = sum(earlier["seconds"] for earlier in state.history)
         record |= {"genotype": str(state.genotype), "seconds": round(state.seconds - before, 3)}
@@ -191,55 +193,12 @@ class _Run:
             listener(event)
 
 
-def _settings(
-    space: SearchSpace, training: WeightTraining | None, epochs: int | None, batch_size: int | None
-) -> WeightTraining:
-    settings = training or space.training
-    if epochs is not None:
-        settings = replace(settings, epochs=epochs)
-    return settings if batch_size is None else replace(settings, batch_size=batch_size)
-
-
-def _check_batch_size(batch_size: int | None, parts: Split) -> None:
-    """Refuse a wish that cannot be met; a space's own batch size is cut to small data silently."""
-    for name, part in (("weights", parts.weights), ("architecture", parts.architecture)):
-        if batch_size is not None and batch_size > len(part):
-            raise UserError(
-                f"batch_size is {batch_size}, but only {len(part)} images train the {name}; "
-                f"it must be at most {min(len(parts.weights), len(parts.architecture))}, or give more data."
-            )
-
-
-def _usable(device: torch.device | str) -> torch.device:
-    """Return a device that computes; refuse one that is unknown or not there."""
-    try:
-        torch.zeros(1, device=device).item()
-        return torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error
-
-
-def _initial_state(
-    space: SearchSpace,
-    method: Method,
-    training: WeightTraining,
-    seed: int,
-    steps: int,
-    device: torch.device,
-) -> SearchState:
-    supernet = space.supernet().to(device)
-    first = method.relaxation.init(space.blocks, randomness.generator(seed, "alpha"))
-    alpha = {name: value.to(device) for name, value in first.items()}
-    optimizer = torch.optim.SGD(
-        supernet.parameters(),
-        lr=training.lr,
-        momentum=training.momentum,
-        weight_decay=training.weight_decay,
-        nesterov=training.nesterov,
-    )
-    genotype = method.discretizer.select(space, method.relaxation.probabilities(space.blocks, alpha))
-    return SearchState(supernet, alpha, method.arch_optimizer.init(alpha), optimizer, training.epochs, steps, genotype)
+def _check_compile(compile_: bool, method: Method) -> None:
+    if compile_ and method.hypergradient.inner_batches:
+        raise UserError(
+            f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "
+            f"torch.compile cannot do; search without compile, or with FirstOrder."
+        )
 
 
 def _number(value: Any) -> int | float:

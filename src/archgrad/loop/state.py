@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +30,14 @@ class Sums:
         for name, value in ((f"{kind}_loss", loss * count), (f"{kind}_correct", correct), (f"{kind}_count", count)):
             self.values[name] = self.values.get(name, 0.0) + value
 
+    def note(self, measured: Mapping[str, float]) -> None:
+        """Add what a probe measured."""
+        for measure, value in measured.items():
+            for name, amount in ((f"{measure}_sum", value), (f"{measure}_times", 1.0)):
+                self.values[name] = self.values.get(name, 0.0) + amount
+
     def means(self) -> dict[str, float]:
-        """Return mean loss and accuracy in per cent of each kind."""
+        """Return mean loss and accuracy in per cent of each kind of step, and the mean of each measure."""
         means = {}
         for name in sorted(self.values):
             kind, _, quantity = name.rpartition("_")
@@ -38,6 +45,8 @@ class Sums:
                 means[f"{kind}_loss"] = self.values[name] / self.values[f"{kind}_count"]
             elif quantity == "correct":
                 means[f"{kind}_accuracy"] = 100 * self.values[name] / self.values[f"{kind}_count"]
+            elif quantity == "sum":
+                means[kind] = self.values[name] / self.values[f"{kind}_times"]
         return means
 
 

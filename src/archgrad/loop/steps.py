@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +15,10 @@ from torch.func import functional_call
 
 from archgrad import randomness
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
-from archgrad.data import Batch
+from archgrad.data import Batch, Loader
 from archgrad.descent import Descent
 from archgrad.errors import DivergedError
-from archgrad.hypergradients import Batches
+from archgrad.hypergradients import Batches, Point, constants, standing
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import WeightStep
@@ -25,7 +26,7 @@ from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["Moment", "Stepper"]
+__all__ = ["Drawn", "Moment", "Stepper"]
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
@@ -42,6 +43,34 @@ class Moment:
     weights: Weights
     descent: Descent
     seen: list[tuple[Tensor, Tensor, Tensor]]
+
+    def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[Point]:
+        """Stand at this moment of the search with these batches."""
+        return standing(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent)
+
+
+class Drawn:
+    """The batches of one step, each drawn when it is first asked for and only then.
+
+    The k-th inner batch is that of the weight step k steps later.
+    """
+
+    def __init__(self, weight_loader: Loader, arch_loader: Loader, index: int) -> None:
+        self._loaders, self._index = (weight_loader, arch_loader), index
+        self._inner: dict[int, Batch] = {}
+        self._outer: Batch | None = None
+
+    def inner(self, step: int) -> Batch:
+        """Return a batch that trains the weights."""
+        if step not in self._inner:
+            self._inner[step] = self._loaders[0].batch(self._index + step)
+        return self._inner[step]
+
+    def outer(self) -> Batch:
+        """Return the batch that trains the architecture."""
+        if self._outer is None:
+            self._outer = self._loaders[1].batch(self._index)
+        return self._outer
 
 
 @dataclass(frozen=True)
@@ -74,17 +103,13 @@ class Stepper:
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward)
 
-    def architecture_step(self, state: SearchState, inner: Callable[[int], Batch], outer: Callable[[], Batch]) -> None:
-        """Move the architecture: α ← optimiser(α, hypergradient).
-
-        Batches are functions, so that only those that are read are drawn; ``inner(k)`` is that of the k-th inner step.
-        """
+    def architecture_step(self, state: SearchState, batches: Drawn) -> None:
+        """Move the architecture: α ← optimiser(α, hypergradient)."""
         hypergradient = self.method.hypergradient
         moment = self.moment(state)
-        inner_batch = Batches(map(inner, range(hypergradient.inner_batches)))
-        gradient = hypergradient(
-            moment.problem, moment.weights, state.alpha, inner_batch, outer(), descent=moment.descent
-        )
+        inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
+        with moment.at(state.alpha, inner_batch, outer_batch) as point:
+            gradient = constants(hypergradient.estimate(point))
         self._record(state, "valid", *moment.seen[0])
         _check_gradient(gradient, state)
         state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)

@@ -1,0 +1,128 @@
+"""What ``archgrad inspect`` finds in a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archgrad.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from archgrad.config import RunConfig
+    from archgrad.hypergradients import Hypergradient
+
+__all__ = ["config_of", "inspect_estimates", "inspect_progress", "show_estimates", "show_progress"]
+
+_FILE = "hypergradient.json"
+
+
+def config_of(folder: Path) -> RunConfig:
+    """Read the configuration of a run."""
+    from archgrad.config import RunConfig, read_config
+
+    if not (folder / "config.toml").is_file():
+        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
+    return RunConfig(**read_config(folder / "config.toml"))
+
+
+def inspect_progress(folder: Path) -> dict[str, Any]:
+    """Return what the run is and its last finished epoch."""
+    config = config_of(folder)
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    last = json.loads(lines[-1]) if lines else None
+    return {
+        "run": str(folder),
+        "method": config.method,
+        "space": config.space,
+        "data": config.data,
+        "seed": config.seed,
+        "epochs": config.epochs,
+        "last_epoch": last,
+    }
+
+
+def show_progress(found: Mapping[str, Any]) -> str:
+    """Say it in lines."""
+    last = found["last_epoch"]
+    head = f"{found['method']} on {found['space']}, {found['data']}, seed {found['seed']}: "
+    if last is None:
+        return f"{head}no epoch of {found['epochs']} is finished"
+    numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
+    return "\n".join([f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers, f"  {last['genotype']}"])
+
+
+def inspect_estimates(folder: Path, batches: int, steps: int, console: Console) -> dict[str, Any]:
+    """Compare cheap hypergradients with long conjugate gradient where the run stands, and keep it in the run.
+
+    Each of ``batches`` pairs of batches has its own reference, of ``steps`` Hessian products.
+    """
+    from statistics import mean
+
+    from archgrad.cli.console import say
+    from archgrad.cli.running import with_threads
+    from archgrad.diagnostics import average, compare, reference_at
+    from archgrad.files import write_text
+    from archgrad.loop.reopen import reopened, standing_at
+
+    setup = with_threads(config_of(folder)).build_setup()
+    state = reopened(setup, folder)
+    estimators = _estimators(setup.method.hypergradient)
+    references, rows = [], []
+    for batch in range(batches):
+        say(f"batch {batch + 1} of {batches}: {len(estimators)} estimates, reference of {steps} steps", console)
+        with standing_at(setup, state, batch) as point:
+            references.append(reference_at(point, steps))
+            rows.append(compare(point, estimators, references[-1].estimator))
+    found = {
+        "run": str(folder),
+        "epoch": state.epoch,
+        "batches": batches,
+        "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
+        "lambda_max": mean(one.lambda_max for one in references),
+        "lambda_min": mean(one.lambda_min for one in references),
+        "estimates": {name: asdict(average([row[name] for row in rows])) for name in estimators},
+    }
+    write_text(folder / _FILE, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    return found
+
+
+def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
+    """Return the run's own estimator and those it might have had."""
+    from archgrad.hypergradients import T1T2, Amended, FirstOrder, Neumann, Unrolled
+
+    series: dict[str, Hypergradient] = {
+        f"Neumann, {terms} terms": Neumann(terms, products="forward") for terms in (0, 1, 2, 5)
+    }
+    return {
+        "first order": FirstOrder(),
+        "this run's": own,
+        "unrolled": Unrolled(products="forward"),
+        "T1-T2": T1T2(products="forward"),
+        **series,
+        "Neumann, 5 terms, auto": Neumann(5, "auto", products="forward"),
+        "amended": Amended(products="forward"),
+    }
+
+
+def show_estimates(found: Mapping[str, Any]) -> str:
+    """Say it in a table."""
+    reference = found["reference"]
+    width = max(map(len, found["estimates"]))
+    lines = [
+        f"after epoch {found['epoch']}, mean of {found['batches']} batches",
+        f"eigenvalues of the inner Hessian: {found['lambda_min']:.3g} to {found['lambda_max']:.3g}",
+        f"reference: {reference['steps']} steps of conjugate gradient, damping {reference['damping']:.3g}",
+        f"{'':<{width}}   whole estimate     second term",
+        f"{'estimate':<{width}}   cosine   length   cosine   of first",
+    ]
+    for name, row in found["estimates"].items():
+        lines.append(
+            f"{name:<{width}}   {row['cosine']:6.3f}   {row['length']:6.3g}   {row['second_cosine']:6.3f}   "
+            f"{row['second_share']:8.3g}"
+        )
+    return "\n".join(lines)

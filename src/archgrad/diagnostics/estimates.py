@@ -1,0 +1,78 @@
+"""How far cheap hypergradients are from a good one, on the problem at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from statistics import mean
+
+from archgrad.diagnostics.curvature import start_vector
+from archgrad.hypergradients import ConjugateGradient, Hypergradient, Point
+from archgrad.hypergradients.products import products_of
+from archgrad.linalg import added, cosine, extreme_eigenvalues, norm
+
+__all__ = ["Comparison", "Reference", "average", "compare", "reference_at"]
+
+_LANCZOS_STEPS = 30
+_MARGIN = 1.1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An estimate of dL2/dα beside the reference.
+
+    ``cosine`` and ``length`` compare the whole estimates; ``second_cosine`` compares what they add to ∂L2/∂α, and
+    ``second_share`` is how long that is in the estimate, in units of ∂L2/∂α.
+    """
+
+    cosine: float
+    length: float
+    second_cosine: float
+    second_share: float
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Long conjugate gradient with exact products, and the spectrum that its damping was chosen for."""
+
+    estimator: ConjugateGradient
+    lambda_max: float
+    lambda_min: float
+
+
+def reference_at(point: Point, steps: int) -> Reference:
+    """Choose the reference at a point: ``steps`` of conjugate gradient on H + δI.
+
+    δ is the weight decay, which the inner problem has in truth, and so much more that H + δI is positive definite.
+    """
+    products = products_of("exact", point.inner(), point.weights, point.alpha)
+    smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), _LANCZOS_STEPS)
+    decay = 0.0 if point.descent is None else point.descent.weight_decay
+    damping = decay + _MARGIN * max(-smallest, 0.0)
+    return Reference(ConjugateGradient(steps, damping), largest, smallest)
+
+
+def compare(point: Point, estimators: Mapping[str, Hypergradient], reference: Hypergradient) -> dict[str, Comparison]:
+    """Compare estimates at one point with the reference there."""
+    direct, truth = point.direct(), reference.estimate(point)
+    unit = norm(direct)
+    compared = {}
+    for name, estimator in estimators.items():
+        estimate = estimator.estimate(point)
+        second = added(estimate, direct, -1.0)
+        compared[name] = Comparison(
+            cosine=cosine(estimate, truth),
+            length=_ratio(norm(estimate), norm(truth)),
+            second_cosine=cosine(second, added(truth, direct, -1.0)),
+            second_share=_ratio(norm(second), unit),
+        )
+    return compared
+
+
+def average(comparisons: Sequence[Comparison]) -> Comparison:
+    """Return the means over several points."""
+    return Comparison(*(mean(getattr(one, field.name) for one in comparisons) for field in fields(Comparison)))
+
+
+def _ratio(length: float, unit: float) -> float:
+    return length / unit if unit else float("inf") if length else 1.0

@@ -1,0 +1,34 @@
+"""Looking into a run without touching it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+
+from archgrad.hypergradients import Batches, Point
+from archgrad.loop.checkpoint import Checkpoints
+from archgrad.loop.setup import Setup
+from archgrad.loop.state import SearchState
+from archgrad.loop.steps import Drawn
+
+__all__ = ["reopened", "standing_at"]
+
+
+def reopened(setup: Setup, folder: Path) -> SearchState:
+    """Return the state that a run was last saved in."""
+    saved = Checkpoints(folder).load(setup.description)
+    with torch.random.fork_rng([]):
+        state = setup.initial_state()
+    state.restore(saved)
+    return state
+
+
+@contextmanager
+def standing_at(setup: Setup, state: SearchState, batch: int) -> Iterator[Point]:
+    """Stand where the search stands, with the batches it would draw ``batch`` steps later."""
+    drawn = Drawn(setup.weight_loader, setup.arch_loader, state.index + batch)
+    with setup.stepper(state).moment(state).at(state.alpha, Batches([drawn.inner(0)]), drawn.outer()) as point:
+        yield point

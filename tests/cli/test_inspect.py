@@ -1,0 +1,54 @@
+"""`archgrad inspect`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+TINY = ["--channels", 2, "--cells", 1, "--limit", 120, "--batch-size", 30, "--threads", 1, "--epochs", 1]
+
+
+@pytest.fixture
+def run(archgrad) -> Path:
+    code, _, _ = archgrad("search", "--method", "idarts", "--set", "schedule.inner_steps=1", *TINY, "--out", "run")
+    assert code == 0
+    return Path("run")
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
+
+
+def test_it_says_how_far_a_run_has_come(archgrad, run):
+    code, out, _ = archgrad("inspect", run)
+    assert code == 0
+    assert out.startswith("idarts on nasbench201, digits, seed 0: 1 of 1 epochs\n")
+    assert "contraction" in out
+    code, out, _ = archgrad("inspect", run, "--json")
+    assert json.loads(out)["last_epoch"]["epoch"] == 1
+
+
+def test_it_compares_gradients_and_leaves_the_run_as_it_was(archgrad, run):
+    before = contents(run)
+    code, out, err = archgrad("inspect", run, "--hypergradient", "--batches", 2, "--steps", 5)
+    assert code == 0
+    assert "batch 2 of 2" in err
+    assert "reference: 5 steps of conjugate gradient" in out
+    assert "first order" in out
+    after = contents(run)
+    assert after.pop("hypergradient.json")
+    assert after == before
+    found = json.loads((run / "hypergradient.json").read_text())
+    assert found["estimates"]["first order"]["second_share"] == 0
+    assert found["lambda_min"] < found["lambda_max"]
+    code, out, _ = archgrad("inspect", run, "--hypergradient", "--batches", 2, "--steps", 5, "--json")
+    assert json.loads(out) == found
+
+
+def test_what_is_no_run_is_refused(archgrad, tmp_path):
+    code, _, err = archgrad("inspect", tmp_path)
+    assert code == 2
+    assert "is not a run directory" in err

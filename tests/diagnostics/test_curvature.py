@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad import notices
+from archgrad.bilevel import BilevelProblem
+from archgrad.descent import Descent
+from archgrad.diagnostics import Curvature, standard
+from archgrad.errors import UserError
+from archgrad.hypergradients import FirstOrder, Neumann, standing
+
+SPECTRUM = torch.tensor([-0.5, 0.1, 1.0, 2.0, 8.0], dtype=torch.float64)
+Tensors = dict[str, Tensor]
+
+
+def loss(w: Tensors, a: Tensors, batch: None) -> Tensor:
+    return 0.5 * (SPECTRUM * w["w"] ** 2).sum() + (a["a"] * w["w"]).sum()
+
+
+def measured(neumann: Neumann, descent: Descent | None = None) -> dict[str, float]:
+    weights, alpha = {"w": torch.ones(5, dtype=torch.float64)}, {"a": torch.ones(5, dtype=torch.float64)}
+    with standing(BilevelProblem(loss, loss), weights, alpha, None, None, descent) as point:
+        return Curvature(neumann, products="exact")(point)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said() -> None:
+    notices.forget()
+
+
+def test_the_ends_of_the_spectrum_and_the_contraction_are_found() -> None:
+    found = measured(Neumann(2, lr=0.1))
+    assert found["lambda_max"] == pytest.approx(8.0)
+    assert found["lambda_min"] == pytest.approx(-0.5)
+    assert found["contraction"] == pytest.approx(1.05)  # along the negative eigenvalue
+
+
+def test_the_rate_is_that_of_the_weights_if_the_series_has_none() -> None:
+    assert measured(Neumann(2), Descent(lr=0.2))["contraction"] == pytest.approx(1.1)
+    assert measured(Neumann(2, "auto"))["contraction"] == pytest.approx(1 + 0.5 / 8)
+
+
+def test_a_series_that_cannot_converge_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        measured(Neumann(2, lr=0.24))  # 0.24 · 8 < 2
+        assert not caplog.messages
+        assert measured(Neumann(2, lr=0.5))["contraction"] == pytest.approx(3.0)
+        measured(Neumann(2, lr=1.0))
+    assert len(caplog.messages) == 1
+    assert "cannot converge" in caplog.messages[0]
+    assert "The largest safe γ is 0.125" in caplog.messages[0]
+
+
+def test_only_a_series_is_watched() -> None:
+    assert not any(isinstance(part, Curvature) for part in standard(FirstOrder()))
+    assert standard(Neumann(3))[-1] == Curvature(Neumann(3))
+
+
+def test_bad_settings_are_explained() -> None:
+    with pytest.raises(UserError, match="every of Curvature is 0"):
+        Curvature(Neumann(2), every=0)

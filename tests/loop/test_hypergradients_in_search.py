@@ -1,0 +1,188 @@
+"""Every published gradient in the one loop."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.diagnostics import Curvature
+from archgrad.errors import UserError
+from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolled
+from archgrad.loop import Event, SearchResult, StepFinished
+from archgrad.loop.setup import Setup
+from archgrad.loop.steps import Drawn, Stepper
+from archgrad.recipes import RECIPES
+from archgrad.schedule import Schedule
+from archgrad.spaces import SPACES
+
+DATA = ag.data.digits(limit=96)
+
+
+def small(name: str = "nasbench201") -> ag.spaces.SearchSpace:
+    return ag.spaces.named(name)(2, 1 if name == "nasbench201" else 3)
+
+
+def found(method: ag.Method, name: str = "nasbench201", **settings: Any) -> SearchResult:
+    return ag.search(small(name), method, DATA, **{"epochs": 2, "batch_size": 24, "seed": 0, **settings})
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "darts"])
+def test_every_recipe_takes_real_steps_in_every_space(recipe: str, space: str) -> None:
+    method = replace(ag.recipes.named(recipe), schedule=Schedule())
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": 48, "diagnostics": ()}
+    began, first = found(method, space, **settings), found(ag.recipes.darts(), space, **settings)
+    small(space).check(began.genotype)
+    assert began.history[0]["valid_loss"] > 0
+    assert all(value.isfinite().all() for value in began.alpha.values())
+    assert any(not torch.equal(began.alpha[name], first.alpha[name]) for name in first.alpha)
+
+
+def test_the_architecture_moves_once_for_every_few_steps_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: list[int] = []
+
+    def step(self: Stepper, state: Any, batches: Drawn) -> None:
+        moved.append(state.index)
+        original(self, state, batches)
+
+    original = Stepper.architecture_step
+    monkeypatch.setattr(Stepper, "architecture_step", step)
+    result = found(ag.recipes.idarts(inner_steps=3), batch_size=12, epochs=2)
+    assert moved == [3, 6]
+    assert "valid_loss" in result.history[1]
+
+
+def test_an_epoch_without_an_architecture_step_has_no_validation_loss(tmp_path: Path) -> None:
+    result = found(ag.recipes.idarts(inner_steps=3), out=tmp_path)
+    assert "valid_loss" not in result.history[0]
+    assert result.history[0]["train_loss"] > 0
+
+
+@pytest.mark.parametrize("method", [ag.recipes.idarts(inner_steps=2), ag.recipes.darts(order=2)], ids=lambda m: m.name)
+def test_a_stopped_search_goes_on_to_the_same_bits(method: ag.Method, tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, StepFinished) and event.state.index == 6:
+            raise KeyboardInterrupt
+
+    settings: dict[str, Any] = {"epochs": 3, "batch_size": 12}
+    settings["diagnostics"] = [Curvature(Neumann(2, 0.01), every=3, steps=2)]
+    whole = found(method, **settings)
+    with pytest.raises(KeyboardInterrupt):
+        found(method, out=tmp_path, listeners=[stop], **settings)
+    resumed = found(method, out=tmp_path, resume=True, **settings)
+    assert all(torch.equal(whole.alpha[name], resumed.alpha[name]) for name in whole.alpha)
+    for one, other in zip(whole.history, resumed.history, strict=True):
+        assert {**one, "seconds": 0} == {**other, "seconds": 0}
+    assert all("lambda_max" in record for record in whole.history)
+
+
+def test_a_diverging_series_is_warned_of_once_in_a_run(caplog: pytest.LogCaptureFixture) -> None:
+    method = ag.recipes.idarts(inner_steps=1, lr=1e4)
+    with caplog.at_level(logging.WARNING):
+        found(method, diagnostics=[Curvature(method.hypergradient, every=1, steps=3)], epochs=1)
+        found(method, diagnostics=[Curvature(method.hypergradient, every=1, steps=3)], epochs=1)
+    assert [("cannot converge" in message) for message in caplog.messages] == [True, True]
+
+
+def test_a_series_is_watched_by_default() -> None:
+    record = found(ag.recipes.idarts(inner_steps=1), epochs=1).history[0]
+    assert record["contraction"] == pytest.approx(
+        max(abs(1 - 0.01 * record["lambda_max"]), abs(1 - 0.01 * record["lambda_min"]))
+    )
+
+
+def setup(method: ag.Method, name: str = "nasbench201", **settings: Any) -> Setup:
+    return Setup.of(small(name), method, DATA, **{"epochs": 2, "batch_size": 24, **settings})
+
+
+def after_two_steps(made: Setup) -> tuple[Any, Stepper]:
+    torch.manual_seed(0)
+    state = made.initial_state()
+    stepper = made.stepper(state)
+    for _ in range(2):
+        stepper.weight_step(state, made.weight_loader.batch(state.index))
+        state.step += 1
+    return state, stepper
+
+
+def test_the_gradient_of_second_order_goes_through_the_step_that_the_weights_then_take() -> None:
+    """The virtual step of Unrolled is the real one where that is not clipped."""
+    training = replace(small().training, clip=1e9, epochs=2, batch_size=24)
+    made = setup(ag.recipes.darts(order=2), training=training, batch_size=None)
+    state, stepper = after_two_steps(made)
+    seen: list[dict[str, torch.Tensor]] = []
+
+    class Watching(Unrolled):
+        def estimate(self, point: Any) -> Any:
+            outer = point.problem.outer
+            problem = replace(point.problem, outer=lambda w, a, b: seen.append(w) or outer(w, a, b))
+            return super().estimate(replace(point, problem=problem))
+
+    drawn = Drawn(made.weight_loader, made.arch_loader, state.index)
+    moment = stepper.moment(state)
+    with moment.at(state.alpha, ag.hypergradients.Batches([drawn.inner(0)]), drawn.outer()) as point:
+        Watching().estimate(point)
+    stepper.weight_step(state, drawn.inner(0))
+    for name, weight in state.weights.items():
+        torch.testing.assert_close(seen[0][name].detach(), weight.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_reverse_mode_reads_the_batches_of_the_coming_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = setup(replace(ag.recipes.darts(), hypergradient=ReverseMode(3)))
+    state, stepper = after_two_steps(made)
+    asked: list[int] = []
+    original = Drawn.inner
+    monkeypatch.setattr(Drawn, "inner", lambda self, step: asked.append(step) or original(self, step))
+    stepper.architecture_step(state, Drawn(made.weight_loader, made.arch_loader, state.index))
+    assert asked == [0, 1, 2]
+
+
+def test_weights_that_a_user_froze_are_constants() -> None:
+    made = setup(ag.recipes.amended())
+    state, stepper = after_two_steps(made)
+    frozen = state.supernet.body.classifier.weight.requires_grad_(False)
+    before = frozen.clone()
+    moment = stepper.moment(state)
+    assert not any(weight is frozen for weight in moment.weights.values())
+    stepper.architecture_step(state, Drawn(made.weight_loader, made.arch_loader, state.index))
+    assert torch.equal(frozen, before)
+
+
+@pytest.mark.parametrize("part", [Unrolled(), Neumann(1)], ids=lambda part: type(part).__name__)
+def test_second_derivatives_are_not_compiled(part: Hypergradient) -> None:
+    with pytest.raises(UserError, match=r"which torch\.compile cannot do"):
+        found(replace(ag.recipes.darts(), hypergradient=part), compile=True)
+
+
+def test_the_auxiliary_head_is_trained() -> None:
+    made = setup(ag.recipes.darts(), "amended-a1")
+    torch.manual_seed(0)
+    state = made.initial_state()
+    before = {name: value.clone() for name, value in state.supernet.named_parameters() if "auxiliary" in name}
+    made.stepper(state).weight_step(state, made.weight_loader.batch(0))
+    after = dict(state.supernet.named_parameters())
+    assert before
+    assert all(not torch.equal(value, after[name]) for name, value in before.items())
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "amended-a2"])
+def test_drop_path_grows_with_the_epochs_and_spares_validation(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def forward(self: Any, *args: Any, **extra: Any) -> Any:
+        given.append(extra.get("drop_path", 0.0))
+        return original(self, *args, **extra)
+
+    original = ag.supernet.Supernet.forward
+    monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
+    space = replace(small(name), drop_path=0.3)
+    ag.search(space, ag.recipes.darts(), DATA, epochs=3, batch_size=48, split="0.5:0.5")
+    architecture, weights = given[::2], given[1::2]
+    assert set(architecture) == {0.0}
+    assert weights == pytest.approx([0.0, 0.1, 0.2])
