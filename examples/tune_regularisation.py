@@ -112,7 +112,7 @@ def compare(seed: int) -> Outcome:
     return Outcome(grid_loss, tuned_loss, start[0].exp().item(), tuned.exp())
 
 
-def main(splits: int = 10) -> list[Outcome]:
+def main(splits: int = 20) -> list[Outcome]:
     """Print one split in detail and all of them in summary."""
     outcomes = [compare(seed) for seed in range(splits)]
     first, (grid, tuned) = outcomes[0], torch.tensor([outcome[:2] for outcome in outcomes]).T

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         supernet,
     )
     from archgrad.bilevel import BilevelProblem
+    from archgrad.descent import Descent
     from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, search
     from archgrad.method import Method
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 __all__ = [
     "ArchgradError",
     "BilevelProblem",
+    "Descent",
     "DivergedError",
     "Genotype",
     "Method",
@@ -67,6 +69,7 @@ __all__ = [
 _HOMES = {
     "ArchgradError": "errors",
     "BilevelProblem": "bilevel",
+    "Descent": "descent",
     "DivergedError": "errors",
     "Genotype": "spaces",
     "Method": "method",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 __all__ = ["ArchgradError", "DivergedError", "SearchInterrupted", "UserError", "check_whole", "unknown"]
@@ -49,3 +50,11 @@ def check_whole(what: str, value: object, least: int = 1) -> None:
     """Raise a UserError unless ``value`` is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{what} is {value!r}; it must be at least {least} and a whole number.")
+
+
+def check_number(what: str, value: object, *, positive: bool = False) -> None:
+    """Raise a UserError unless ``value`` is a finite number of at least 0, or above 0 if it must be ``positive``."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < 0 or (positive and not value):  # type: ignore[operator]
+        least = "greater than 0" if positive else "of 0 or more"
+        raise UserError(f"{what} is {value!r}; it must be a number {least}.")

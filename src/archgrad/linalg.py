@@ -109,11 +109,11 @@ def conjugate_gradient(apply: Operator, b: Vector, steps: int, damping: float = 
     direction, error = b, dot(b, b)
     target = error * _smallest(b) ** 2
     for _ in range(steps):
-        if not error > target:
+        if error <= target:
             break
         image = added(apply(direction), direction, damping)
         curvature = dot(direction, image)
-        if not curvature > 0:
+        if curvature <= 0:
             return Solution(x, curvature / dot(direction, direction))
         x = added(x, direction, error / curvature)
         residual = added(residual, image, -error / curvature)

@@ -13,6 +13,8 @@ __all__ = ["Schedule"]
 class Schedule:
     """α moves once for every ``inner_steps`` steps of the weights, each on a fresh batch (T in iDARTS, Algorithm 1).
 
+    It moves between two weight steps, never after the last one of a search.
+
     >>> [index for index in range(9) if Schedule(inner_steps=4).moves_architecture(index)]
     [4, 8]
     """

@@ -48,6 +48,29 @@ def test_it_compares_gradients_and_leaves_the_run_as_it_was(archgrad, run):
     assert json.loads(out) == found
 
 
+def test_what_is_damaged_is_answered_with_a_sentence(archgrad, run):
+    (run / "metrics.jsonl").write_text('{"epoch": 1, "gen')
+    code, _, err = archgrad("inspect", run)
+    assert code == 2
+    assert "metrics.jsonl is missing or damaged" in err
+    (run / "metrics.jsonl").unlink()
+    assert archgrad("inspect", run)[0] == 2
+
+
+def test_options_of_the_comparison_are_not_ignored(archgrad, run):
+    code, _, err = archgrad("inspect", run, "--batches", 2)
+    assert code == 2
+    assert "belong to --hypergradient" in err
+
+
+def test_a_comparison_that_cannot_be_kept_is_still_shown(archgrad, run):
+    (run / "hypergradient.json").mkdir()
+    code, out, err = archgrad("inspect", run, "--hypergradient", "--batches", 1, "--steps", 1)
+    assert code == 0
+    assert "first order" in out
+    assert "cannot be written" in err
+
+
 def test_what_is_no_run_is_refused(archgrad, tmp_path):
     code, _, err = archgrad("inspect", tmp_path)
     assert code == 2

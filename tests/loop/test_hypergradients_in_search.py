@@ -186,3 +186,54 @@ def test_drop_path_grows_with_the_epochs_and_spares_validation(name: str, monkey
     architecture, weights = given[::2], given[1::2]
     assert set(architecture) == {0.0}
     assert weights == pytest.approx([0.0, 0.1, 0.2])
+
+
+def test_a_search_too_short_for_its_architecture_to_move_is_refused() -> None:
+    with pytest.raises(UserError, match=r"moves once for every 9 steps of the weights .* the search has only 4"):
+        found(ag.recipes.idarts(inner_steps=9))
+
+
+def test_an_auxiliary_head_needs_two_images() -> None:
+    with pytest.raises(UserError, match="needs at least 2 images in a batch"):
+        found(ag.recipes.darts(), "amended-a1", batch_size=1)
+
+
+def test_a_complete_search_stands_at_its_last_learning_rate() -> None:
+    made = setup(ag.recipes.darts())
+    state = made.initial_state()
+    state.epoch = state.epochs
+    assert made.stepper(state).moment(state).descent.lr == made.training.lr_at(state.epochs - 1)
+
+
+class Counting(ag.operations.Operation):
+    """Has statistics of its own."""
+
+    def __init__(self, site: ag.operations.Site) -> None:
+        super().__init__()
+        self.norm = torch.nn.BatchNorm2d(site.channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x)
+
+
+class WithBuffers(ag.spaces.StagedSpace):
+    name = "with-buffers"
+    nodes = 2
+    operations = {"count": Counting, "skip": lambda site: ag.operations.Identity()}  # noqa: RUF012
+
+
+@pytest.mark.parametrize("hypergradient", [Unrolled(), Neumann(2, 0.01, products="forward")], ids=["exact", "forward"])
+def test_an_architecture_step_leaves_buffers_as_they_were(hypergradient: Hypergradient) -> None:
+    method = replace(ag.recipes.darts(), hypergradient=hypergradient)
+    made = Setup.of(WithBuffers(channels=2, cells_per_stage=1), method, DATA, epochs=2, batch_size=24)
+    state, stepper = after_two_steps(made)
+    before = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
+    stepper.architecture_step(state, Drawn(made.weight_loader, made.arch_loader, state.index))
+    assert before
+    assert all(torch.equal(buffer, before[name]) for name, buffer in state.supernet.named_buffers())
+
+
+def test_an_architecture_gradient_that_is_not_finite_names_its_knobs() -> None:
+    method = ag.recipes.amended(eta=1e38)
+    with pytest.raises(ag.DivergedError, match="what scales the hypergradient"):
+        found(method)

@@ -146,8 +146,9 @@ def inspect(
     hypergradient: Annotated[
         bool, typer.Option("--hypergradient", help="Compare architecture gradients with long conjugate gradient.")
     ] = False,
-    batches: Annotated[int, typer.Option(min=1, help="Pairs of batches to compare on.")] = 4,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of conjugate gradient in the reference.")] = 50,
+    batches: Annotated[Number, typer.Option(min=1, help="Pairs of batches to compare on. [4]")] = None,
+    steps: Annotated[Number, typer.Option(min=1, help="Steps of conjugate gradient in the reference. [50]")] = None,
+    device: Annotated[Text, typer.Option(help="Compare on this device. [that of the run]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Look into a run: its last epoch, or how wrong its architecture gradient is."""
@@ -155,8 +156,10 @@ def inspect(
     from archgrad.cli.console import errors, print_json, say
 
     if hypergradient:
-        found = inspecting.inspect_estimates(folder, batches, steps, errors())
+        found = inspecting.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
         text = inspecting.show_estimates(found)
+    elif any(option is not None for option in (batches, steps, device)):
+        raise UserError("--batches, --steps and --device belong to --hypergradient; add it, or leave them out.")
     else:
         found = inspecting.inspect_progress(folder)
         text = inspecting.show_progress(found)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
+import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["config_of", "inspect_estimates", "inspect_progress", "show_estimates", "show_progress"]
 
 _FILE = "hypergradient.json"
+_log = logging.getLogger("archgrad")
 
 
 def config_of(folder: Path) -> RunConfig:
@@ -32,9 +35,7 @@ def config_of(folder: Path) -> RunConfig:
 
 def inspect_progress(folder: Path) -> dict[str, Any]:
     """Return what the run is and its last finished epoch."""
-    config = config_of(folder)
-    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    last = json.loads(lines[-1]) if lines else None
+    config, last = config_of(folder), _last_record(folder / "metrics.jsonl")
     return {
         "run": str(folder),
         "method": config.method,
@@ -44,6 +45,17 @@ def inspect_progress(folder: Path) -> dict[str, Any]:
         "epochs": config.epochs,
         "last_epoch": last,
     }
+
+
+def _last_record(path: Path) -> dict[str, Any] | None:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        record = json.loads(lines[-1]) if lines else None
+        if record is None or {"epoch", "genotype"} <= set(record):
+            return record
+    except (OSError, ValueError, TypeError):
+        pass
+    raise UserError(f"{path} is missing or damaged; `archgrad resume {path.parent}` writes it anew.")
 
 
 def show_progress(found: Mapping[str, Any]) -> str:
@@ -56,7 +68,7 @@ def show_progress(found: Mapping[str, Any]) -> str:
     return "\n".join([f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers, f"  {last['genotype']}"])
 
 
-def inspect_estimates(folder: Path, batches: int, steps: int, console: Console) -> dict[str, Any]:
+def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None, console: Console) -> dict[str, Any]:
     """Compare cheap hypergradients with long conjugate gradient where the run stands, and keep it in the run.
 
     Each of ``batches`` pairs of batches has its own reference, of ``steps`` Hessian products.
@@ -66,29 +78,45 @@ def inspect_estimates(folder: Path, batches: int, steps: int, console: Console) 
     from archgrad.cli.console import say
     from archgrad.cli.running import with_threads
     from archgrad.diagnostics import average, compare, reference_at
-    from archgrad.files import write_text
     from archgrad.loop.reopen import reopened, standing_at
 
-    setup = with_threads(config_of(folder)).build_setup()
+    config = config_of(folder)
+    setup = with_threads(config if device is None else replace(config, device=device)).build_setup()
     state = reopened(setup, folder)
     estimators = _estimators(setup.method.hypergradient)
     references, rows = [], []
     for batch in range(batches):
         say(f"batch {batch + 1} of {batches}: {len(estimators)} estimates, reference of {steps} steps", console)
-        with standing_at(setup, state, batch) as point:
+        with standing_at(setup, state, batch, max(one.inner_batches for one in estimators.values())) as point:
             references.append(reference_at(point, steps))
             rows.append(compare(point, estimators, references[-1].estimator))
     found = {
         "run": str(folder),
         "epoch": state.epoch,
         "batches": batches,
+        "lr": setup.training.lr_at(state.current_epoch),
         "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
         "lambda_max": mean(one.lambda_max for one in references),
         "lambda_min": mean(one.lambda_min for one in references),
-        "estimates": {name: asdict(average([row[name] for row in rows])) for name in estimators},
+        "estimates": {name: _finite(asdict(average([row[name] for row in rows]))) for name in estimators},
     }
-    write_text(folder / _FILE, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    _keep(found, folder / _FILE)
     return found
+
+
+def _keep(found: dict[str, Any], path: Path) -> None:
+    """Write what was found into the run; not being able to is no reason not to show it."""
+    from archgrad.files import write_text
+
+    try:
+        write_text(path, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        _log.warning("%s cannot be written (%s).", path, error.strerror or error)
+
+
+def _finite(numbers: dict[str, float]) -> dict[str, float | None]:
+    """JSON knows no NaN and no infinity: they become null."""
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
@@ -114,15 +142,13 @@ def show_estimates(found: Mapping[str, Any]) -> str:
     reference = found["reference"]
     width = max(map(len, found["estimates"]))
     lines = [
-        f"after epoch {found['epoch']}, mean of {found['batches']} batches",
+        f"after epoch {found['epoch']}, mean of {found['batches']} batches; learning rate {found['lr']:.3g}",
         f"eigenvalues of the inner Hessian: {found['lambda_min']:.3g} to {found['lambda_max']:.3g}",
         f"reference: {reference['steps']} steps of conjugate gradient, damping {reference['damping']:.3g}",
         f"{'':<{width}}   whole estimate     second term",
         f"{'estimate':<{width}}   cosine   length   cosine   of first",
     ]
     for name, row in found["estimates"].items():
-        lines.append(
-            f"{name:<{width}}   {row['cosine']:6.3f}   {row['length']:6.3g}   {row['second_cosine']:6.3f}   "
-            f"{row['second_share']:8.3g}"
-        )
+        cosine, length, second_cosine, share = (math.nan if value is None else value for value in row.values())
+        lines.append(f"{name:<{width}}   {cosine:6.3f}   {length:6.3g}   {second_cosine:6.3f}   {share:8.3g}")
     return "\n".join(lines)

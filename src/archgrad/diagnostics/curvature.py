@@ -10,7 +10,7 @@ import torch
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Neumann, Point, largest_safe_rate
-from archgrad.hypergradients.products import Kind, products_of
+from archgrad.hypergradients.products import Kind, check_kind, products_of
 from archgrad.linalg import Vector, extreme_eigenvalues
 from archgrad.notices import warn_once
 
@@ -29,7 +29,7 @@ class Curvature(Probe):
 
     The series of ``neumann`` converges where the contraction is below 1 (iDARTS, Lemma 3). Once γ·λmax reaches 2 it
     diverges along the steepest direction; that is warned of once, with the largest γ that is safe (Corollary 1). A
-    λmin below 0 makes the contraction exceed 1 for any γ, by little: the few terms of a series do not mind.
+    λmin below 0 makes the contraction exceed 1 for any γ: the K-th term then grows by (1 − γλmin)^K along it.
     """
 
     neumann: Neumann
@@ -40,20 +40,21 @@ class Curvature(Probe):
     def __post_init__(self) -> None:
         check_whole("every of Curvature", self.every)
         check_whole("steps of Curvature", self.steps)
+        check_kind(self.products)
 
     def __call__(self, point: Point) -> dict[str, float]:
         """Return ``lambda_max``, ``lambda_min`` and ``contraction``."""
         products = products_of(self.products, point.inner(), point.weights, point.alpha)
         smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), self.steps)
-        rate = self._rate(point, largest)
+        rate = self._rate(point, smallest, largest)
         contraction = max(abs(1 - rate * largest), abs(1 - rate * smallest))
         if rate * largest >= 2:
-            warn_once(_log, _DIVERGES, rate, largest, contraction, largest_safe_rate(largest))
+            warn_once(_log, _DIVERGES, rate, largest, contraction, largest_safe_rate(smallest, largest))
         return {"lambda_max": largest, "lambda_min": smallest, "contraction": contraction}
 
-    def _rate(self, point: Point, largest: float) -> float:
+    def _rate(self, point: Point, smallest: float, largest: float) -> float:
         if isinstance(self.neumann.lr, str):
-            return largest_safe_rate(largest)
+            return largest_safe_rate(smallest, largest)
         return point.descent_at(self.neumann.lr).lr
 
 

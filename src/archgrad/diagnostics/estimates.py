@@ -54,17 +54,17 @@ def reference_at(point: Point, steps: int) -> Reference:
 
 def compare(point: Point, estimators: Mapping[str, Hypergradient], reference: Hypergradient) -> dict[str, Comparison]:
     """Compare estimates at one point with the reference there."""
-    direct, truth = point.direct(), reference.estimate(point)
-    unit = norm(direct)
+    truth = reference.estimate(point)
+    true_second = added(truth, reference.direct(point), -1.0)
     compared = {}
     for name, estimator in estimators.items():
-        estimate = estimator.estimate(point)
+        estimate, direct = estimator.estimate(point), estimator.direct(point)
         second = added(estimate, direct, -1.0)
         compared[name] = Comparison(
             cosine=cosine(estimate, truth),
             length=_ratio(norm(estimate), norm(truth)),
-            second_cosine=cosine(second, added(truth, direct, -1.0)),
-            second_share=_ratio(norm(second), unit),
+            second_cosine=cosine(second, true_second),
+            second_share=_ratio(norm(second), norm(direct)),
         )
     return compared
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from archgrad.bilevel import Weights
-from archgrad.errors import UserError
+from archgrad.errors import check_number
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.point import Point
 from archgrad.hypergradients.products import Products
@@ -28,8 +28,7 @@ class Amended(Implicit):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.eta >= 0:
-            raise UserError(f"eta of Amended is {self.eta}; it must be 0 (first order) or greater, 0.1 in the paper.")
+        check_number("eta of Amended", self.eta)
 
     def solve(self, products: Products, b: Weights, point: Point) -> Weights:
         """Return x = η·H·b."""

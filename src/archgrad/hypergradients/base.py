@@ -38,6 +38,10 @@ class Hypergradient(ABC):
     def estimate(self, point: Point) -> Alpha:
         """Return the gradient at a point whose variables are constants."""
 
+    def direct(self, point: Point) -> Alpha:
+        """Return the estimate's first term, ∂L2/∂α, taken where the estimate takes it."""
+        return point.direct()
+
     @property
     def inner_batches(self) -> int:
         """How many inner batches the estimate reads; a search draws no more."""

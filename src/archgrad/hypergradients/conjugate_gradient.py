@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 
 from archgrad.bilevel import Weights
-from archgrad.errors import UserError, check_whole
+from archgrad.errors import check_number, check_whole
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.point import Point
 from archgrad.hypergradients.products import Products
@@ -36,8 +36,7 @@ class ConjugateGradient(Implicit):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_whole("steps of ConjugateGradient", self.steps)
-        if not self.damping >= 0:
-            raise UserError(f"damping of ConjugateGradient is {self.damping}; it must be 0 or greater.")
+        check_number("damping of ConjugateGradient", self.damping)
 
     def solve(self, products: Products, b: Weights, point: Point) -> Weights:
         """Solve the damped system."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from archgrad.bilevel import Weights
-from archgrad.errors import UserError, check_whole
+from archgrad.errors import UserError, check_number, check_whole
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.point import Point
 from archgrad.hypergradients.products import Products
@@ -21,7 +21,7 @@ class Neumann(Implicit):
     """∂L2/∂α − γ·M·Σ_{k=0..K} (I − γH)^k·∂L2/∂w (iDARTS, Eq. 8 and 9), K = ``terms``, γ = ``lr``.
 
     The same inner batch serves all products. γ must be below 1/λmax(H) (Corollary 1); None is the weights' current
-    learning rate, and "auto" is 1/λmax as Lanczos finds it, for 8 Hessian products more.
+    learning rate, and "auto" is 1/max|λ| as Lanczos finds it, for 8 Hessian products more.
 
     >>> import torch
     >>> from archgrad.bilevel import BilevelProblem
@@ -39,8 +39,8 @@ class Neumann(Implicit):
         check_whole("terms of Neumann", self.terms, least=0)
         if isinstance(self.lr, str) and self.lr != "auto":
             raise UserError(f"lr of Neumann is {self.lr!r}; it must be a number, 'auto' or None.")
-        if not isinstance(self.lr, str | None) and not self.lr > 0:
-            raise UserError(f"lr of Neumann is {self.lr}; it must be greater than 0.")
+        if not isinstance(self.lr, str | None):
+            check_number("lr of Neumann", self.lr, positive=True)
 
     def solve(self, products: Products, b: Weights, point: Point) -> Weights:
         """Return x = γ·Σ (I − γH)^k·b."""
@@ -49,11 +49,14 @@ class Neumann(Implicit):
     def rate(self, products: Products, b: Weights, point: Point) -> float:
         """Return γ at this point."""
         if isinstance(self.lr, str):
-            _, largest = extreme_eigenvalues(products.hessian, b, _LANCZOS_STEPS)
-            return largest_safe_rate(largest)
+            return largest_safe_rate(*extreme_eigenvalues(products.hessian, b, _LANCZOS_STEPS))
         return point.descent_at(self.lr).lr
 
 
-def largest_safe_rate(largest_eigenvalue: float) -> float:
-    """Return 1/λmax (iDARTS, Corollary 1); 1 if there is no positive curvature, which no γ would tame."""
-    return 1 / largest_eigenvalue if largest_eigenvalue > 0 else 1.0
+def largest_safe_rate(smallest: float, largest: float) -> float:
+    """Return 1/max|λ|: 1/λmax where H is positive (iDARTS, Corollary 1), and less where negative curvature exceeds it.
+
+    Along a negative λ the terms of the series grow; with this γ at most twofold from one to the next.
+    """
+    steepest = max(largest, -smallest)
+    return 1 / steepest if steepest > 0 else 1.0

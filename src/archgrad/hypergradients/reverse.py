@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from archgrad.bilevel import Alpha, Weights
 from archgrad.descent import Descent
-from archgrad.errors import UserError
+from archgrad.errors import check_number
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.point import Point, gradients, leaves
 from archgrad.hypergradients.products import Kind, Products, check_kind, products_of
@@ -30,21 +30,29 @@ class Reverse(Hypergradient):
 
     def __post_init__(self) -> None:
         check_kind(self.products)
-        if self.lr is not None and (isinstance(self.lr, str) or not self.lr > 0):
-            raise UserError(f"lr of {type(self).__name__} is {self.lr!r}; it must be greater than 0, or None.")
+        if self.lr is not None:
+            check_number(f"lr of {type(self).__name__}", self.lr, positive=True)
 
     def estimate(self, point: Point) -> Alpha:
         """Go forward, then back."""
-        descent, weights = point.descent_at(self.lr), point.weights
         steps, kept = self.lengths
-        for index in range(steps - kept):
-            weights, descent = descent.step(weights, _gradient(point, index, weights))
+        weights, descent = self._after(point, steps - kept)
         path: list[tuple[Products, Descent]] = []
         for index in range(steps - kept, steps):
             products = products_of(self.products, point.inner(index), weights, point.alpha)
             path.append((products, descent))
             weights, descent = descent.step(weights, products.gradient())
         return _back(path, *point.outer(weights))
+
+    def direct(self, point: Point) -> Alpha:
+        """Return ∂L2/∂α after the virtual steps."""
+        return replace(point, weights=self._after(point, self.lengths[0])[0]).direct()
+
+    def _after(self, point: Point, steps: int) -> tuple[Weights, Descent]:
+        weights, descent = point.weights, point.descent_at(self.lr)
+        for index in range(steps):
+            weights, descent = descent.step(weights, _gradient(point, index, weights))
+        return weights, descent
 
     @property
     @abstractmethod

@@ -27,8 +27,9 @@ def reopened(setup: Setup, folder: Path) -> SearchState:
 
 
 @contextmanager
-def standing_at(setup: Setup, state: SearchState, batch: int) -> Iterator[Point]:
+def standing_at(setup: Setup, state: SearchState, batch: int, inner_batches: int = 1) -> Iterator[Point]:
     """Stand where the search stands, with the batches it would draw ``batch`` steps later."""
     drawn = Drawn(setup.weight_loader, setup.arch_loader, state.index + batch)
-    with setup.stepper(state).moment(state).at(state.alpha, Batches([drawn.inner(0)]), drawn.outer()) as point:
+    inner = Batches(map(drawn.inner, range(inner_batches)))
+    with setup.stepper(state).moment(state).at(state.alpha, inner, drawn.outer()) as point:
         yield point

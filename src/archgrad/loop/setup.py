@@ -63,6 +63,8 @@ class Setup:
             Loader(data, indices, settings.batch_size, normalisation, data.augmentation, seed, stream, device)
             for indices, stream in ((parts.weights, "weights"), (parts.architecture, "architecture"))
         )
+        _check_length(settings.epochs * weight_loader.steps, method)
+        _check_heads(space, weight_loader)
         description = describe(space, method, data, settings, seed, split)
         return cls(space, method, settings, seed, device, weight_loader, arch_loader, description)
 
@@ -105,6 +107,23 @@ def _check_batch_size(batch_size: int | None, parts: Split) -> None:
                 f"batch_size is {batch_size}, but only {len(part)} images train the {name}; "
                 f"it must be at most {min(len(parts.weights), len(parts.architecture))}, or give more data."
             )
+
+
+def _check_length(steps: int, method: Method) -> None:
+    """Refuse a search that would end before its architecture has moved."""
+    if not any(map(method.schedule.moves_architecture, range(steps))):
+        raise UserError(
+            f"the architecture moves once for every {method.schedule.inner_steps} steps of the weights "
+            f"(schedule.inner_steps), but the search has only {steps}; give more epochs or data, or fewer inner steps."
+        )
+
+
+def _check_heads(space: SearchSpace, loader: Loader) -> None:
+    if space.auxiliary and loader.batch_size < 2:
+        raise UserError(
+            "the auxiliary head normalises single pixels and needs at least 2 images in a batch, but there is 1; "
+            "raise batch_size or set space.auxiliary=0."
+        )
 
 
 def _usable(device: torch.device | str) -> torch.device:

@@ -87,6 +87,11 @@ class SearchState:
         return self.epoch * self.steps + self.step
 
     @property
+    def current_epoch(self) -> int:
+        """The epoch whose settings hold: the one begun, or the last of a search that is complete."""
+        return min(self.epoch, self.epochs - 1)
+
+    @property
     def progress(self) -> float:
         """How much of the search is done, from 0 to 1."""
         return self.index / (self.epochs * self.steps)

@@ -110,22 +110,28 @@ class Stepper:
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
         with moment.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
-        self._record(state, "valid", *moment.seen[0])
+        if moment.seen:
+            self._record(state, "valid", *moment.seen[0])
         _check_gradient(gradient, state)
         state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
 
     def moment(self, state: SearchState) -> Moment:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
-        trained, fixed = _by_training(state.weights)
+        trained, frozen = _by_training(state.weights)
         seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
+        def whole(weights: Weights) -> Weights:
+            """Add what is not trained; buffers as copies, so that no evaluation leaves a trace."""
+            buffers = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
+            return {**buffers, **frozen, **weights}
+
         def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
-            return self._training_loss({**fixed, **weights}, self._relax(alpha, noise, state), batch, state)[0]
+            return self._training_loss(whole(weights), self._relax(alpha, noise, state), batch, state)[0]
 
         def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             relaxed = self._relax(alpha, noise, state)
-            loss, logits = self._loss({**fixed, **weights}, relaxed, batch, state)
+            loss, logits = self._loss(whole(weights), relaxed, batch, state)
             if not seen:
                 seen.append((loss.detach(), logits.detach(), batch.labels))
             terms = (part.outer_term(alpha, relaxed.mixture, state.progress) for part in self.method.regularizers)
@@ -208,7 +214,7 @@ class Stepper:
 
         L2 has neither: it judges the network as it will be used.
         """
-        weight, drop_path = self.space.auxiliary, self.space.drop_path * state.epoch / state.epochs
+        weight, drop_path = self.space.auxiliary, self.space.drop_path * state.current_epoch / state.epochs
         extra = ({"drop_path": drop_path} if drop_path else {}) | ({"auxiliary": True} if weight else {})
         if not weight:
             return self._loss(weights, relaxed, batch, state, **extra)
@@ -217,17 +223,9 @@ class Stepper:
 
     def _descent(self, state: SearchState, trained: Weights) -> Descent:
         """Return how the weights descend now, with the momentum they have."""
-        buffers = {name: state.optimizer.state[weight].get("momentum_buffer") for name, weight in trained.items()}
-        known = {name: buffer for name, buffer in buffers.items() if buffer is not None}
-        velocity = {name: known.get(name, torch.zeros_like(weight)) for name, weight in trained.items()}
         settings = self.training
-        return Descent(
-            settings.lr_at(state.epoch),
-            settings.momentum,
-            settings.weight_decay,
-            settings.nesterov,
-            velocity if known else None,
-        )
+        lr, velocity = settings.lr_at(state.current_epoch), _velocity(state.optimizer, trained)
+        return Descent(lr, settings.momentum, settings.weight_decay, settings.nesterov, velocity)
 
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()
@@ -235,6 +233,14 @@ class Stepper:
             raise DivergedError(_diverged(f"the {kind} loss", value, state.epoch, state.step + 1))
         correct = int((logits.argmax(1) == labels).sum())
         state.sums.add(kind, value, correct, len(labels))
+
+
+def _velocity(optimizer: torch.optim.SGD, trained: Weights) -> Weights | None:
+    """Return the momentum of every weight, zero for one that has not moved yet; None if none has."""
+    buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in trained.items()}
+    if all(buffer is None for buffer in buffers.values()):
+        return None
+    return {name: torch.zeros_like(trained[name]) if buffer is None else buffer for name, buffer in buffers.items()}
 
 
 def _by_training(weights: Weights) -> tuple[Weights, Weights]:
@@ -246,8 +252,10 @@ def _by_training(weights: Weights) -> tuple[Weights, Weights]:
 def _check_gradient(gradient: Alpha, state: SearchState) -> None:
     for name, value in gradient.items():
         if not bool(torch.isfinite(value).all()):
-            what = f"the architecture gradient of block {name!r}"
-            raise DivergedError(_diverged(what, "not finite", state.epoch, state.step + 1))
+            raise DivergedError(
+                f"the architecture gradient of block {name!r} became not finite at step {state.step + 1} of epoch "
+                f"{state.epoch + 1}; lower weights.lr or what scales the hypergradient (its lr, eta), and start again."
+            )
 
 
 def _gradients(mixture: dict[str, Tensor]) -> dict[str, Tensor] | None:

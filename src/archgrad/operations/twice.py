@@ -69,6 +69,8 @@ def _conv2d(
 
 
 def _replaceable(x: Tensor, weight: Tensor | None) -> bool:
+    if torch.is_autocast_enabled("cpu"):
+        return False
     alike = x.dtype in (torch.float32, torch.float64) and (weight is None or weight.dtype == x.dtype)
     return alike and x.device.type == "cpu" and x.dim() == 4 and torch.is_grad_enabled()
 

@@ -17,7 +17,8 @@ __all__ = ["A1", "A2", "amended"]
 class _Amended(DARTSSpace):
     """DARTS cells of eight fixed edges: each node reads the node before it and the output of the cell before last.
 
-    No edge is removed, and width, drop-path and the auxiliary head are those of the evaluation (Section 4.1.2).
+    No edge is removed, and width, drop-path and the auxiliary head are those of the evaluation (Section 4.1.2). Cutout,
+    which the paper adds too, is a setting of the data: ``augmentation.cutout=16`` for images of 32 pixels.
     """
 
     keep: ClassVar[int | None] = None
