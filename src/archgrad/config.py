@@ -36,6 +36,7 @@ class RunConfig:
 
     space: str = "nasbench201"
     method: str = "darts"
+    hypergradient: str | None = None
     data: str = "digits"
     data_dir: str | None = None
     epochs: int | None = None
@@ -73,10 +74,12 @@ class RunConfig:
         return turned(space, self._settings_of("space"), "space")
 
     def build_method(self) -> Method:
-        """Return the recipe with its knobs turned."""
-        from archgrad import recipes
+        """Return the recipe, with another hypergradient if one is given, and its knobs turned."""
+        from archgrad import hypergradients, recipes
 
         method = recipes.named(self.method)
+        if self.hypergradient is not None:
+            method = replace(method, hypergradient=hypergradients.named(self.hypergradient))
         parts = {part: turned(getattr(method, part), self._settings_of(part), part) for part in PARTS}
         return replace(method, **parts)
 

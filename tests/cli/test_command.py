@@ -304,3 +304,29 @@ def test_names_are_printed_as_they_are(archgrad):
 def test_version(archgrad):
     code, out, _ = archgrad("--version")
     assert (code, out) == (0, "archgrad 0.1.0\n")
+
+
+def test_another_hypergradient_can_be_given_to_a_method(archgrad):
+    code, out, _ = archgrad("list", "hypergradients")
+    assert code == 0
+    assert "neumann: " in out
+    assert "hypergradient.terms=2" in out
+    settings = ["--hypergradient", "neumann", "--set", "hypergradient.terms=1", "--set", "hypergradient.lr=none"]
+    code, out, _ = archgrad("search", *TINY, "--epochs", 1, *settings, "--out", "run")
+    assert code == 0
+    config = read_config(Path("run/config.toml"))
+    method = RunConfig(**config).build_method()
+    assert (method.hypergradient.terms, method.hypergradient.lr) == (1, None)
+    code, _, err = archgrad("search", *TINY, "--hypergradient", "newton")
+    assert code == 2
+    assert "unknown hypergradient 'newton'" in err
+
+
+def test_a_learning_rate_set_to_none_stays_none_in_the_written_configuration(archgrad):
+    assert (
+        archgrad("search", "--method", "idarts", *TINY, "--epochs", 3, "--set", "hypergradient.lr=none", "--out", "r")[
+            0
+        ]
+        == 0
+    )
+    assert RunConfig(**read_config(Path("r/config.toml"))).build_method().hypergradient.lr is None

@@ -73,6 +73,9 @@ def _options(
 def search(
     space: Annotated[Text, typer.Option(help="Search space (see `archgrad list spaces`). [nasbench201]")] = None,
     method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [darts]")] = None,
+    hypergradient: Annotated[
+        Text, typer.Option(help="Another architecture gradient than the method's (see `archgrad list hypergradients`).")
+    ] = None,
     data: Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")] = None,
     epochs: Annotated[Number, typer.Option(help="Epochs of the search.")] = None,
     seed: Annotated[Number, typer.Option(help="Seed of everything random. [0]")] = None,
@@ -103,7 +106,8 @@ def search(
     from archgrad.knobs import parse_setting
 
     given = {
-        "space": space, "method": method, "data": data, "epochs": epochs, "seed": seed, "channels": channels,
+        "space": space, "method": method, "hypergradient": hypergradient, "data": data, "epochs": epochs, "seed": seed,
+        "channels": channels,
         "cells": cells, "batch_size": batch_size, "limit": limit, "image_size": image_size, "split": split,
         "data_dir": data_dir, "device": device, "threads": threads, "compile": compile_,
     }  # fmt: skip
@@ -171,9 +175,9 @@ def inspect(
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="spaces|methods|data", help="What to list.")],
+    what: Annotated[str, typer.Argument(metavar="spaces|methods|hypergradients|data", help="What to list.")],
 ) -> None:
-    """List spaces, methods or data, with their knobs."""
+    """List spaces, methods, hypergradients or data, with their knobs."""
     from archgrad.cli import listing
     from archgrad.cli.console import say
 

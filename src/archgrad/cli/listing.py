@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from archgrad import data, recipes, spaces
+from archgrad import data, hypergradients, recipes, spaces
 from archgrad.config import FROM_DATA, PARTS
 from archgrad.knobs import knobs_of
 
@@ -56,6 +56,16 @@ def list_methods() -> str:
     return "\n".join(lines)
 
 
+def list_hypergradients() -> str:
+    """Describe every architecture gradient and its knobs."""
+    lines = []
+    for name in hypergradients.HYPERGRADIENTS:
+        member = hypergradients.named(name)
+        lines.append(f"{name}: {_first_line(type(member))}")
+        lines += [f"    {', '.join(_settings(knobs_of(member), 'hypergradient.'))}"] if knobs_of(member) else []
+    return "\n".join(lines)
+
+
 def list_data() -> str:
     """Describe every source of data."""
     width = max(map(len, data.SOURCES))
@@ -64,4 +74,9 @@ def list_data() -> str:
     return "\n".join([*lines, f"knobs, with defaults that suit the data: {knobs}"])
 
 
-LISTS: dict[str, Callable[[], str]] = {"spaces": list_spaces, "methods": list_methods, "data": list_data}
+LISTS: dict[str, Callable[[], str]] = {
+    "spaces": list_spaces,
+    "methods": list_methods,
+    "hypergradients": list_hypergradients,
+    "data": list_data,
+}

@@ -1,5 +1,9 @@
 """From a bilevel problem to the gradient of its outer parameters."""
 
+from collections.abc import Callable
+from functools import partial
+
+from archgrad.errors import unknown
 from archgrad.hypergradients.amended import Amended
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
@@ -16,6 +20,7 @@ from archgrad.hypergradients.truncated_reverse import TruncatedReverse
 from archgrad.hypergradients.unrolled import Unrolled
 
 __all__ = [
+    "HYPERGRADIENTS",
     "T1T2",
     "Amended",
     "Batches",
@@ -36,5 +41,30 @@ __all__ = [
     "Unrolled",
     "constants",
     "largest_safe_rate",
+    "named",
     "standing",
 ]
+
+HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {
+    "first-order": FirstOrder,
+    "unrolled": partial(Unrolled, products="forward"),
+    "t1-t2": partial(T1T2, products="forward"),
+    "neumann": partial(Neumann, products="forward"),
+    "conjugate-gradient": partial(ConjugateGradient, products="forward"),
+    "reverse": partial(ReverseMode, products="forward"),
+    "truncated-reverse": partial(TruncatedReverse, products="forward"),
+    "amended": partial(Amended, products="forward"),
+    "exact-implicit": ExactImplicit,
+}
+"""The names on the command line, with the cheapest products that are true enough."""
+
+
+def named(name: str) -> Hypergradient:
+    """Return a hypergradient by its name.
+
+    >>> named("neumann").terms
+    2
+    """
+    if name not in HYPERGRADIENTS:
+        raise unknown("hypergradient", name, HYPERGRADIENTS)
+    return HYPERGRADIENTS[name]()
