@@ -15,7 +15,6 @@ from archgrad.benchmarks.hypergradient_memory import MemoryRow
 from archgrad.benchmarks.midway import TRAINING_STEPS, Midway
 from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
-from archgrad.bilevel import Alpha
 from archgrad.errors import unknown
 from archgrad.hypergradients import (
     T1T2,
@@ -24,7 +23,6 @@ from archgrad.hypergradients import (
     FirstOrder,
     Hypergradient,
     Neumann,
-    Reverse,
     ReverseMode,
     TruncatedReverse,
     Unrolled,
@@ -188,7 +186,7 @@ def _rows(case: Case, midway: Midway, name: str, repeats: int) -> Iterator[Row]:
     members = [ESTIMATORS[name](products=kind) for kind in KINDS]
     steps = [partial(midway.estimate, member) for member in (FirstOrder(), *members)]
     first_order, *timed = in_turns(steps, repeats, _PATIENCE)
-    first = _first_term(midway, members[0])
+    first = midway.first_term(members[0])
     exact = timed[KINDS.index("exact")].result
     for kind, estimate in zip(KINDS, timed, strict=True):
         second = added(estimate.result, first, -1.0)
@@ -202,12 +200,6 @@ def _rows(case: Case, midway: Midway, name: str, repeats: int) -> Iterator[Row]:
             cosine(second, added(exact, first, -1.0)),
             norm(second) / norm(first),
         )
-
-
-def _first_term(midway: Midway, hypergradient: Hypergradient) -> Alpha:
-    """Return ∂L2/∂α where the estimator takes it: after its virtual steps, or here."""
-    ahead = midway.inner[: hypergradient.inner_batches] if isinstance(hypergradient, Reverse) else ()
-    return midway.trained(ahead).estimate(FirstOrder())
 
 
 def _described(case: Case) -> str:

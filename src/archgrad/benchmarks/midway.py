@@ -15,7 +15,7 @@ from archgrad.benchmarks.speed import Case
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
 from archgrad.data import Batch
 from archgrad.descent import Descent
-from archgrad.hypergradients import Batches, Hypergradient
+from archgrad.hypergradients import Batches, Hypergradient, standing
 from archgrad.hypergradients.point import gradients, leaves
 from archgrad.relaxations import Softmax
 from archgrad.spaces import SearchSpace
@@ -65,6 +65,12 @@ class Midway:
     def estimate(self, hypergradient: Hypergradient) -> Alpha:
         """Return dL2/dα as the estimator sees it."""
         return hypergradient(self.problem, self.weights, self.alpha, self.inner, self.outer, descent=self.descent)
+
+    def first_term(self, hypergradient: Hypergradient) -> Alpha:
+        """Return ∂L2/∂α where the estimator takes it."""
+        at = standing(self.problem, self.weights, self.alpha, self.inner, self.outer, self.descent)
+        with at as point:
+            return hypergradient.direct(point)
 
     def _gradient(self, weights: Weights, batch: Batch) -> Weights:
         at = leaves(weights)
