@@ -1,10 +1,35 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
+
+from archgrad.cli import main
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
     """The networks of the tests are so small that a second thread only waits."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def archgrad(capsys, monkeypatch, tmp_path):
+    """Run a command in an empty folder; return (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    threads = torch.get_num_threads()
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["archgrad", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    yield run
+    torch.set_num_threads(threads)
