@@ -38,13 +38,13 @@ def one_thread() -> Iterator[None]:
 def in_turns(steps: Sequence[Callable[[], T]], repeats: int, patience: float = math.inf) -> list[Timed[T]]:
     """Run the steps in turns, once to warm up and then ``repeats`` times.
 
-    No turn begins after ``patience`` seconds; if that leaves nothing but the warm-up, it counts.
+    After ``patience`` seconds no turn begins but the first after the warm-up.
     """
     results = []
     times: list[list[float]] = [[] for _ in steps]
     began = time.process_time()
     for turn in range(repeats + 1):
-        if turn and time.process_time() - began > patience:
+        if turn > 1 and time.process_time() - began > patience:
             break
         for step, taken in zip(steps, times, strict=True):
             before = time.process_time()
@@ -52,4 +52,4 @@ def in_turns(steps: Sequence[Callable[[], T]], repeats: int, patience: float = m
             taken.append(time.process_time() - before)
             if not turn:
                 results.append(result)
-    return [Timed(result, 1e3 * min(taken[1:] or taken)) for result, taken in zip(results, times, strict=True)]
+    return [Timed(result, 1e3 * min(taken[1:])) for result, taken in zip(results, times, strict=True)]
