@@ -54,7 +54,7 @@ def check_whole(what: str, value: object, least: int = 1) -> None:
 
 def check_number(what: str, value: object, *, positive: bool = False) -> None:
     """Raise a UserError unless ``value`` is a finite number of at least 0, or above 0 if it must be ``positive``."""
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value < 0 or (positive and not value):  # type: ignore[operator]
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not (number > 0 if positive else number >= 0) or number == math.inf:
         least = "greater than 0" if positive else "of 0 or more"
         raise UserError(f"{what} is {value!r}; it must be a number {least}.")

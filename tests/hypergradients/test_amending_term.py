@@ -117,5 +117,4 @@ def test_on_ill_conditioned_problems_the_amending_term_points_astray_more_often_
     amended, unrolled = (
         sum(agreement(member, *problem) < 0 for problem in problems) for member in (Amended(0.1), Unrolled(lr=0.001))
     )
-    assert amended > 20
-    assert unrolled < 10
+    assert (amended, unrolled) == (49, 4)

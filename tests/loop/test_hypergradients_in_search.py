@@ -44,6 +44,12 @@ def test_every_recipe_takes_real_steps_in_every_space(recipe: str, space: str) -
     assert any(not torch.equal(began.alpha[name], first.alpha[name]) for name in first.alpha)
 
 
+@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "darts"])
+def test_recipes_take_the_cheapest_products_that_are_true_enough(recipe: str) -> None:
+    """tests/hypergradients proves their cosine to the exact ones, `archgrad bench --hypergradients` their cost."""
+    assert ag.recipes.named(recipe).hypergradient.products == "forward"
+
+
 def test_the_architecture_moves_once_for_every_few_steps_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
 

@@ -124,7 +124,7 @@ def resume(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Continue a search that was stopped or killed, to the same result."""
-    from archgrad.cli.inspecting import config_of
+    from archgrad.cli.running import config_of
 
     _run(config_of(folder), folder, True, as_json)
 

@@ -15,26 +15,18 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archgrad.config import RunConfig
     from archgrad.hypergradients import Hypergradient
 
-__all__ = ["config_of", "inspect_estimates", "inspect_progress", "show_estimates", "show_progress"]
+__all__ = ["inspect_estimates", "inspect_progress", "show_estimates", "show_progress"]
 
 _FILE = "hypergradient.json"
 _log = logging.getLogger("archgrad")
 
 
-def config_of(folder: Path) -> RunConfig:
-    """Read the configuration of a run."""
-    from archgrad.config import RunConfig, read_config
-
-    if not (folder / "config.toml").is_file():
-        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
-    return RunConfig(**read_config(folder / "config.toml"))
-
-
 def inspect_progress(folder: Path) -> dict[str, Any]:
     """Return what the run is and its last finished epoch."""
+    from archgrad.cli.running import config_of
+
     config, last = config_of(folder), _last_record(folder / "metrics.jsonl")
     return {
         "run": str(folder),
@@ -76,7 +68,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     from statistics import mean
 
     from archgrad.cli.console import say
-    from archgrad.cli.running import with_threads
+    from archgrad.cli.running import config_of, with_threads
     from archgrad.diagnostics import average, compare, reference_at
     from archgrad.loop.reopen import reopened, standing_at
 

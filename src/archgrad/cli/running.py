@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.config import RunConfig
+from archgrad.config import RunConfig, read_config
 from archgrad.errors import UserError
 
 if TYPE_CHECKING:
@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
 
-__all__ = ["run", "with_threads"]
+__all__ = ["config_of", "run", "with_threads"]
+
+
+def config_of(folder: Path) -> RunConfig:
+    """Read the configuration of a run."""
+    if not (folder / "config.toml").is_file():
+        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
+    return RunConfig(**read_config(folder / "config.toml"))
 
 
 def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
