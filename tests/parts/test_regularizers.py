@@ -6,11 +6,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.regularizers import Regularizer, WeightStep
+from archgrad.regularizers import DirichletKL, EntropyTerm, OuterStep, Regularizer, WeightStep
+from archgrad.spaces import DecisionBlock, Row
 
 MEMBERS: dict[str, Regularizer] = {
     "nothing": Regularizer(),
+    "entropy": EntropyTerm(0.1),
+    "dirichlet-kl": DirichletKL(),
 }
+BLOCK = DecisionBlock("cell", 2, tuple(Row(target, 0, ("a", "b", "c")) for target in range(1, 5)))
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 Tensors = dict[str, Tensor]
 
@@ -18,6 +22,11 @@ Tensors = dict[str, Tensor]
 def alpha_and_mixture() -> tuple[Tensors, Tensors]:
     alpha = {"cell": torch.randn(4, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()}
     return alpha, {"cell": alpha["cell"].softmax(-1).expand(2, -1, -1)}
+
+
+def outer_step(progress: float) -> OuterStep:
+    alpha, mixture = alpha_and_mixture()
+    return OuterStep((BLOCK,), alpha, {"cell": mixture["cell"][0]}, mixture, progress)
 
 
 def loss(weights: Tensors, mixture: Tensors) -> Tensor:
@@ -37,11 +46,11 @@ def weight_step(member: Regularizer, progress: float) -> WeightStep:
 @every_member
 @pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
 def test_outer_terms_are_scalars_of_alpha(member: Regularizer, progress: float) -> None:
-    alpha, mixture = alpha_and_mixture()
-    term = member.outer_term(alpha, mixture, progress)
+    step = outer_step(progress)
+    term = member.outer_term(step)
     if term is not None:
         assert term.shape == ()
-        (gradient,) = torch.autograd.grad(term, [alpha["cell"]], allow_unused=True, materialize_grads=True)
+        (gradient,) = torch.autograd.grad(term, [step.alpha["cell"]], allow_unused=True, materialize_grads=True)
         assert gradient.isfinite().all()
 
 
@@ -74,9 +83,9 @@ def test_weight_gradients_are_like_the_weights(member: Regularizer, progress: fl
 
 
 def test_a_regulariser_does_nothing_unless_it_says_so() -> None:
-    alpha, mixture = alpha_and_mixture()
+    mixture = alpha_and_mixture()[1]
     nothing = Regularizer()
-    assert nothing.outer_term(alpha, mixture, 0.5) is None
+    assert nothing.outer_term(outer_step(0.5)) is None
     assert nothing.perturb(mixture, 0.5, torch.Generator()) is mixture
     assert nothing.weight_gradient(weight_step(nothing, 0.5)) is None
     assert not nothing.needs_mixture_gradient

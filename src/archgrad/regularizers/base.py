@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,8 +10,26 @@ import torch
 from torch import Tensor
 
 from archgrad.bilevel import Alpha, Weights
+from archgrad.relaxations import Relaxation
+from archgrad.spaces import DecisionBlock
 
-__all__ = ["Regularizer", "WeightStep"]
+__all__ = ["OuterStep", "Regularizer", "WeightStep"]
+
+
+@dataclass(frozen=True)
+class OuterStep:
+    """What a regulariser may read of one evaluation of the outer loss.
+
+    ``probabilities`` are what α says on average, ``{block: [rows, choices]}``, and ``mixture`` is what the supernet
+    computed, ``{block: [cells, rows, choices]}``; both are differentiable in α. ``block.mask`` marks the choices that
+    are real.
+    """
+
+    blocks: Sequence[DecisionBlock]
+    alpha: Alpha
+    probabilities: dict[str, Tensor]
+    mixture: dict[str, Tensor]
+    progress: float
 
 
 @dataclass(frozen=True)
@@ -38,7 +56,11 @@ class Regularizer:
 
     needs_mixture_gradient: ClassVar[bool] = False
 
-    def outer_term(self, alpha: Alpha, mixture: dict[str, Tensor], progress: float) -> Tensor | None:
+    def check(self, relaxation: Relaxation) -> None:
+        """Raise a UserError, before anything is trained, if it means nothing for this relaxation."""
+        return
+
+    def outer_term(self, step: OuterStep) -> Tensor | None:
         """Return a scalar to add to the outer loss, differentiable in α."""
         return None
 

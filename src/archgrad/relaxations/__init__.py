@@ -1,6 +1,48 @@
 """From architecture parameters to the mixture a supernet computes."""
 
+from collections.abc import Callable
+
+from archgrad.errors import unknown
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, spread
+from archgrad.relaxations.concrete import Concrete
+from archgrad.relaxations.dirichlet import Dirichlet, concentration
+from archgrad.relaxations.gumbel_hard import GumbelHard
+from archgrad.relaxations.sampled import Sampled
+from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax
 
-__all__ = ["Domain", "Relaxation", "Relaxed", "Softmax", "spread"]
+__all__ = [
+    "RELAXATIONS",
+    "Concrete",
+    "Dirichlet",
+    "Domain",
+    "GumbelHard",
+    "Relaxation",
+    "Relaxed",
+    "Sampled",
+    "Simplex",
+    "Softmax",
+    "concentration",
+    "named",
+    "spread",
+]
+
+RELAXATIONS: dict[str, Callable[[], Relaxation]] = {
+    "softmax": Softmax,
+    "simplex": Simplex,
+    "gumbel-hard": GumbelHard,
+    "concrete": Concrete,
+    "dirichlet": Dirichlet,
+}
+"""The names on the command line."""
+
+
+def named(name: str) -> Relaxation:
+    """Return a relaxation by its name.
+
+    >>> named("gumbel-hard").tau
+    (10.0, 0.1)
+    """
+    if name not in RELAXATIONS:
+        raise unknown("relaxation", name, RELAXATIONS)
+    return RELAXATIONS[name]()

@@ -21,7 +21,11 @@ Domain = Literal["real", "simplex"]
 
 @dataclass(frozen=True)
 class Relaxed:
-    """A mixture ``{block: [cells, rows, choices]}``, and which of its entries are to be computed (None: all)."""
+    """A mixture ``{block: [cells, rows, choices]}``, and which of its entries are to be computed (None: all).
+
+    With one mixture for each of N images it is ``[cells, N, rows, choices]``, and an entry is computed for all or none.
+    A block that ``active`` leaves out is computed as a whole.
+    """
 
     mixture: dict[str, Tensor]
     active: dict[str, Tensor] | None = None
@@ -31,10 +35,15 @@ class Relaxation(ABC):
     """α → mixture.
 
     A relaxation is a pure function of α and of noise that is drawn beforehand, once per step, so that an estimator may
-    evaluate the same mixture many times.
+    evaluate the same mixture many times. One that is ``sampled`` needs such noise.
     """
 
-    domain: ClassVar[Domain]
+    sampled: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """Where α lives; a class variable or a knob of each member."""
 
     @abstractmethod
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
@@ -56,5 +65,9 @@ class Relaxation(ABC):
 
 
 def spread(blocks: Sequence[DecisionBlock], rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give every cell of a block its copy: ``[rows, choices]`` → ``[cells, rows, choices]``, without memory."""
-    return {block.name: rows[block.name].expand(block.cells, -1, -1) for block in blocks}
+    """Give every cell of a block its copy, without memory.
+
+    ``[rows, choices]`` → ``[cells, rows, choices]``, and with one mixture for each of N images
+    ``[N, rows, choices]`` → ``[cells, N, rows, choices]``.
+    """
+    return {block.name: rows[block.name].expand(block.cells, *rows[block.name].shape) for block in blocks}

@@ -1,0 +1,55 @@
+"""Keeping the Dirichlet distribution of a search near the uniform one, as in DrNAS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from archgrad.errors import UserError, check_number
+from archgrad.regularizers.base import OuterStep, Regularizer
+from archgrad.relaxations import Dirichlet, Relaxation, concentration
+
+__all__ = ["DirichletKL"]
+
+
+@dataclass(frozen=True)
+class DirichletKL(Regularizer):
+    """Add ``weight`` · Σ over rows of KL(Dir(β) ‖ Dir(1)) to L2, with β = elu(α) + 1 (DrNAS; Chen et al., 2021).
+
+    It is a sum over all rows of all blocks of operations, each over the choices it has, as the distribution of a whole
+    architecture is the product of independent ones. Edge weights are not drawn, so they have no part in it.
+    """
+
+    weight: float = 1e-3
+
+    def __post_init__(self) -> None:
+        check_number("weight of DirichletKL", self.weight)
+
+    def check(self, relaxation: Relaxation) -> None:
+        """Refuse a relaxation that has no such distribution."""
+        if not isinstance(relaxation, Dirichlet):
+            raise UserError(
+                f"DirichletKL bounds a Dirichlet distribution, but {type(relaxation).__name__} has none; "
+                f"use relaxations.Dirichlet(), or leave DirichletKL out."
+            )
+
+    def outer_term(self, step: OuterStep) -> Tensor | None:
+        """Return the weighted sum."""
+        drawn = [block for block in step.blocks if block.kind == "operation"]
+        sums = [_divergence(step.alpha[block.name], block.mask).sum() for block in drawn]
+        return self.weight * torch.stack(sums).sum() if sums else None
+
+
+def _divergence(alpha: Tensor, mask: Tensor) -> Tensor:
+    """Return KL(Dir(β) ‖ Dir(1)) of every row, computed in double precision because it almost cancels near β = 1.
+
+    log Γ(Σβ) − Σ log Γ(β) − log Γ(K) + Σ (β − 1)·(ψ(β) − ψ(Σβ)), over the K choices of a row.
+    """
+    real = mask.to(alpha.device)
+    beta = concentration(alpha.double()).masked_fill(~real, 1.0)
+    total = (beta * real).sum(-1, keepdim=True)
+    pulls = (beta - 1) * (torch.digamma(beta) - torch.digamma(total))
+    entries = (pulls - torch.lgamma(beta)).sum(-1)
+    return (torch.lgamma(total).squeeze(-1) - torch.lgamma(real.sum(-1).double()) + entries).to(alpha.dtype)

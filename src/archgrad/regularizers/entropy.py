@@ -1,0 +1,41 @@
+"""The entropy of the architecture as a term of the outer loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from archgrad.errors import UserError
+from archgrad.regularizers.base import OuterStep, Regularizer
+
+__all__ = ["EntropyTerm"]
+
+
+@dataclass(frozen=True)
+class EntropyTerm(Regularizer):
+    """L2 + weight · mean over rows of −Σ p·log p: a positive weight pushes towards decisions, a negative one away.
+
+    A choice of probability 0 adds nothing and is left where it is.
+    """
+
+    weight: float
+
+    def __post_init__(self) -> None:
+        number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
+        if not number or not math.isfinite(self.weight):
+            raise UserError(f"weight of EntropyTerm is {self.weight!r}; it must be a finite number.")
+
+    def outer_term(self, step: OuterStep) -> Tensor:
+        """Return the weighted mean entropy in nats."""
+        rows = [_entropy(step.probabilities[block.name], block.mask).flatten() for block in step.blocks]
+        return self.weight * torch.cat(rows).mean()
+
+
+def _entropy(probabilities: Tensor, real: Tensor) -> Tensor:
+    """Return −Σ p·log p of each row over its real choices, with the derivative 0 at p = 0, where it has none."""
+    counted = real.to(probabilities.device) & (probabilities > 0)
+    logs = probabilities.where(counted, torch.ones_like(probabilities)).log()
+    return -(probabilities * logs).sum(-1)

@@ -1,0 +1,91 @@
+"""Mixtures drawn from a Dirichlet distribution, as in DrNAS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from archgrad.bilevel import Alpha
+from archgrad.relaxations.base import Domain
+from archgrad.relaxations.sampled import Sampled
+from archgrad.relaxations.softmax import Softmax
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Dirichlet", "concentration"]
+
+_LEAST = 0.01
+"""Below this concentration, gamma variates underflow in double precision, and what is drawn is no longer Dirichlet."""
+
+
+@dataclass(frozen=True)
+class Dirichlet(Sampled):
+    """p[r, ·] ~ Dir(β[r, ·]) with β = elu(α) + 1, over the choices that row r has (DrNAS; Chen et al., 2021).
+
+    The sample is differentiable in β along its path, once; its mean, β/Σβ, is what α says on average. α starts as
+    ``init_scale`` · N(0, 1), which makes β ≈ 1: all mixtures are alike. The noise of a step is a seed, so that the
+    sample is a function of that and of α. A concentration below 0.01 is drawn as 0.01.
+    """
+
+    domain: ClassVar[Domain] = "real"
+
+    init_scale: float = 1e-3
+    per_cell: bool = False
+
+    def __post_init__(self) -> None:
+        Softmax(self.init_scale)  # refuses a scale that is none
+
+    def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
+        """Draw small random parameters."""
+        return Softmax(self.init_scale).init(blocks, generator)
+
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+        """Return the mean of the distribution, as the softmax of log β, which does not underflow."""
+        means = {}
+        for block in blocks:
+            logs = torch.where(alpha[block.name] > 0, alpha[block.name].clamp(min=0).log1p(), alpha[block.name])
+            means[block.name] = torch.softmax(logs.masked_fill(~block.mask.to(logs.device), -torch.inf), dim=-1)
+        return means
+
+    def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:
+        """Draw the seed of a block."""
+        return torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
+
+    def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
+        """Draw in double precision and on the CPU, whatever α is and wherever it is; the global stream stays."""
+        beta = concentration(alpha.cpu().double()).clamp(min=_LEAST)
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(int(noise))
+            drawn = _rows(beta, [len(row.choices) for row in block.rows], self.copies(block))
+        positive = drawn.clamp(min=torch.finfo(alpha.dtype).tiny).masked_fill(~block.mask, 0.0)
+        return positive.to(alpha)
+
+
+def concentration(alpha: Tensor) -> Tensor:
+    """Return β = elu(α) + 1: α + 1 for positive α and exp α for others, without the cancellation.
+
+    >>> concentration(torch.tensor([-1.0, 0.0, 2.0]))
+    tensor([0.3679, 1.0000, 3.0000])
+    """
+    return torch.where(alpha > 0, alpha + 1, alpha.clamp(max=0).exp())
+
+
+def _rows(beta: Tensor, lengths: Sequence[int], copies: int) -> Tensor:
+    """Sample ``[copies, rows, choices]``, all rows of one length together; zero beyond a row's length."""
+    pieces, order = [], []
+    for length in sorted(set(lengths)):
+        rows = [row for row, own in enumerate(lengths) if own == length]
+        order += rows
+        pieces.append(F.pad(_simplex(beta[rows, :length], copies), (0, beta.shape[1] - length)))
+    return torch.cat(pieces, dim=1)[:, torch.tensor(order).argsort()]
+
+
+def _simplex(beta: Tensor, copies: int) -> Tensor:
+    """Sample ``[copies, rows, length]``; the only choice of a row has all its weight."""
+    if beta.shape[1] == 1:
+        return torch.ones_like(beta).expand(copies, -1, -1)
+    return torch.distributions.Dirichlet(beta, validate_args=False).rsample(torch.Size([copies]))

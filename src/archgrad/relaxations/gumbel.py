@@ -1,0 +1,80 @@
+"""Gumbel noise on log-probabilities, and a temperature: what GDAS and SNAS have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError, check_number, unknown
+from archgrad.relaxations.base import Domain
+from archgrad.relaxations.sampled import Sampled
+from archgrad.relaxations.simplex import Simplex
+from archgrad.relaxations.softmax import Softmax
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Gumbel"]
+
+_INIT_SCALE = 1e-3
+
+
+@dataclass(frozen=True)
+class Gumbel(Sampled):
+    """softmax((log p + G)/τ) with G ~ Gumbel(0, 1): the largest entry of log p + G is choice o with probability p[o].
+
+    In the domain "real", p = softmax(α) and α starts as ``init_scale`` · N(0, 1); in the domain "simplex", p = α, which
+    starts uniform. A choice of probability 0 is never drawn and gets no gradient. τ goes from ``tau[0]`` to ``tau[1]``,
+    linearly over the search.
+    """
+
+    domain: Domain = "real"
+    tau: tuple[float, float] = (1.0, 1.0)
+    per_cell: bool = False
+    init_scale: float = _INIT_SCALE
+
+    def __post_init__(self) -> None:
+        if self.domain not in get_args(Domain):
+            raise unknown("relaxation.domain", str(self.domain), get_args(Domain))
+        if not isinstance(self.tau, tuple) or len(self.tau) != 2:
+            raise UserError(f"relaxation.tau is {self.tau!r}; it must be two numbers: at the start and at the end.")
+        for value in self.tau:
+            check_number("relaxation.tau", value, positive=True)
+        if self.domain == "simplex" and self.init_scale != _INIT_SCALE:
+            raise UserError(
+                f"relaxation.init_scale is {self.init_scale!r}, but in the domain 'simplex' every row starts uniform; "
+                f"leave it out, or choose the domain 'real'."
+            )
+        Softmax(self.init_scale)  # refuses a scale that is none
+
+    def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
+        """Start as a deterministic relaxation of the same domain does."""
+        return self._mean().init(blocks, generator)
+
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+        """Return the probabilities with which choices are drawn."""
+        return self._mean().probabilities(blocks, alpha)
+
+    def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:
+        """Draw G = −log(−log u), finite in single precision, for every choice of every row."""
+        shape = (self.copies(block), *block.shape)
+        uniform = torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
+        return (-uniform.clamp(min=torch.finfo(torch.float64).eps).log()).log().neg().float()
+
+    def temperature(self, progress: float) -> float:
+        """Return τ."""
+        return (1 - progress) * self.tau[0] + progress * self.tau[1]
+
+    def perturbed(self, block: DecisionBlock, alpha: Tensor, noise: Tensor) -> Tensor:
+        """Return log p + G, and −∞ where a choice has no probability."""
+        absent = ~block.mask.to(alpha.device)
+        if self.domain == "real":
+            return torch.log_softmax(alpha.masked_fill(absent, -torch.inf), dim=-1) + noise.to(alpha)
+        absent = absent | (alpha <= 0)
+        return alpha.masked_fill(absent, 1.0).log().masked_fill(absent, -torch.inf) + noise.to(alpha)
+
+    def _mean(self) -> Softmax | Simplex:
+        return Softmax(self.init_scale) if self.domain == "real" else Simplex()

@@ -1,0 +1,73 @@
+"""What relaxations that draw their mixture have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError
+from archgrad.relaxations.base import Relaxation, Relaxed, spread
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Sampled"]
+
+
+class Sampled(Relaxation):
+    """α → a random mixture of operations, a pure function of α and of what was drawn.
+
+    ``per_cell`` draws for every cell alone; otherwise the cells of a block share one draw, deliberately, as published.
+    The incoming edges of a node are never drawn but weighed by their probabilities.
+    """
+
+    sampled: ClassVar[bool] = True
+    per_cell: bool
+
+    @abstractmethod
+    def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:
+        """Draw what one block needs for one step."""
+
+    @abstractmethod
+    def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
+        """Return the mixture of a block ``[cells or 1, rows, choices]``, differentiable in ``alpha``."""
+
+    def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor] | None:
+        """Mark what is to be computed of the blocks that were drawn; all of it by default."""
+        return None
+
+    def copies(self, block: DecisionBlock) -> int:
+        """Return how many draws a block takes."""
+        return block.cells if self.per_cell else 1
+
+    def noise(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> dict[str, Tensor]:
+        """Draw for all blocks of operations, in their order."""
+        return {block.name: self.draw(block, generator) for block in blocks if block.kind == "operation"}
+
+    def relax(
+        self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float
+    ) -> Relaxed:
+        """Sample the operations and weigh the edges."""
+        weighed = [block for block in blocks if block.kind == "edge"]
+        mixture = spread(weighed, self.probabilities(weighed, alpha))
+        drawn = {}
+        for block in (block for block in blocks if block.kind == "operation"):
+            self._check(block, alpha[block.name], noise)
+            one = self.sample(block, alpha[block.name], (noise or {})[block.name], progress)
+            drawn[block.name] = one.expand(block.cells, -1, -1)
+        mixture |= drawn
+        return Relaxed({block.name: mixture[block.name] for block in blocks}, self.active(drawn))
+
+    def _check(self, block: DecisionBlock, alpha: Tensor, noise: dict[str, Tensor] | None) -> None:
+        who = type(self).__name__
+        if alpha.dim() != 2:
+            raise UserError(
+                f"{who} was given architecture parameters {list(alpha.shape)} for block {block.name!r}, one for each "
+                f"image, but it draws one mixture for all; gradients per image need a deterministic relaxation: "
+                f"softmax or simplex."
+            )
+        if noise is None or block.name not in noise:
+            raise UserError(f"{who} samples block {block.name!r}, but no noise was given; draw it by noise(blocks, …).")
