@@ -10,15 +10,32 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.arch_optimizers import Adam, ArchOptimizer
+from archgrad import arch_optimizers
+from archgrad.arch_optimizers import XNAS, Adam, ArchOptimizer, ExponentiatedGradient, Fixed, MirrorDescent
 from archgrad.errors import UserError
 
 MEMBERS: dict[str, ArchOptimizer] = {
     "adam": Adam(),
     "adam-fast": Adam(lr=0.1, weight_decay=0.0),
+    "mirror-entropy": MirrorDescent(lr=0.05),
+    "mirror-euclidean": MirrorDescent("euclidean"),
+    "exponentiated-gradient": ExponentiatedGradient(),
+    "exponentiated-gradient-bare": ExponentiatedGradient(lr=1.0, floor=0.0),
+    "xnas": XNAS(),
+    "xnas-keeping-all": XNAS(lr=0.1, bound=0.5, wipe_out=False),
+    "fixed-real": Fixed(),
+    "fixed-simplex": Fixed("simplex"),
 }
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
+every_simplex_member = pytest.mark.parametrize(
+    "member",
+    [member for member in MEMBERS.values() if member.domain == "simplex"],
+    ids=[name for name, member in MEMBERS.items() if member.domain == "simplex"],
+)
 Alpha = dict[str, Tensor]
+STEPS = 20
+SHORT = torch.tensor([True, True, False, False])
+"""A row of two choices in a block of four."""
 
 
 def alpha_of(member: ArchOptimizer, dtype: torch.dtype = torch.float64) -> Alpha:
@@ -39,7 +56,7 @@ def flat(state: dict[str, Alpha]) -> list[tuple[str, str, Tensor]]:
 @every_member
 def test_a_step_has_no_side_effects(member: ArchOptimizer) -> None:
     alpha, gradient = alpha_of(member), gradient_of(0)
-    state = member.init(alpha)
+    state = member.init(alpha, STEPS)
     before = copy.deepcopy((alpha, gradient, state))
     first = member.step(alpha, gradient, state)
     second = member.step(alpha, gradient, state)
@@ -54,19 +71,19 @@ def test_a_step_has_no_side_effects(member: ArchOptimizer) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_shapes_and_types_are_kept(member: ArchOptimizer, dtype: torch.dtype) -> None:
     alpha = alpha_of(member, dtype)
-    moved, state = member.step(alpha, gradient_of(0, dtype), member.init(alpha))
+    moved, state = member.step(alpha, gradient_of(0, dtype), member.init(alpha, STEPS))
     assert list(moved) == list(alpha)
     for name, value in moved.items():
         assert (value.shape, value.dtype) == (alpha[name].shape, dtype)
-        assert not torch.equal(value, alpha[name])
-    assert [entry[:2] for entry in flat(state)] == [entry[:2] for entry in flat(member.init(alpha))]
+        assert torch.equal(value, alpha[name]) != member.moves
+    assert [entry[:2] for entry in flat(state)] == [entry[:2] for entry in flat(member.init(alpha, STEPS))]
 
 
 @every_member
 def test_the_state_is_all_there_is(member: ArchOptimizer) -> None:
     """Stopping after any step, saving, and going on with a new object takes the same way to the bit."""
     alpha = alpha_of(member)
-    state = member.init(alpha)
+    state = member.init(alpha, STEPS)
     for step in range(3):
         alpha, state = member.step(alpha, gradient_of(step), state)
     file = io.BytesIO()
@@ -84,7 +101,7 @@ def test_the_state_is_all_there_is(member: ArchOptimizer) -> None:
 @every_member
 def test_steps_go_downhill(member: ArchOptimizer) -> None:
     alpha = alpha_of(member)
-    state = member.init(alpha)
+    state = member.init(alpha, STEPS)
     target = torch.tensor([1.0, -1.0, -1.0, -1.0], dtype=torch.float64)
 
     def loss(alpha: Alpha) -> float:
@@ -93,19 +110,76 @@ def test_steps_go_downhill(member: ArchOptimizer) -> None:
     start = loss(alpha)
     for _ in range(5):
         alpha, state = member.step(alpha, {name: -target.expand(3, 4) for name in alpha}, state)
-    assert loss(alpha) < start
+    assert loss(alpha) < start if member.moves else loss(alpha) == start
+
+
+@every_member
+def test_the_order_and_the_company_of_blocks_do_not_matter(member: ArchOptimizer) -> None:
+    alpha, gradient = alpha_of(member), gradient_of(0)
+    together, _ = member.step(alpha, gradient, member.init(alpha, STEPS))
+    for name, value in alpha.items():
+        alone = {name: value}
+        moved, _ = member.step(alone, {name: gradient[name]}, member.init(alone, STEPS))
+        assert torch.equal(moved[name], together[name])
 
 
 @every_member
 def test_simplex_optimisers_stay_on_the_simplex(member: ArchOptimizer) -> None:
     alpha = alpha_of(member)
-    state = member.init(alpha)
-    for step in range(20):
+    state = member.init(alpha, STEPS)
+    for step in range(STEPS):
         alpha, state = member.step(alpha, gradient_of(step), state)
     assert all(value.isfinite().all() for value in alpha.values())
     if member.domain == "simplex":
         assert all((value >= 0).all() for value in alpha.values())
         assert all(torch.allclose(value.sum(-1), torch.ones(3, dtype=value.dtype)) for value in alpha.values())
+
+
+@every_simplex_member
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("size", [1.0, 1e20, 1e38])
+def test_no_gradient_is_too_large_for_the_simplex(member: ArchOptimizer, dtype: torch.dtype, size: float) -> None:
+    alpha = alpha_of(member, dtype)
+    state = member.init(alpha, STEPS)
+    for step in range(STEPS):
+        gradient = {name: value.clamp(-3, 3) * size for name, value in gradient_of(step, dtype).items()}
+        alpha, state = member.step(alpha, gradient, state)
+        for value in alpha.values():
+            assert value.isfinite().all()
+            assert (value >= 0).all()
+            torch.testing.assert_close(value.sum(-1), torch.ones(3, dtype=dtype))
+
+
+@every_simplex_member
+def test_choices_that_a_row_does_not_have_stay_exactly_zero(member: ArchOptimizer) -> None:
+    full = torch.full((3, 4), 0.25, dtype=torch.float64)
+    alpha = {"cell": torch.cat([full, (0.5 * SHORT).double()[None]])}
+    state = member.init(alpha, STEPS)
+    for step in range(STEPS):
+        slope = torch.cat([gradient_of(step)["normal"], torch.tensor([[3.0, 2.0, 0.0, -9.0]], dtype=torch.float64)])
+        alpha, state = member.step(alpha, {"cell": slope}, state)
+        assert (alpha["cell"][-1][~SHORT] == 0).all()
+        assert alpha["cell"][-1].sum().item() == pytest.approx(1.0)
+
+
+@every_simplex_member
+def test_a_constant_added_to_a_row_of_the_gradient_changes_nothing(member: ArchOptimizer) -> None:
+    """Unless it is clipped: a bounded gradient is no longer one direction on the simplex."""
+    alpha = alpha_of(member)
+    gradient = {name: 0.1 * value.clamp(-1, 1) for name, value in gradient_of(0).items()}
+    shifted = {name: value + torch.tensor([[0.3], [-0.2], [0.1]]) for name, value in gradient.items()}
+    (moved, _), (same, _) = (member.step(alpha, slope, member.init(alpha, STEPS)) for slope in (gradient, shifted))
+    for name, value in moved.items():
+        torch.testing.assert_close(value, same[name])
+
+
+@every_member
+def test_optimisers_are_values(member: ArchOptimizer) -> None:
+    twin = dataclasses.replace(member)  # type: ignore[type-var]
+    assert twin == member
+    assert hash(twin) == hash(member)
+    assert eval(repr(member), vars(arch_optimizers)) == member  # noqa: S307
+    assert [other for other in MEMBERS.values() if other == member] == [member]
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 1e-3])
@@ -115,7 +189,7 @@ def test_adam_is_the_adam_of_pytorch(weight_decay: float, betas: tuple[float, fl
     alpha = alpha_of(member)
     leaves = {name: value.clone().requires_grad_() for name, value in alpha.items()}
     expected = torch.optim.Adam(leaves.values(), lr=0.01, betas=betas, weight_decay=weight_decay)
-    state = member.init(alpha)
+    state = member.init(alpha, STEPS)
     for step in range(50):
         gradient = gradient_of(step)
         alpha, state = member.step(alpha, gradient, state)

@@ -40,7 +40,7 @@ class Adam(ArchOptimizer):
                 "the first must be 0 or greater and the second greater than 0."
             )
 
-    def init(self, alpha: Alpha) -> ArchState:
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Start both moments at zero."""
         return {
             "steps": {name: torch.zeros((), dtype=torch.int64) for name in alpha},

@@ -19,14 +19,19 @@ ArchState = dict[str, dict[str, Tensor]]
 class ArchOptimizer(ABC):
     """(α, gradient, state) → (α, state), without side effects.
 
-    ``domain`` says where it keeps α; it must be the relaxation's.
+    One that never ``moves`` leaves α where it started, so that a search need not compute its gradient.
     """
 
-    domain: ClassVar[Domain]
+    moves: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def domain(self) -> Domain:
+        """Where it keeps α; it must be the relaxation's. A member has it as a class attribute or as a knob."""
 
     @abstractmethod
-    def init(self, alpha: Alpha) -> ArchState:
-        """Return the state before the first step."""
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
+        """Return the state before the first step of a search that will take ``steps`` of them."""
 
     @abstractmethod
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:

@@ -11,7 +11,8 @@ from archgrad.hypergradients.exact_implicit import ExactImplicit
 from archgrad.hypergradients.first_order import FirstOrder
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
-from archgrad.hypergradients.point import Batches, Point, constants, standing
+from archgrad.hypergradients.per_example import PerExample
+from archgrad.hypergradients.point import Batches, Point, constants, leaves, standing
 from archgrad.hypergradients.products import ExactProducts, FiniteProducts, ForwardProducts, Products
 from archgrad.hypergradients.reverse import Reverse
 from archgrad.hypergradients.reverse_mode import ReverseMode
@@ -33,6 +34,7 @@ __all__ = [
     "Hypergradient",
     "Implicit",
     "Neumann",
+    "PerExample",
     "Point",
     "Products",
     "Reverse",
@@ -41,12 +43,14 @@ __all__ = [
     "Unrolled",
     "constants",
     "largest_safe_rate",
+    "leaves",
     "named",
     "standing",
 ]
 
 HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {
     "first-order": FirstOrder,
+    "per-example": PerExample,
     "unrolled": partial(Unrolled, products="forward"),
     "t1-t2": partial(T1T2, products="forward"),
     "neumann": partial(Neumann, products="forward"),

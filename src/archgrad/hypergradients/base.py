@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
 from archgrad.descent import Descent
@@ -13,7 +13,12 @@ __all__ = ["Hypergradient"]
 
 
 class Hypergradient(ABC):
-    """Estimate dL2/dα = ∂L2/∂α + (dw*/dα)ᵀ·∂L2/∂w at the current weights."""
+    """Estimate dL2/dα = ∂L2/∂α + (dw*/dα)ᵀ·∂L2/∂w at the current weights.
+
+    One that is ``per_image`` evaluates the outer loss with an α for each image.
+    """
+
+    per_image: ClassVar[bool] = False
 
     def __call__(
         self,
@@ -41,6 +46,10 @@ class Hypergradient(ABC):
     def direct(self, point: Point) -> Alpha:
         """Return the estimate's first term, ∂L2/∂α, taken where the estimate takes it."""
         return point.direct()
+
+    def check(self, weights: int) -> None:
+        """Raise a UserError, before anything is trained, if it cannot work with so many weights."""
+        return
 
     @property
     def inner_batches(self) -> int:

@@ -25,14 +25,17 @@ class ExactImplicit(Implicit):
     One Hessian product for every weight and O(P²) memory: for small problems, at most 5,000 weights.
     """
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
-        """Solve H·x = b."""
-        count = sum(value.numel() for value in b.values())
-        if count > _LIMIT:
+    def check(self, weights: int) -> None:
+        """Refuse more weights than a matrix can be built for."""
+        if weights > _LIMIT:
             raise UserError(
-                f"ExactImplicit builds the Hessian of {count} weights as a matrix; it is for at most {_LIMIT}. "
+                f"ExactImplicit builds the Hessian of {weights} weights as a matrix; it is for at most {_LIMIT}. "
                 f"Use ConjugateGradient or Neumann, which need its products only."
             )
+
+    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+        """Solve H·x = b."""
+        self.check(sum(value.numel() for value in b.values()))
         matrix = dense(products.hessian, b)
         solution, failed = torch.linalg.solve_ex((matrix + matrix.T) / 2, flattened(b))
         if failed:

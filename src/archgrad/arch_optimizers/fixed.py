@@ -1,0 +1,39 @@
+"""No motion at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.bilevel import Alpha
+from archgrad.errors import unknown
+from archgrad.relaxations.base import Domain
+
+__all__ = ["Fixed"]
+
+_DOMAINS = ("real", "simplex")
+
+
+@dataclass(frozen=True)
+class Fixed(ArchOptimizer):
+    """α ← α: weights are shared by architectures that stay equally likely (RandomNAS, Li & Talwalkar, 2019).
+
+    ``domain`` is that of the relaxation whose first α is kept.
+    """
+
+    moves: ClassVar[bool] = False
+
+    domain: Domain = "real"
+
+    def __post_init__(self) -> None:
+        if self.domain not in _DOMAINS:
+            raise unknown("arch_optimizer.domain", str(self.domain), _DOMAINS)
+
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
+        """Remember nothing."""
+        return {}
+
+    def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
+        """Return what was given."""
+        return dict(alpha), state

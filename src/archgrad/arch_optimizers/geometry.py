@@ -1,0 +1,123 @@
+"""Geometries of the probability simplex: distance-generating functions, and the steps they lead to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["GEOMETRIES", "Entropy", "Euclidean", "Geometry"]
+
+
+class Geometry(ABC):
+    """A distance-generating function φ of rows on the simplex, tensors ``[..., rows, choices]``.
+
+    A product of simplices has the sum over its rows. ``floor`` is how far above 0 mirror descent keeps its weights if
+    nothing else is said.
+    """
+
+    floor: ClassVar[float]
+
+    @abstractmethod
+    def potential(self, theta: Tensor) -> Tensor:
+        """Return φ of each row, ``[..., rows]``."""
+
+    @abstractmethod
+    def gradient(self, theta: Tensor) -> Tensor:
+        """Return ∇φ."""
+
+    @abstractmethod
+    def divergence(self, u: Tensor, v: Tensor) -> Tensor:
+        """Return D(u‖v) = φ(u) − φ(v) − ⟨∇φ(v), u − v⟩ of each row, ``[..., rows]``."""
+
+    @abstractmethod
+    def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
+        """Return argmin over u of ⟨slope, u⟩ + D(u‖θ), on the simplex and 0 outside ``support`` (GAEA, Eq. 6).
+
+        ``slope`` is the learning rate times the gradient; give it in float64 where that product may be large. The
+        result has the type of θ.
+        """
+
+
+@dataclass(frozen=True)
+class Entropy(Geometry):
+    """φ(θ) = Σ θ·log θ with 0·log 0 = 0; on the simplex, D is the Kullback-Leibler divergence.
+
+    It is 1-strongly convex in ‖·‖₁, so that its steps hardly notice how many choices a row has (GAEA, Section 3.1).
+    """
+
+    floor: ClassVar[float] = 1e-5
+
+    def potential(self, theta: Tensor) -> Tensor:
+        """Return Σ θ·log θ."""
+        return torch.xlogy(theta, theta).sum(-1)
+
+    def gradient(self, theta: Tensor) -> Tensor:
+        """Return log θ + 1, which is −∞ at 0."""
+        return theta.log() + 1
+
+    def divergence(self, u: Tensor, v: Tensor) -> Tensor:
+        """Return Σ u·log(u/v) − u + v: infinite where v is 0 and u is not."""
+        return (torch.xlogy(u, u) - torch.xlogy(u, v) - u + v).sum(-1)
+
+    def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
+        """Return θ ⊙ exp(−slope), normalised (GAEA, Eq. 5), by its logarithms in float64."""
+        weights = theta.double()
+        alive = support & (weights > 0)
+        logs = weights.log() - _above_smallest(slope, alive)
+        return torch.softmax(logs.masked_fill(~alive, -torch.inf), dim=-1).to(theta)
+
+
+@dataclass(frozen=True)
+class Euclidean(Geometry):
+    """φ(θ) = ½‖θ‖²: D(u‖v) = ½‖u − v‖², and a step is one of projected gradient descent (GAEA, Eq. 4)."""
+
+    floor: ClassVar[float] = 0.0
+
+    def potential(self, theta: Tensor) -> Tensor:
+        """Return ½‖θ‖²."""
+        return theta.square().sum(-1) / 2
+
+    def gradient(self, theta: Tensor) -> Tensor:
+        """Return θ itself."""
+        return theta.clone()
+
+    def divergence(self, u: Tensor, v: Tensor) -> Tensor:
+        """Return ½‖u − v‖²."""
+        return (u - v).square().sum(-1) / 2
+
+    def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
+        """Return the point of the simplex nearest to θ − slope, in float64."""
+        moved = (theta.double() - _above_smallest(slope, support)).masked_fill(~support, -torch.inf)
+        return (_projected(moved) * support).to(theta)
+
+
+GEOMETRIES: dict[str, Geometry] = {"entropy": Entropy(), "euclidean": Euclidean()}
+"""The geometries by name."""
+
+
+def _above_smallest(slope: Tensor, among: Tensor) -> Tensor:
+    """Return the slope minus its row's smallest value among these, in float64: on the simplex nothing changes.
+
+    Half the largest number is as steep as any slope gets, so that no difference of two overflows.
+    """
+    steepest = torch.finfo(torch.float64).max / 2
+    slope = slope.double().clamp(-steepest, steepest)
+    return slope - slope.masked_fill(~among, torch.inf).amin(-1, keepdim=True)
+
+
+def _projected(moved: Tensor) -> Tensor:
+    """Project rows on the simplex: max(0, y − τ), where sorting tells which entries stay above τ.
+
+    τ is at least the row's largest value minus 1, so that whatever lies deeper may be lifted to −2 below it.
+    """
+    moved = moved - moved.amax(-1, keepdim=True)
+    moved = moved.clamp_min(-2.0)
+    falling = moved.sort(dim=-1, descending=True).values
+    counts = torch.arange(1, moved.shape[-1] + 1, dtype=moved.dtype, device=moved.device)
+    thresholds = (falling.cumsum(-1) - 1) / counts
+    above = (falling > thresholds).sum(-1, keepdim=True)
+    return (moved - thresholds.gather(-1, above - 1)).clamp_min(0.0)

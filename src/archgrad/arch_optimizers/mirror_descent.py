@@ -1,0 +1,76 @@
+"""Mirror descent on the simplex."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.arch_optimizers.geometry import GEOMETRIES
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError, check_number, unknown
+from archgrad.relaxations.base import Domain
+
+__all__ = ["MirrorDescent"]
+
+
+@dataclass(frozen=True)
+class MirrorDescent(ArchOptimizer):
+    """θ ← argmin over the simplex of lr·⟨g, u⟩ + D_φ(u‖θ), row by row (GAEA, Eq. 6).
+
+    ``geometry`` chooses φ: "entropy" is exponentiated gradient, "euclidean" is projected gradient descent. Choices that
+    are 0 at the start are no choices and stay 0. All others are lifted to at least ``floor`` before the row is
+    normalised once more, so that entropy, which cannot leave 0, loses none of them; None is the geometry's own floor,
+    1e-5 for entropy. Euclidean steps reach 0 and leave it again, and have none.
+    """
+
+    domain: ClassVar[Domain] = "simplex"
+
+    geometry: Literal["entropy", "euclidean"] = "entropy"
+    lr: float = 0.1
+    floor: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.geometry not in GEOMETRIES:
+            raise unknown("arch_optimizer.geometry", str(self.geometry), GEOMETRIES)
+        check_number("arch_optimizer.lr", self.lr, positive=True)
+        if self.floor is None:
+            return
+        check_number("arch_optimizer.floor", self.floor)
+        if self.floor > 0 and not GEOMETRIES[self.geometry].floor:
+            raise UserError(
+                f"arch_optimizer.floor is {self.floor}, but {self.geometry} steps leave 0 by themselves; "
+                f"leave it out, or set geometry=entropy."
+            )
+
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
+        """Remember which choices there are: those above 0."""
+        support = {name: value > 0 for name, value in alpha.items()}
+        most = max((int(real.sum(-1).max()) for real in support.values()), default=0)
+        if self._floor * most >= 1:
+            raise UserError(
+                f"arch_optimizer.floor is {self._floor}, and a row of {most} choices lifted to that is uniform for "
+                f"ever; it must be below {1 / most:.3g}."
+            )
+        return {"support": support}
+
+    def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
+        """Take one proximal step."""
+        geometry, support = GEOMETRIES[self.geometry], state["support"]
+        moved = {
+            name: geometry.step(value, self.lr * gradient[name].double(), support[name])
+            for name, value in alpha.items()
+        }
+        return {name: self._lifted(value, support[name]) for name, value in moved.items()}, state
+
+    @property
+    def _floor(self) -> float:
+        return GEOMETRIES[self.geometry].floor if self.floor is None else self.floor
+
+    def _lifted(self, theta: Tensor, support: Tensor) -> Tensor:
+        if not self._floor:
+            return theta
+        lifted = theta.clamp_min(self._floor) * support
+        return lifted / lifted.sum(-1, keepdim=True)

@@ -1,0 +1,82 @@
+"""XNAS: expert advice with wipe-out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError, check_number, check_whole
+from archgrad.relaxations.base import Domain
+
+__all__ = ["XNAS"]
+
+
+@dataclass(frozen=True)
+class XNAS(ArchOptimizer):
+    """v ← v ⊙ exp(−lr·clip(g, ±bound)), θ = v / Σv, without the choices that cannot win any more (Nayman et al., 2019).
+
+    One clipped step changes the ratio of two weights by at most exp(2·lr·bound). So after step t of T, a choice with
+    v < max v · exp(−2·lr·bound·(T−t)) can no longer become the best; ``wipe_out`` removes it for ever, and after the
+    last step only the best is left. ``lr`` None is √(2·ln k / (T·bound²)) for a row of k choices, which is optimal for
+    the regret. The state holds log v in float64, because θ underflows long before a choice is beyond hope. There is
+    no floor: it would undo the wipe-out.
+    """
+
+    domain: ClassVar[Domain] = "simplex"
+
+    lr: float | None = None
+    bound: float = 1.0
+    wipe_out: bool = True
+
+    def __post_init__(self) -> None:
+        if self.lr is not None:
+            check_number("arch_optimizer.lr", self.lr, positive=True)
+        check_number("arch_optimizer.bound", self.bound, positive=True)
+        if not isinstance(self.wipe_out, bool):
+            raise UserError(f"arch_optimizer.wipe_out is {self.wipe_out!r}; it must be true or false.")
+
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
+        """Remember log v = log θ, and that all steps are still to come."""
+        check_whole("the number of architecture steps that XNAS is told", steps, least=0)
+        return {
+            "log_weights": {name: value.double().log() for name, value in alpha.items()},
+            "rate": {name: self._rate(value, steps) for name, value in alpha.items()},
+            "left": {name: torch.tensor(steps) for name in alpha},
+        }
+
+    def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
+        """Take one multiplicative step, and wipe out."""
+        result: Alpha = {}
+        following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
+        for name, value in alpha.items():
+            left, rate = self._left(state["left"][name]), state["rate"][name]
+            logs = state["log_weights"][name] - rate * gradient[name].double().clamp(-self.bound, self.bound)
+            if self.wipe_out:
+                hopeless = logs < logs.amax(-1, keepdim=True) - 2 * self.bound * rate * left
+                logs = logs.masked_fill(hopeless, -torch.inf)
+            following["log_weights"][name], following["left"][name] = logs, torch.tensor(left)
+            result[name] = torch.softmax(logs, dim=-1).to(value)
+        return result, following
+
+    def _rate(self, theta: Tensor, steps: int) -> Tensor:
+        """Return each row's learning rate, ``[rows, 1]``."""
+        choices = (theta > 0).sum(-1, keepdim=True).double()
+        if self.lr is not None:
+            return torch.full_like(choices, self.lr)
+        return (2 * choices.log() / max(steps, 1)).sqrt() / self.bound
+
+    @staticmethod
+    def _left(left: Tensor) -> int:
+        """Return how many steps remain after this one."""
+        remaining = int(left) - 1
+        if remaining < 0:
+            raise UserError(
+                "XNAS has taken all the architecture steps that it was told of and is asked for one more; "
+                "give init the number of steps of the whole search."
+            )
+        return remaining

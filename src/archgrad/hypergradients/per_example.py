@@ -1,0 +1,60 @@
+"""First order with every image's gradient clipped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError, check_number
+from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.point import Point, gradients, leaves
+
+__all__ = ["PerExample"]
+
+
+@dataclass(frozen=True)
+class PerExample(Hypergradient):
+    """1/N·Σ clip(∂ℓ_n/∂α, ±bound): ∂L2/∂α, clipped entry by entry for each of the batch's N images (GAEA, C.4).
+
+    XNAS (Nayman et al., 2019) bounds the gradient of each data point so. L2 is evaluated once, with an α for each
+    image, ``[N, rows, choices]``; it must be a mean over images, and regularisers add means over rows. With a bound
+    that no image exceeds, this is the gradient of first order.
+    """
+
+    per_image: ClassVar[bool] = True
+
+    bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("bound of PerExample", self.bound, positive=True)
+
+    @property
+    def inner_batches(self) -> int:
+        """None are read."""
+        return 0
+
+    def estimate(self, point: Point) -> Alpha:
+        """Differentiate the outer loss with respect to every image's α, clip and average."""
+        count = _images(point.outer_batch)
+        alpha = leaves({name: torch.stack([value] * count) for name, value in point.alpha.items()})
+        (found,) = gradients(lambda: point.problem.outer(point.weights, alpha, point.outer_batch), alpha)
+        return {name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()}
+
+    def direct(self, point: Point) -> Alpha:
+        """Return the estimate: there is no second term."""
+        return self.estimate(point)
+
+
+def _images(batch: Any) -> int:
+    labels = getattr(batch, "labels", None)
+    if labels is None:
+        raise UserError(
+            f"PerExample needs the number of images of the outer batch, but {type(batch).__name__} has no labels; "
+            f"give a batch with labels, or use FirstOrder."
+        )
+    if not len(labels):
+        raise UserError("PerExample averages over the images of the outer batch, but it has 0; give at least one.")
+    return len(labels)

@@ -1,0 +1,167 @@
+"""Mirror descent as an architecture optimiser: what it converges to, how fast, and for how long."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad.arch_optimizers import ArchOptimizer, ExponentiatedGradient, MirrorDescent
+from archgrad.errors import UserError
+
+ACCURACY = 0.2
+SIZES = (4, 16, 64, 256)
+
+
+def uniform(rows: int, choices: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
+    return {"cell": torch.full((rows, choices), 1 / choices, dtype=dtype)}
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def walked(member: ArchOptimizer, alpha: dict[str, Tensor], gradient: Tensor, steps: int) -> Tensor:
+    state = member.init(alpha, steps)
+    for _ in range(steps):
+        alpha, state = member.step(alpha, {"cell": gradient}, state)
+    return alpha["cell"]
+
+
+def steps_needed(member: ArchOptimizer, choices: int) -> int:
+    """Count the steps until the mean iterate is within the accuracy of the best of ⟨(0, 1, …, 1), θ⟩."""
+    costs = torch.ones(1, choices, dtype=torch.float64)
+    costs[0, 0] = 0
+    alpha = uniform(1, choices)
+    state, total, count = member.init(alpha, 10**6), torch.zeros_like(costs), 0
+    while count == 0 or (costs * total).sum().item() / count > ACCURACY:
+        total, count = total + alpha["cell"], count + 1
+        alpha, state = member.step(alpha, {"cell": costs}, state)
+    return count
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_exponentiated_gradient_is_the_named_case(seed: int) -> None:
+    named, general = ExponentiatedGradient(lr=0.3, floor=1e-3), MirrorDescent("entropy", lr=0.3, floor=1e-3)
+    alpha = {"cell": randn(3, 5, seed=seed).softmax(-1)}
+    gradient = {"cell": randn(3, 5, seed=100 + seed)}
+    state = named.init(alpha, 1)
+    assert torch.equal(named.step(alpha, gradient, state)[0]["cell"], general.step(alpha, gradient, state)[0]["cell"])
+    assert MirrorDescent() == MirrorDescent("entropy", 0.1, None)
+    default = MirrorDescent().step(alpha, gradient, state)[0]["cell"]
+    assert torch.equal(default, ExponentiatedGradient().step(alpha, gradient, state)[0]["cell"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_many_steps_of_exponentiated_gradient_are_one_long_step(seed: int) -> None:
+    """On a linear loss, θ_t ∝ θ_0 ⊙ exp(−lr·t·g)."""
+    alpha, gradient = {"cell": randn(3, 5, seed=seed).softmax(-1)}, randn(3, 5, seed=100 + seed)
+    found = walked(ExponentiatedGradient(lr=0.1, floor=0.0), alpha, gradient, 50)
+    torch.testing.assert_close(found, (alpha["cell"].log() - 0.1 * 50 * gradient).softmax(-1), rtol=1e-11, atol=1e-14)
+
+
+@pytest.mark.parametrize("geometry", ["entropy", "euclidean"])
+def test_a_minimum_inside_the_simplex_is_found(geometry: str) -> None:
+    target = randn(4, 6, seed=0).softmax(-1)
+    member, alpha = MirrorDescent(geometry, lr=0.9), uniform(4, 6)
+    state = member.init(alpha, 1500)
+    for _ in range(1500):
+        alpha, state = member.step(alpha, {"cell": alpha["cell"] - target}, state)
+    torch.testing.assert_close(alpha["cell"], target, rtol=1e-6, atol=1e-9)
+
+
+def test_entropy_needs_log_k_steps_where_euclid_needs_k() -> None:
+    """Step sizes ε/G² of the theory, with G² = ‖g‖∞² = 1 and ‖g‖₂² = k − 1 (Beck & Teboulle, 2003; GAEA, Section 3.1).
+
+    The theory promises 2·D(x*‖x)·G²/ε² steps, with D = log k and ½(1 − 1/k).
+    """
+    entropy = [steps_needed(ExponentiatedGradient(lr=ACCURACY, floor=0.0), k) for k in SIZES]
+    euclid = [steps_needed(MirrorDescent("euclidean", lr=ACCURACY / (k - 1)), k) for k in SIZES]
+    for k, fast, slow in zip(SIZES, entropy, euclid, strict=True):
+        assert fast <= 2 * math.log(k) / ACCURACY**2
+        assert slow <= (1 - 1 / k) * (k - 1) / ACCURACY**2
+    by_log = [count / math.log(k) for count, k in zip(entropy, SIZES, strict=True)]
+    by_size = [count / (k - 1) for count, k in zip(euclid, SIZES, strict=True)]
+    assert max(by_log) < 1.6 * min(by_log)
+    assert max(by_size) < 1.6 * min(by_size)
+    growth = [math.log(counts[-1] / counts[0]) / math.log(SIZES[-1] / SIZES[0]) for counts in (entropy, euclid)]
+    assert growth[0] < 0.35
+    assert growth[1] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("member", "steps"),
+    [(ExponentiatedGradient(), 100_000), (MirrorDescent("euclidean"), 5_000)],
+    ids=["entropy", "euclidean"],
+)
+def test_very_many_steps_stay_on_the_simplex(member: ArchOptimizer, steps: int) -> None:
+    """In float32, with gradients of all sizes; the padded choice of the last row stays 0."""
+    alpha = uniform(2, 4, torch.float32)
+    alpha["cell"][-1] = torch.tensor([0.5, 0.25, 0.25, 0.0])
+    state = member.init(alpha, steps)
+    size = torch.logspace(-6, 6, 1000)[:, None, None]
+    gradients = [{"cell": slope} for slope in size * randn(1000, 2, 4, seed=0).float()]
+    with torch.inference_mode():
+        for step in range(steps):
+            alpha, state = member.step(alpha, gradients[step % 1000], state)
+    theta = alpha["cell"]
+    assert (theta >= 0).all()
+    assert theta[-1, -1] == 0
+    torch.testing.assert_close(theta.sum(-1), torch.ones(2), rtol=0, atol=3e-7)
+
+
+@pytest.mark.parametrize("geometry", ["entropy", "euclidean"])
+def test_a_step_forgets_that_a_row_was_off_the_simplex(geometry: str) -> None:
+    """So rounding errors do not add up, however many steps there are."""
+    off = {"cell": 1.01 * randn(3, 5, seed=0).softmax(-1)}
+    found = walked(MirrorDescent(geometry), off, randn(3, 5, seed=1), 1)
+    torch.testing.assert_close(found.sum(-1), torch.ones(3, dtype=torch.float64), rtol=0, atol=1e-15)
+
+
+def test_the_floor_keeps_every_choice_alive() -> None:
+    gradient = torch.tensor([[0.0, 1e6, 1e6, 0.0]], dtype=torch.float64)
+    alpha = {"cell": torch.tensor([[0.4, 0.3, 0.3, 0.0]], dtype=torch.float64)}
+    found = walked(ExponentiatedGradient(floor=1e-3), alpha, gradient, 10)
+    torch.testing.assert_close(found, torch.tensor([[1.0, 1e-3, 1e-3, 0.0]], dtype=torch.float64) / 1.002)
+    assert walked(ExponentiatedGradient(floor=0.0), alpha, gradient, 10).tolist() == [[1.0, 0.0, 0.0, 0.0]]
+    back = walked(ExponentiatedGradient(), {"cell": found}, -gradient, 1)
+    torch.testing.assert_close(back[0, 1:3], torch.full((2,), 0.5, dtype=torch.float64), rtol=0, atol=1e-4)
+
+
+def test_euclid_leaves_zero_again() -> None:
+    alpha = {"cell": torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64)}
+    member = MirrorDescent("euclidean", lr=1.0)
+    state = member.init(alpha, 2)
+    down, up = (torch.tensor([[0.0, slope, -5.0]], dtype=torch.float64) for slope in (3.0, -3.0))
+    alpha, state = member.step(alpha, {"cell": down}, state)
+    assert alpha["cell"].tolist() == [[1.0, 0.0, 0.0]]
+    alpha, state = member.step(alpha, {"cell": up}, state)
+    assert alpha["cell"].tolist() == [[0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: MirrorDescent("entrpy"), "unknown arch_optimizer.geometry 'entrpy'; did you mean 'entropy'"),
+        (lambda: MirrorDescent(lr=0.0), "arch_optimizer.lr is 0.0; it must be a number greater than 0"),
+        (lambda: ExponentiatedGradient(lr=math.nan), "arch_optimizer.lr is nan"),
+        (
+            lambda: ExponentiatedGradient(floor=-1e-5),
+            "arch_optimizer.floor is -1e-05; it must be a number of 0 or more",
+        ),
+        (lambda: MirrorDescent("euclidean", floor=1e-5), "euclidean steps leave 0 by themselves; leave it out"),
+        (
+            lambda: ExponentiatedGradient(floor=0.25).init(uniform(2, 4), 1),
+            r"a row of 4 choices .* must be below 0\.25",
+        ),
+    ],
+)
+def test_bad_geometries_are_answered_with_sentences(make, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        make()
+
+
+def test_no_floor_is_allowed_to_be_said() -> None:
+    assert MirrorDescent("euclidean", floor=0.0).init(uniform(1, 2), 1)["support"]["cell"].all()

@@ -1,0 +1,156 @@
+"""The gradient of first order with every image's share clipped.
+
+It is no row of the suite in tests/parts: that suite's problems are any two losses of (w, α, batch), while this
+estimate needs a batch of labelled images and a loss that is their mean and takes an α for each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import NamedTuple
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.func import functional_call
+
+from archgrad import hypergradients
+from archgrad.bilevel import BilevelProblem
+from archgrad.errors import UserError
+from archgrad.hypergradients import FirstOrder, PerExample, standing
+from archgrad.relaxations import Softmax
+from archgrad.spaces import nasbench201
+
+Tensors = dict[str, Tensor]
+IMAGES = 6
+
+
+class Labelled(NamedTuple):
+    images: Tensor
+    labels: Tensor
+
+
+def randn(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def outer(w: Tensors, a: Tensors, batch: Labelled) -> Tensor:
+    """The mean loss of a model that mixes three scalings of its input, by one α for all images or one for each."""
+    mixed = torch.einsum("nf,...nrc->nfrc", batch.images, a["mix"].softmax(-1).expand(len(batch.labels), -1, -1))
+    logits = torch.einsum("nfrc,frcl->nl", mixed, w["w"]) + a["shift"].sum(-1, keepdim=True).reshape(-1, 1)
+    return F.cross_entropy(logits * torch.tensor([1.0, 2.0, 3.0]), batch.labels)
+
+
+def unread(w: Tensors, a: Tensors, batch: Labelled) -> Tensor:
+    raise AssertionError("the inner loss was evaluated")
+
+
+PROBLEM = BilevelProblem(unread, outer)
+WEIGHTS = {"w": randn(4, 2, 3, 3, seed=0)}
+ALPHA = {"mix": randn(2, 3, seed=1), "shift": randn(1, 2, seed=2)}
+BATCH = Labelled(3 * randn(IMAGES, 4, seed=3), torch.tensor([0, 1, 2, 0, 1, 2]))
+
+
+def image_by_image(alpha: Tensors, batch: Labelled) -> list[Tensors]:
+    """Return ∂ℓ_n/∂α of each image alone."""
+    single = (Labelled(batch.images[n : n + 1], batch.labels[n : n + 1]) for n in range(len(batch.labels)))
+    return [FirstOrder()(PROBLEM, WEIGHTS, alpha, None, one) for one in single]
+
+
+def estimate(bound: float, batch: Labelled = BATCH, alpha: Tensors = ALPHA) -> Tensors:
+    return PerExample(bound)(PROBLEM, WEIGHTS, alpha, None, batch)
+
+
+@pytest.mark.parametrize("bound", [1e-3, 0.05, 0.3, 1.0, 1e9])
+@pytest.mark.parametrize("seed", range(3))
+def test_each_image_is_clipped_before_the_mean(bound: float, seed: int) -> None:
+    batch = Labelled(3 * randn(IMAGES, 4, seed=10 + seed), BATCH.labels)
+    shares = image_by_image(ALPHA, batch)
+    found = estimate(bound, batch)
+    assert list(found) == list(ALPHA)
+    for name, value in found.items():
+        expected = torch.stack([share[name].clamp(-bound, bound) for share in shares]).mean(0)
+        torch.testing.assert_close(value, expected, rtol=1e-10, atol=1e-12)
+        assert (value.abs() <= bound).all()
+
+
+def test_clipping_images_is_not_clipping_their_mean() -> None:
+    whole = FirstOrder()(PROBLEM, WEIGHTS, ALPHA, None, BATCH)
+    assert not torch.allclose(estimate(0.3)["mix"], whole["mix"].clamp(-0.3, 0.3), atol=1e-3)
+
+
+def test_one_outlier_moves_the_gradient_by_no_more_than_its_share() -> None:
+    wild = Labelled(BATCH.images.clone(), BATCH.labels)
+    wild.images[0] *= 1e4
+    before, after = estimate(0.1), estimate(0.1, wild)
+    assert all(((before[name] - after[name]).abs() <= 2 * 0.1 / IMAGES + 1e-12).all() for name in ALPHA)
+
+
+def test_a_bound_that_no_image_exceeds_leaves_first_order() -> None:
+    whole = FirstOrder()(PROBLEM, WEIGHTS, ALPHA, None, BATCH)
+    for name, value in estimate(1e9).items():
+        torch.testing.assert_close(value, whole[name], rtol=1e-12, atol=1e-14)
+
+
+def test_nothing_is_changed_and_no_inner_batch_is_read() -> None:
+    weights = {name: value.clone().requires_grad_() for name, value in WEIGHTS.items()}
+    alpha, state = {name: value.clone() for name, value in ALPHA.items()}, torch.get_rng_state()
+    member = PerExample(0.2)
+    with torch.inference_mode():
+        found = member(PROBLEM, weights, alpha, None, BATCH)
+    assert member.inner_batches == 0
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(value, ALPHA[name]) and value.grad is None for name, value in alpha.items())
+    assert all(torch.equal(value, WEIGHTS[name]) and value.grad is None for name, value in weights.items())
+    assert all(torch.equal(value, estimate(0.2)[name]) and not value.requires_grad for name, value in found.items())
+
+
+def test_its_first_term_is_all_there_is() -> None:
+    with standing(PROBLEM, WEIGHTS, ALPHA, None, BATCH) as point:
+        direct, whole = PerExample(0.1).direct(point), PerExample(0.1).estimate(point)
+    assert all(torch.equal(direct[name], whole[name]) for name in ALPHA)
+
+
+def test_per_example_is_a_value_with_a_name() -> None:
+    member = PerExample(0.5)
+    assert dataclasses.replace(member) == member
+    assert hypergradients.named("per-example") == PerExample(1.0)
+    assert member.per_image
+    assert not FirstOrder().per_image
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: PerExample(0.0), "bound of PerExample is 0.0; it must be a number greater than 0"),
+        (lambda: PerExample(float("nan")), "bound of PerExample is nan"),
+        (lambda: estimate(1.0, BATCH.images), "but Tensor has no labels; give a batch with labels, or use FirstOrder"),
+        (lambda: estimate(1.0, Labelled(BATCH.images[:0], BATCH.labels[:0])), "but it has 0; give at least one"),
+    ],
+)
+def test_what_per_example_cannot_do_is_explained(make, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        make()
+
+
+def test_on_a_supernet_the_images_share_add_up_to_first_order() -> None:
+    """Batch norm lets an image's α reach the others' losses; its share is all of what it causes."""
+    space = nasbench201(channels=2, cells_per_stage=1, num_classes=3)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = space.supernet().double()
+    start = Softmax(init_scale=0.5).init(space.searched, torch.Generator().manual_seed(1))
+    alpha = {name: value.double() for name, value in start.items()}
+    batch = Labelled(randn(4, 3, 8, 8, seed=2), torch.tensor([0, 1, 2, 0]))
+
+    def loss(weights: Tensors, alpha: Tensors, batch: Labelled) -> Tensor:
+        mixture = Softmax().relax(space.searched, alpha, None, 0.0).mixture
+        return F.cross_entropy(functional_call(net, weights, (batch.images, mixture)), batch.labels)
+
+    problem, weights = BilevelProblem(unread, loss), dict(net.named_parameters())
+    whole = FirstOrder()(problem, weights, alpha, None, batch)
+    for name, value in PerExample(1e9)(problem, weights, alpha, None, batch).items():
+        torch.testing.assert_close(value, whole[name], rtol=1e-9, atol=1e-12)
+    clipped = PerExample(1e-3)(problem, weights, alpha, None, batch)
+    assert all((value.abs() <= 1e-3).all() for value in clipped.values())
