@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 import torch
 import torch.nn.functional as F
@@ -73,7 +73,8 @@ class _FactorizedReduce(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.relu(x)
-        output: Tensor = self.norm(torch.cat([self.even(x), self.odd(x[:, :, 1:, 1:])], 1))
+        shifted = F.pad(x, (0, x.shape[3] % 2, 0, x.shape[2] % 2))[:, :, 1:, 1:]
+        output: Tensor = self.norm(torch.cat([self.even(x), self.odd(shifted)], 1))
         return output
 
 
@@ -159,34 +160,66 @@ def _operation(name: str, channels: int, stride: int, row: int, normed_pools: bo
 
 
 class _Cell(nn.Module):
-    """Σ p·o(x) on every edge, one operation after the other."""
+    """Σ β·shuffle(Σ p·o(x₁) ‖ x₂) at every node, one operation after the other."""
 
-    def __init__(self, rows: Sequence[Row], channels: int, inputs: int, strided: bool, normed_pools: bool) -> None:
+    def __init__(
+        self, rows: Sequence[Row], channels: int, inputs: int, strided: bool, normed_pools: bool, partial: int
+    ) -> None:
         super().__init__()
-        self.rows, self.inputs = rows, inputs
+        self.rows, self.inputs, self.partial = rows, inputs, partial
+        self.strides = [2 if strided and row.source in range(inputs) else 1 for row in rows]
         self.edges = nn.ModuleList()
-        for index, row in enumerate(rows):
-            stride = 2 if strided and row.source in range(inputs) else 1
-            operations = [_operation(name, channels, stride, index, normed_pools) for name in row.choices]
+        for index, (row, stride) in enumerate(zip(rows, self.strides, strict=True)):
+            operations = [_operation(name, channels // partial, stride, index, normed_pools) for name in row.choices]
             self.edges.append(nn.ModuleList(operations))
 
-    def forward(self, inputs: Sequence[Tensor], weights: Tensor, stream: Path) -> list[Tensor]:
+    def forward(self, inputs: Sequence[Tensor], weights: _Weights, stream: Path) -> list[Tensor]:
         nodes = list(inputs)
         for module in self.modules():
             if isinstance(module, _Noise):
                 module.stream = stream
-        for target in dict.fromkeys(row.target for row in self.rows):
+        for number, target in enumerate(dict.fromkeys(row.target for row in self.rows)):
             edges = [index for index, row in enumerate(self.rows) if row.target == target]
-            nodes.append(
-                sum((self._mix(edge, nodes, weights) for edge in edges[1:]), self._mix(edges[0], nodes, weights))
-            )
+            terms = []
+            for place, edge in enumerate(edges):
+                term = self._edge(edge, nodes[self.rows[edge].source or 0], weights.operations)
+                terms.append(term if weights.edges is None else _times(weights.edges[..., number, place], term))
+            nodes.append(sum(terms[1:], terms[0]))
         return nodes
 
-    def _mix(self, edge: int, nodes: Sequence[Tensor], weights: Tensor) -> Tensor:
-        x = nodes[self.rows[edge].source or 0]
+    def _edge(self, edge: int, x: Tensor, weights: Tensor) -> Tensor:
+        if self.partial == 1:
+            return self._mix(edge, x, weights)
+        width = x.shape[1] // self.partial
+        mixed, rest = self._mix(edge, x[:, :width], weights), x[:, width:]
+        if self.strides[edge] == 2:
+            rest = F.max_pool2d(rest, 2, 2, ceil_mode=True)
+        both = torch.cat([mixed, rest], 1)
+        n, channels, height, across = both.shape
+        grouped = both.view(n, self.partial, width, height, across)
+        return grouped.transpose(1, 2).reshape(n, channels, height, across)
+
+    def _mix(self, edge: int, x: Tensor, weights: Tensor) -> Tensor:
         operations = cast("nn.ModuleList", self.edges[edge])
-        terms: list[Tensor] = [p * operation(x) for p, operation in zip(weights[edge], operations, strict=False)]
+        terms = [_times(weights[..., edge, choice], operation(x)) for choice, operation in enumerate(operations)]
         return sum(terms[1:], terms[0])
+
+
+class _Weights(NamedTuple):
+    """The mixture of one cell: of its operations, and of its edges if the space weighs them."""
+
+    operations: Tensor
+    edges: Tensor | None
+
+
+def _weights(mixture: Mapping[str, Tensor], block: str, cell: int) -> _Weights:
+    edges = mixture.get(f"{block}.edges")
+    return _Weights(mixture[block][cell], None if edges is None else edges[cell])
+
+
+def _times(weight: Tensor, x: Tensor) -> Tensor:
+    """Multiply by one weight, or each image by its own."""
+    return weight.reshape(-1, 1, 1, 1) * x
 
 
 class _Residual(nn.Module):
@@ -197,7 +230,8 @@ class _Residual(nn.Module):
         self.shortcut = _conv(inputs, outputs, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        output: Tensor = self.second(self.first(x)) + self.shortcut(F.avg_pool2d(x, 2, 2))
+        pooled = F.avg_pool2d(x, 2, 2, ceil_mode=True, count_include_pad=False)
+        output: Tensor = self.second(self.first(x)) + self.shortcut(pooled)
         return output
 
 
@@ -213,7 +247,7 @@ class _StagedNet(nn.Module):
                 self.layers.append(_Residual(width, 2 * width))
                 width *= 2
             for _ in range(space.cells_per_stage):
-                self.layers.append(_Cell(rows, width, 1, False, normed_pools=False))
+                self.layers.append(_Cell(rows, width, 1, False, False, space.partial))
         self.norm = _norm(width)
         self.classifier = nn.Linear(width, num_classes)
 
@@ -223,7 +257,7 @@ class _StagedNet(nn.Module):
         x, cell = self.stem(x), 0
         for layer in self.layers:
             if isinstance(layer, _Cell):
-                x = layer([x], mixture["cell"][cell], (seed, "cell", cell))[-1]
+                x = layer([x], _weights(mixture, "cell", cell), (seed, "cell", cell))[-1]
                 cell += 1
             else:
                 x = layer(x)
@@ -232,13 +266,15 @@ class _StagedNet(nn.Module):
 
 
 class _DARTSCell(nn.Module):
-    def __init__(self, rows: Sequence[Row], inputs: tuple[int, int], width: int, reducing: bool, reduced: bool) -> None:
+    def __init__(
+        self, rows: Sequence[Row], inputs: tuple[int, int], width: int, reducing: bool, reduced: bool, partial: int
+    ) -> None:
         super().__init__()
         first = _FactorizedReduce(inputs[0], width) if reduced else _ReLUConvBN(inputs[0], width, 1)
         self.preprocess = nn.ModuleList([first, _ReLUConvBN(inputs[1], width, 1)])
-        self.cell = _Cell(rows, width, 2, reducing, normed_pools=True)
+        self.cell = _Cell(rows, width, 2, reducing, True, partial)
 
-    def forward(self, before: Tensor, last: Tensor, weights: Tensor, stream: Path) -> Tensor:
+    def forward(self, before: Tensor, last: Tensor, weights: _Weights, stream: Path) -> Tensor:
         nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, stream)
         return torch.cat(nodes[2:], dim=1)
 
@@ -272,7 +308,8 @@ class _DARTSNet(nn.Module):
         reduced = False
         for block, reducing in zip(self.blocks, self.reducing, strict=True):
             width *= 2 if reducing else 1
-            self.cells.append(_DARTSCell(space.block(block).rows, (before, last), width, reducing, reduced))
+            rows = space.block(block).rows
+            self.cells.append(_DARTSCell(rows, (before, last), width, reducing, reduced, space.partial))
             before, last, reduced = last, 4 * width, reducing
             branch = last if reducing else branch
         self.classifier = nn.Linear(last, num_classes)
@@ -286,7 +323,7 @@ class _DARTSNet(nn.Module):
         for block, reducing, cell in zip(self.blocks, self.reducing, self.cells, strict=True):
             index = seen[block]
             seen[block] += 1
-            before, last = last, cell(before, last, mixture[block][index], (seed, block, index))
+            before, last = last, cell(before, last, _weights(mixture, block, index), (seed, block, index))
             branch = last if reducing else branch
         output: Tensor = self.classifier(last.mean((2, 3)))
         if not auxiliary:

@@ -1,7 +1,8 @@
 """From probabilities to a genotype."""
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, strongest
+from archgrad.discretizers.base import Discretizer, Judge, strongest
+from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.top_edges import TopEdges
 
-__all__ = ["Argmax", "Discretizer", "TopEdges", "strongest"]
+__all__ = ["Argmax", "BestSampled", "Discretizer", "Judge", "TopEdges", "strongest"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, strongest
+from archgrad.discretizers.base import Discretizer, Judge, edge_strengths, strongest
 from archgrad.spaces import Genotype, SearchSpace
 
 __all__ = ["Argmax"]
@@ -18,11 +18,17 @@ class Argmax(Discretizer):
     """Each row's strongest choice, of as many rows per node as the space keeps.
 
     In NAS-Bench-201 that is the argmax of every edge; in the DARTS space the two incoming edges of each node whose best
-    operation other than ``none`` is strongest, with that operation.
+    operation other than ``none`` is strongest, with that operation. Edge weights, where a space has them, are factors
+    of that strength.
     """
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor]) -> Genotype:
+    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive by each block's own rule."""
         return space.genotype(
-            {block.name: strongest(block, probabilities[block.name], block.keep) for block in space.blocks}
+            {
+                block.name: strongest(
+                    block, probabilities[block.name], block.keep, edge_strengths(space, block, probabilities)
+                )
+                for block in space.blocks
+            }
         )

@@ -3,40 +3,70 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
-__all__ = ["Discretizer", "strongest"]
+__all__ = ["Discretizer", "Judge", "edge_strengths", "strongest"]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """What a derivation may ask of the search: how good a discrete architecture is with the shared weights.
+
+    ``accuracy`` takes a mixture ``{block: [cells, rows, choices]}`` of all searched blocks, of ones and zeros for a
+    discrete architecture, and the number of a held-out batch, and returns the supernet's accuracy on it in per cent.
+    ``generator`` is what a derivation draws from; after ``batches`` batches every held-out image was seen.
+    """
+
+    accuracy: Callable[[Mapping[str, Tensor], int], float]
+    generator: torch.Generator
+    batches: int = 1
 
 
 class Discretizer(ABC):
-    """Probabilities ``{block: [rows, choices]}`` → genotype."""
+    """Probabilities ``{block: [rows, choices]}`` of all searched blocks → genotype."""
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if genotypes of this space cannot be derived so."""
         return
 
     @abstractmethod
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor]) -> Genotype:
-        """Derive the discrete architecture."""
+    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+        """Derive the discrete architecture; a derivation that measures architectures asks the ``judge``."""
 
 
-def strongest(block: DecisionBlock, probabilities: Tensor, keep: int | None) -> list[tuple[int, int]]:
+def strongest(
+    block: DecisionBlock, probabilities: Tensor, keep: int | None, edges: Sequence[float] | None = None
+) -> list[tuple[int, int]]:
     """Return (row, choice) of each row's best allowed choices, at each target only of the ``keep`` strongest rows.
 
-    A row is as strong as its best choice. Ties go to the first choice and the first row, so that the same
+    A row is as strong as its best choice, times the weight of its edge where ``edges`` gives one for each row
+    (PC-DARTS, Xu et al., 2020, Section 3.3). Ties go to the first choice and the first row, so that the same
     probabilities always give the same genotype.
     """
     best = [_best_choices(block, index, weights) for index, weights in enumerate(probabilities.tolist())]
+    strength = [row[0][1] * (1.0 if edges is None else edges[index]) for index, row in enumerate(best)]
     kept: list[int] = []
     for target in block.targets:
         rows = [index for index, row in enumerate(block.rows) if row.target == target]
-        rows.sort(key=lambda index: -best[index][0][1])
+        rows.sort(key=lambda index: -strength[index])
         kept += sorted(rows[:keep])
     return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
+
+
+def edge_strengths(
+    space: SearchSpace, block: DecisionBlock, probabilities: Mapping[str, Tensor]
+) -> Sequence[float] | None:
+    """Return the weight of each row's edge in a block; None in a space without edge weights."""
+    if not space.edge_weights:
+        return None
+    table = probabilities[block.edges.name].tolist()
+    return [table[row][choice] for row, choice in block.edge_places]
 
 
 def _best_choices(block: DecisionBlock, row: int, weights: list[float]) -> list[tuple[int, float]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, strongest
+from archgrad.discretizers.base import Discretizer, Judge, edge_strengths, strongest
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 
@@ -16,7 +16,10 @@ __all__ = ["TopEdges"]
 
 @dataclass(frozen=True)
 class TopEdges(Discretizer):
-    """At each node the ``edges`` incoming edges whose best allowed operation is strongest (DARTS, Section 2.4)."""
+    """At each node the ``edges`` incoming edges whose best allowed operation is strongest (DARTS, Section 2.4).
+
+    Edge weights, where a space has them, are factors of that strength.
+    """
 
     edges: int = 2
 
@@ -34,8 +37,13 @@ class TopEdges(Discretizer):
                     f"keeps {wanted}; use discretizers.Argmax(), which follows the space."
                 )
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor]) -> Genotype:
+    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive with the same number of edges at every node."""
         return space.genotype(
-            {block.name: strongest(block, probabilities[block.name], self.edges) for block in space.blocks}
+            {
+                block.name: strongest(
+                    block, probabilities[block.name], self.edges, edge_strengths(space, block, probabilities)
+                )
+                for block in space.blocks
+            }
         )

@@ -80,6 +80,8 @@ def amended(
     num_classes: int = 10,
     drop_path: float = 0.2,
     auxiliary: float = 0.4,
+    partial: int = 1,
+    edge_weights: bool = False,
 ) -> DARTSSpace:
     """Return one of the spaces of Amended-DARTS, ``a1`` (8 cells by default) or ``a2`` (20 cells).
 
@@ -97,4 +99,6 @@ def amended(
         num_classes=num_classes,
         drop_path=drop_path,
         auxiliary=auxiliary,
+        partial=partial,
+        edge_weights=edge_weights,
     )

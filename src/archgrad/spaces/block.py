@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -39,6 +40,9 @@ class DecisionBlock:
     Rows may offer different choices; the tensor is as wide as the longest row and :attr:`mask` marks what is real.
     ``keep`` is the number of rows that survive discretisation at each target node (None: all of them), and
     ``excluded`` are choices that a discrete architecture never contains.
+
+    The choices of a block of the ``kind`` "operation" are what its rows compute. A block of the kind "edge" weighs the
+    edges that enter each node: one row per node, whose choices are the names of the nodes it reads.
     """
 
     name: str
@@ -47,6 +51,7 @@ class DecisionBlock:
     keep: int | None = None
     excluded: frozenset[str] = frozenset()
     concat: tuple[int, ...] | None = None
+    kind: Literal["operation", "edge"] = "operation"
 
     def __post_init__(self) -> None:
         if not self.rows or any(not row.choices for row in self.rows):
@@ -84,6 +89,31 @@ class DecisionBlock:
     def targets(self) -> tuple[int, ...]:
         """The nodes that rows lead to, in order and once each."""
         return tuple(dict.fromkeys(row.target for row in self.rows))
+
+    @cached_property
+    def edges(self) -> DecisionBlock:
+        """The block ``name.edges`` that weighs this one's edges: a row per target, whose choices are its sources.
+
+        >>> DecisionBlock("cell", 1, edges_of([(1, [0]), (2, [0, 1])], ("skip",))).edges.rows[1]
+        Row(target=2, source=None, choices=('0', '1'), picks=2)
+        """
+        if any(row.source is None for row in self.rows):
+            raise UserError(f"block {self.name!r} has operations at its nodes; edge weights need them on edges.")
+        rows = []
+        for target in self.targets:
+            sources = tuple(str(row.source) for row in self.rows if row.target == target)
+            picks = len(sources) if self.keep is None else min(self.keep, len(sources))
+            rows.append(Row(target, None, sources, picks))
+        return DecisionBlock(f"{self.name}.edges", self.cells, tuple(rows), kind="edge")
+
+    @cached_property
+    def edge_places(self) -> tuple[tuple[int, int], ...]:
+        """The (row, choice) of :attr:`edges` that weighs each row of this block."""
+        places = []
+        for index, row in enumerate(self.rows):
+            before = sum(other.target == row.target for other in self.rows[:index])
+            places.append((self.targets.index(row.target), before))
+        return tuple(places)
 
 
 def edges_of(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:

@@ -136,6 +136,8 @@ def darts(
     num_classes: int = 10,
     drop_path: float = 0.0,
     auxiliary: float = 0.0,
+    partial: int = 1,
+    edge_weights: bool = False,
 ) -> DARTSSpace:
     """Return the DARTS space, at the size of the published search by default.
 
@@ -150,6 +152,8 @@ def darts(
         num_classes=num_classes,
         drop_path=drop_path,
         auxiliary=auxiliary,
+        partial=partial,
+        edge_weights=edge_weights,
     )
 
 

@@ -55,6 +55,8 @@ def nasbench201(
     num_classes: int = 10,
     exclude: tuple[str, ...] = (),
     drop_path: float = 0.0,
+    partial: int = 1,
+    edge_weights: bool = False,
 ) -> NASBench201:
     """Return the space of NAS-Bench-201, full size by default.
 
@@ -69,4 +71,6 @@ def nasbench201(
         num_classes=num_classes,
         exclude=tuple(exclude),
         drop_path=drop_path,
+        partial=partial,
+        edge_weights=edge_weights,
     )

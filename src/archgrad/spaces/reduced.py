@@ -99,6 +99,8 @@ def reduced(
     num_classes: int = 10,
     drop_path: float = 0.0,
     auxiliary: float = 0.0,
+    partial: int = 1,
+    edge_weights: bool = False,
 ) -> DARTSSpace:
     """Return one of the reduced spaces ``s1`` … ``s4``.
 
@@ -115,4 +117,6 @@ def reduced(
         num_classes=num_classes,
         drop_path=drop_path,
         auxiliary=auxiliary,
+        partial=partial,
+        edge_weights=edge_weights,
     )

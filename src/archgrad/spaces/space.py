@@ -15,7 +15,7 @@ from archgrad.operations import Factory, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.supernet import CellMixture, Edge, Supernet, check_drop_path
+from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet, check_drop_path
 from archgrad.training import WeightTraining
 
 __all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges"]
@@ -31,6 +31,10 @@ class SearchSpace(ABC):
     ``input_channels``, ``image_size`` and ``num_classes`` describe the data the networks are for; a search overrides
     the first and the last with what it finds in its data. ``drop_path`` is a setting of the search and of nothing else:
     the probability, at its end, with which an operation of the supernet is dropped for an image.
+
+    So are the two of PC-DARTS (Xu et al., 2020): with ``partial`` = k only C/k channels of an edge pass through its
+    operations and the others go past them, and ``edge_weights`` weighs the edges that enter each node by decision
+    blocks of their own.
     """
 
     name: ClassVar[str]
@@ -41,6 +45,8 @@ class SearchSpace(ABC):
     image_size: int = 32
     num_classes: int = 10
     drop_path: float = 0.0
+    partial: int = 1
+    edge_weights: bool = False
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -49,6 +55,15 @@ class SearchSpace(ABC):
                 fix = "it must be at least 1 and a whole number"
                 raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
         check_drop_path(self.drop_path, f" of the space {self.name!r}")
+        if self.channels % self.partial:
+            divisors = ", ".join(str(k) for k in range(1, self.channels + 1) if self.channels % k == 0)
+            raise UserError(
+                f"partial of the space {self.name!r} is {self.partial}, which does not divide its {self.channels} "
+                f"channels; choose from {divisors}, or another number of channels."
+            )
+        if not isinstance(self.edge_weights, bool):
+            fix = "it must be True or False"
+            raise UserError(f"edge_weights of the space {self.name!r} is {self.edge_weights!r}; {fix}.")
 
     @property
     def auxiliary(self) -> float:
@@ -59,6 +74,15 @@ class SearchSpace(ABC):
     @abstractmethod
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """The decision blocks, in order."""
+
+    @property
+    def searched(self) -> tuple[DecisionBlock, ...]:
+        """All blocks that have architecture parameters: :attr:`blocks` and, with edge weights, those of their edges.
+
+        A mixture has all of them; a genotype only the former.
+        """
+        blocks = self.blocks
+        return (*blocks, *(block.edges for block in blocks)) if self.edge_weights else blocks
 
     @property
     @abstractmethod
@@ -75,16 +99,27 @@ class SearchSpace(ABC):
 
     def supernet(self, num_classes: int | None = None, input_channels: int | None = None) -> Supernet:
         """Build the continuous network ``supernet(x, mixture) -> logits``."""
-        plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True)
+        plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True, partial=self.partial)
         body = self._build(plan, num_classes, input_channels)
-        return Supernet(body, {block.name: (block.cells, *block.shape) for block in self.blocks})
+        known = {module.partial for module in body.modules() if isinstance(module, MixedCell)}
+        if self.partial > 1 and known != {self.partial}:
+            raise UserError(
+                f"the space {self.name!r} builds cells that do not know partial={self.partial}; build their edges by "
+                f"build_edges, or leave partial at 1."
+            )
+        weighed = self.blocks if self.edge_weights else ()
+        return Supernet(
+            body,
+            {block.name: (block.cells, *block.shape) for block in self.searched},
+            {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in weighed},
+        )
 
     def network(
         self, genotype: Genotype, num_classes: int | None = None, input_channels: int | None = None
     ) -> nn.Module:
         """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics.
 
-        Settings of the search, drop-path and the auxiliary head, are no part of it.
+        Settings of the search (drop-path, the auxiliary head, partial channels, edge weights) are no part of it.
         """
         self.check(genotype)
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
@@ -94,8 +129,11 @@ class SearchSpace(ABC):
 
     def _build(self, plan: CellPlan, num_classes: int | None, input_channels: int | None) -> nn.Module:
         """Build for these sizes, checked like the space's own, which stand in for None."""
-        given = {"num_classes": num_classes, "input_channels": input_channels}
-        sized = replace(self, **{name: size for name, size in given.items() if size is not None})
+        sized = replace(
+            self,
+            num_classes=self.num_classes if num_classes is None else num_classes,
+            input_channels=self.input_channels if input_channels is None else input_channels,
+        )
         return sized.build(plan, sized.input_channels, sized.num_classes)
 
     def cost(self, genotype: Genotype) -> Cost:
@@ -119,7 +157,7 @@ class SearchSpace(ABC):
         return Genotype.of(cells)
 
     def one_hot(self, genotype: Genotype) -> dict[str, Tensor]:
-        """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices."""
+        """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges."""
         self.check(genotype)
         mixture = {}
         for block in self.blocks:
@@ -128,6 +166,11 @@ class SearchSpace(ABC):
                 row = _row_of(block, decision)
                 weights[row, block.rows[row].choices.index(decision.choice)] = 1.0
             mixture[block.name] = weights.expand(block.cells, -1, -1)
+        for block in self.blocks if self.edge_weights else ():
+            kept = torch.zeros(block.edges.shape)
+            for decision in genotype[block.name]:
+                kept[block.edge_places[_row_of(block, decision)]] = 1.0
+            mixture[block.edges.name] = kept.expand(block.cells, -1, -1)
         return mixture
 
     def check(self, genotype: Genotype) -> None:
@@ -144,11 +187,15 @@ class SearchSpace(ABC):
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Which operations stand on which edges of each block: all of them in a supernet, the chosen ones otherwise."""
+    """Which operations stand on which edges of each block: all of them in a supernet, the chosen ones otherwise.
+
+    Operations on edges compute one in ``partial`` channels.
+    """
 
     rows: Mapping[str, tuple[Row, ...]]
     searching: bool
     concat: Mapping[str, tuple[int, ...] | None] | None = None
+    partial: int = 1
 
     def concat_of(self, block: DecisionBlock) -> tuple[int, ...] | None:
         """Return the nodes a cell of this block concatenates."""
@@ -163,15 +210,16 @@ class CellPlan:
 def build_edges(
     plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int, strided: Sequence[int] = ()
 ) -> list[Edge]:
-    """Build the operations on all edges of one cell; edges that leave a ``strided`` node have stride 2."""
+    """Build the operations on all edges of a cell of this many channels; those that leave a ``strided`` node halve."""
     edges = []
     for index, row in enumerate(plan.rows[block]):
         if row.source is None:
             raise UserError(f"row {row.name} of block {block!r} is a node; this cell has operations on edges only.")
         stride = 2 if row.source in strided else 1
         factories = [_factory(vocabulary, choice) for choice in row.choices]
-        operations = tuple(factory(plan.site(channels, stride, salt=index)) for factory in factories)
-        edges.append(Edge(row.source, row.target, operations, stride))
+        site = plan.site(channels // plan.partial, stride, salt=index)
+        operations = tuple(factory(site) for factory in factories)
+        edges.append(Edge(row.source, row.target, operations, stride, plan.partial))
     return edges
 
 

@@ -2,7 +2,18 @@
 
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell
 from archgrad.supernet.drop_path import check_drop_path
-from archgrad.supernet.mixture import CellMixture, Mixture
+from archgrad.supernet.mixture import CellMixture, EdgeWeights, Mixture
+from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
 
-__all__ = ["CellMixture", "Edge", "FixedCell", "MixedCell", "Mixture", "Supernet", "check_drop_path"]
+__all__ = [
+    "CellMixture",
+    "Edge",
+    "EdgeWeights",
+    "FixedCell",
+    "MixedCell",
+    "Mixture",
+    "Supernet",
+    "check_drop_path",
+    "shuffle",
+]

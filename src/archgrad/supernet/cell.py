@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -12,18 +13,24 @@ from archgrad.operations import Operation, Source, Weighted
 from archgrad.operations.kernels import mix
 from archgrad.supernet.drop_path import drop_path
 from archgrad.supernet.mixture import CellMixture
+from archgrad.supernet.partial import PartialSource
+from archgrad.supernet.shuffle import shuffle
 
 __all__ = ["Edge", "FixedCell", "MixedCell"]
 
 
 @dataclass(frozen=True)
 class Edge:
-    """The operations offered between two nodes of a cell, and the stride they all have."""
+    """The operations offered between two nodes of a cell, and the stride they all have.
+
+    They compute one in ``partial`` channels of the nodes, which is the same for all edges of a cell.
+    """
 
     source: int
     target: int
     operations: tuple[Operation, ...]
     stride: int = 1
+    partial: int = 1
 
 
 class _EdgeCell(nn.Module):
@@ -31,12 +38,13 @@ class _EdgeCell(nn.Module):
 
     def __init__(self, edges: Sequence[Edge], inputs: int, nodes: int) -> None:
         super().__init__()
-        self.inputs, self.nodes = inputs, nodes
+        self.inputs, self.nodes, self.partial = inputs, nodes, max((edge.partial for edge in edges), default=1)
         self.edges = nn.ModuleList(nn.ModuleList(edge.operations) for edge in edges)
         self._entering = {
             target: [(index, edge) for index, edge in enumerate(edges) if edge.target == target]
             for target in range(inputs, nodes)
         }
+        self._read = {edge.source for edge in edges}
 
 
 class MixedCell(_EdgeCell):
@@ -44,22 +52,40 @@ class MixedCell(_EdgeCell):
 
     Every node is one :class:`~archgrad.operations.Source`, so what its outgoing edges have in common is computed once.
     Inactive operations are not run, and drop-path silences the others for some images, each drawn from its own stream.
+
+    With partial channels (PC-DARTS, Xu et al., 2020, Eq. 2), node j = shuffle(Σ p[edge, o] · o(x₁) ‖ Σ β[edge] · x₂),
+    where x₁ are the first C/k channels of node i and x₂ the others, max-pooled on edges of stride 2. The mixture has
+    the edge weights β multiplied into p. Without edge weights β[edge] is Σ p[edge, o] as a constant, which is 1 on
+    the simplex, and 0 for an edge that is gone.
     """
 
     def forward(self, inputs: Sequence[Tensor], mixture: CellMixture) -> list[Tensor]:
         """Return all nodes; ``inputs`` are the first ones."""
-        sources = [Source(x, mixture.stream) for x in inputs]
+        nodes = list(inputs)
+        sources = [self._source(node, x, mixture) for node, x in enumerate(inputs)]
         for target in range(self.inputs, self.nodes):
-            sources.append(Source(self._node(target, sources, mixture), mixture.stream))
-        return [source.x for source in sources]
+            x = self._computed(target, sources, mixture)
+            if self.partial > 1:
+                x = shuffle(torch.cat([x, self._bypassed(target, sources, mixture)], dim=1), self.partial)
+            nodes.append(x)
+            sources.append(self._source(target, x, mixture))
+        return nodes
 
-    def _node(self, target: int, sources: Sequence[Source], mixture: CellMixture) -> Tensor:
+    def _source(self, node: int, x: Tensor, mixture: CellMixture) -> Source:
+        if self.partial == 1 or node not in self._read:
+            return Source(x, mixture.stream)
+        return PartialSource(x, mixture.stream, self.partial)
+
+    def _computed(self, target: int, sources: Sequence[Source], mixture: CellMixture) -> Tensor:
+        """Return what the operations on the edges into a node give."""
         addends: list[Tensor] = []
         scaled: list[Weighted] = []
         for index, edge in self._entering[target]:
             source = sources[edge.source]
             for choice, (operation, weight) in enumerate(zip(edge.operations, mixture.weights[index], strict=False)):
-                term = None if weight is None else operation.mixed(source, weight)
+                if weight is None:
+                    continue
+                term = _by_image(operation, source, weight) if mixture.by_image else operation.mixed(source, weight)
                 if mixture.drop_path and operation.droppable and term is not None:
                     term = drop_path(term, mixture.drop_path, source.generator("drop_path", index, choice))
                 if isinstance(term, Weighted):
@@ -72,6 +98,41 @@ class MixedCell(_EdgeCell):
         """Zeros of the node's size, for a node that nothing active enters."""
         edge = self._entering[target][0][1]
         return torch.zeros_like(sources[edge.source].x[:, :, :: edge.stride, :: edge.stride])
+
+    def _bypassed(self, target: int, sources: Sequence[Source], mixture: CellMixture) -> Tensor:
+        """Return what goes past the operations on the edges into a node."""
+        addends: list[Tensor] = []
+        scaled: list[Weighted] = []
+        for index, edge in self._entering[target]:
+            weight = _edge_weight(index, len(edge.operations), mixture)
+            if weight is None:
+                continue
+            rest = cast("PartialSource", sources[edge.source]).bypass(edge.stride)
+            if weight.dim():
+                addends.append(rest * weight[:, None, None, None])
+            else:
+                scaled.append(Weighted(rest, weight))
+        if addends or scaled:
+            return mix(addends, scaled)
+        edge = self._entering[target][0][1]
+        return torch.zeros_like(cast("PartialSource", sources[edge.source]).bypass(edge.stride))
+
+
+def _edge_weight(row: int, choices: int, mixture: CellMixture) -> Tensor | None:
+    """Return β of an edge; None if it is inactive or, without edge weights, each of its ``choices`` is."""
+    if mixture.edges is not None:
+        return mixture.edges[row]
+    active = [weight for weight in mixture.weights[row][:choices] if weight is not None]
+    return torch.stack(active).detach().sum(0) if active else None
+
+
+def _by_image(operation: Operation, source: Source, weight: Tensor) -> Tensor | None:
+    """Return ``weight[n]`` · operation(x[n]) for every image n."""
+    term = operation.mixed(source, weight.new_ones(()))
+    if term is None:
+        return None
+    plain, factor = term if isinstance(term, Weighted) else (term, weight.new_ones(()))
+    return plain * (factor * weight)[:, None, None, None]
 
 
 class FixedCell(_EdgeCell):

@@ -1,4 +1,4 @@
-"""The mixture as a supernet reads it: one scalar tensor per cell, row and choice, or nothing."""
+"""The mixture as a supernet reads it: one weight per cell, row and choice, for all images or for each, or nothing."""
 
 from __future__ import annotations
 
@@ -11,22 +11,39 @@ from torch import Tensor
 from archgrad.errors import UserError, unknown
 from archgrad.randomness import Path
 
-__all__ = ["CellMixture", "Mixture", "split_by_cell"]
+__all__ = ["CellMixture", "EdgeWeights", "Mixture", "split_by_cell"]
 
 Mixture = Mapping[str, Tensor]
-"""Block name → weights ``[cells, rows, choices]``."""
+"""Block name → weights ``[cells, rows, choices]``, or ``[cells, N, rows, choices]`` with some for each of N images."""
+
+
+@dataclass(frozen=True)
+class EdgeWeights:
+    """Where a block's edges are weighed: row r by ``places[r]`` = (row, choice) of the ``block`` of this name."""
+
+    block: str
+    places: tuple[tuple[int, int], ...]
+
+    def of_rows(self, table: Tensor) -> Tensor:
+        """Look up the entries of all rows, ``[..., rows]``, in a table of that block."""
+        rows, choices = zip(*self.places, strict=True)
+        return table[..., list(rows), list(choices)]
 
 
 @dataclass(frozen=True)
 class CellMixture:
     """What one cell sees: ``weights[row][choice]``, None where the choice is inactive, and its random stream.
 
-    ``drop_path`` is the probability with which each operation is dropped for an image.
+    ``drop_path`` is the probability with which each operation is dropped for an image. ``edges`` are the weights of
+    the rows' edges (None where inactive), which ``weights`` have as a factor already; without edge weights there are
+    none. A weight is a scalar, or ``[N]`` where the mixture differs from image to image (``by_image``).
     """
 
     weights: Sequence[Sequence[Tensor | None]]
     stream: Path
     drop_path: float = 0.0
+    edges: Sequence[Tensor | None] | None = None
+    by_image: bool = False
 
 
 def split_by_cell(
@@ -35,33 +52,97 @@ def split_by_cell(
     active: Mapping[str, Tensor] | None,
     seed: int,
     drop_path: float = 0.0,
+    edges: Mapping[str, EdgeWeights] | None = None,
+    images: int = 0,
 ) -> dict[str, list[CellMixture]]:
-    """Cut a mixture into the views of its cells; ``active`` (bool, same shapes) marks what is to be computed."""
-    for what, given in (("the mixture", mixture), ("the active marks", active or {})):
+    """Cut a mixture into the views of its cells; ``active`` (bool, same shapes) marks what is to be computed.
+
+    ``edges`` tells which blocks weigh the edges of which others; those that do have no views of their own. ``images``
+    is the size of the batch.
+    """
+    active, edges = active or {}, edges or {}
+    for what, given in (("the mixture", mixture), ("the active marks", active)):
         for name in given:
             if name not in shapes:
                 raise unknown(f"block in {what}:", name, shapes)
-    views = {}
     for name, shape in shapes.items():
-        if name not in mixture or tuple(mixture[name].shape) != shape:
-            found = tuple(mixture[name].shape) if name in mixture else "missing"
-            raise UserError(f"the mixture of block {name!r} is {found}; it must be a tensor {list(shape)}.")
-        marks = None if active is None or name not in active else active[name]
-        views[name] = _split_block(name, mixture[name], marks, seed, drop_path)
-    return views
+        _check_weights(name, shape, mixture.get(name), images)
+        _check_marks(name, shape, active.get(name))
+    weighing = {weights.block for weights in edges.values()}
+    return {
+        name: _weighed_views(name, edges[name], mixture, active, seed, drop_path)
+        if name in edges
+        else _views(mixture[name], active.get(name), (seed, name), drop_path)
+        for name in shapes
+        if name not in weighing
+    }
 
 
-def _split_block(name: str, weights: Tensor, active: Tensor | None, seed: int, drop_path: float) -> list[CellMixture]:
-    cells, rows, choices = weights.shape
-    if active is not None and (active.shape != weights.shape or active.dtype != torch.bool):
+def _check_weights(name: str, shape: tuple[int, int, int], weights: Tensor | None, images: int) -> None:
+    found = "missing" if weights is None else tuple(weights.shape)
+    by_image = shape[0], images, *shape[1:]
+    if found not in (shape, by_image):
+        raise UserError(
+            f"the mixture of block {name!r} is {found}; it must be a tensor {list(shape)}, "
+            f"or {list(by_image)} with a mixture for each of the {images} images."
+        )
+
+
+def _check_marks(name: str, shape: tuple[int, int, int], active: Tensor | None) -> None:
+    if active is not None and (tuple(active.shape) != shape or active.dtype != torch.bool):
         raise UserError(
             f"the active marks of block {name!r} are {list(active.shape)} of {active.dtype}; "
-            f"they must be booleans of the mixture's shape {list(weights.shape)}."
+            f"they must be booleans of the mixture's shape {list(shape)}, the same for all images."
         )
-    entries: list[Tensor | None] = list(weights.flatten().unbind())
-    if active is not None:
-        entries = [entry if on else None for entry, on in zip(entries, active.flatten().tolist(), strict=True)]
+
+
+def _views(
+    weights: Tensor,
+    active: Tensor | None,
+    where: tuple[int, str],
+    drop_path: float,
+    edges: Sequence[Sequence[Tensor | None]] | None = None,
+) -> list[CellMixture]:
+    """Cut the weights of one block along its cells; ``edges[cell][row]`` are those of its edges."""
+    cells, rows, choices = weights.shape[0], weights.shape[-2], weights.shape[-1]
+    entries = _entries(weights, active)
     row_at = [entries[start : start + choices] for start in range(0, len(entries), choices)]
     return [
-        CellMixture(row_at[cell * rows : (cell + 1) * rows], (seed, name, cell), drop_path) for cell in range(cells)
+        CellMixture(
+            row_at[cell * rows : (cell + 1) * rows],
+            (*where, cell),
+            drop_path,
+            None if edges is None else edges[cell],
+            weights.dim() == 4,
+        )
+        for cell in range(cells)
     ]
+
+
+def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
+    """List the entries ``[cells, rows, choices]`` in order, scalars or ``[N]``, None for the inactive ones."""
+    by_image = weights.dim() == 4
+    entries: list[Tensor | None] = list(
+        weights.movedim(1, -1).flatten(0, 2).unbind() if by_image else weights.flatten().unbind()
+    )
+    if active is None:
+        return entries
+    return [entry if on else None for entry, on in zip(entries, active.flatten().tolist(), strict=True)]
+
+
+def _weighed_views(
+    name: str, edges: EdgeWeights, mixture: Mixture, active: Mapping[str, Tensor], seed: int, drop_path: float
+) -> list[CellMixture]:
+    """Multiply each row by the weight of its edge; nothing is active on an inactive edge."""
+    weights, of_edges = mixture[name], edges.of_rows(mixture[edges.block]).unsqueeze(-1)
+    if weights.dim() > of_edges.dim():
+        of_edges = of_edges.unsqueeze(1)
+    elif weights.dim() < of_edges.dim():
+        weights = weights.unsqueeze(1)
+    marks, on = active.get(name), None
+    if edges.block in active:
+        on = edges.of_rows(active[edges.block]).unsqueeze(-1)
+        marks = on.expand(-1, -1, weights.shape[-1]) if marks is None else marks & on
+    rows, entries = weights.shape[-2], _entries(of_edges, on)
+    by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]
+    return _views(weights * of_edges, marks, (seed, name), drop_path, by_cell)

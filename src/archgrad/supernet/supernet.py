@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError
 from archgrad.supernet.drop_path import check_drop_path
-from archgrad.supernet.mixture import Mixture, split_by_cell
+from archgrad.supernet.mixture import EdgeWeights, Mixture, split_by_cell
 
 __all__ = ["Supernet"]
 
@@ -21,14 +21,21 @@ class Supernet(nn.Module):
     ``torch.func.functional_call``, differentiated twice, and given a different mixture in every cell.
 
     ``body`` maps ``(x, {block: [CellMixture]})`` to logits; ``shapes`` are the mixture's shapes
-    ``{block: (cells, rows, choices)}``. A body with a second head has it as its module ``auxiliary``, and returns both
+    ``{block: (cells, rows, choices)}``, and ``edges`` tells which of the blocks weigh the edges of which others: the
+    body sees their weights multiplied. A body with a second head has it as its module ``auxiliary``, and returns both
     logits when it is called with ``auxiliary=True``.
     """
 
-    def __init__(self, body: nn.Module, shapes: Mapping[str, tuple[int, int, int]]) -> None:
+    def __init__(
+        self,
+        body: nn.Module,
+        shapes: Mapping[str, tuple[int, int, int]],
+        edges: Mapping[str, EdgeWeights] | None = None,
+    ) -> None:
         super().__init__()
         self.body = body
         self.shapes = dict(shapes)
+        self.edges = dict(edges or {})
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(
@@ -43,13 +50,15 @@ class Supernet(nn.Module):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return logits ``[N, classes]`` for images ``[N, C, H, W]``.
 
-        ``mixture`` maps each block to ``[cells, rows, choices]``. ``active`` (bool, same shapes) marks the entries to
-        compute: the others count as zero, cost nothing and receive no gradient. ``seed`` fixes the noise of
-        operations that draw any, and which of them ``drop_path`` silences for which image: each but skip connections
-        with this probability. ``auxiliary`` asks for ``(logits, auxiliary_logits)`` of a supernet with a second head.
+        ``mixture`` maps each block to ``[cells, rows, choices]``, or to ``[cells, N, rows, choices]``: one mixture for
+        each image. ``active`` (bool, ``[cells, rows, choices]``) marks the entries to compute: the others count as
+        zero, cost nothing and receive no gradient, and so does all that is on an edge marked inactive. ``seed`` fixes
+        the noise of operations that draw any, and which of them ``drop_path`` silences for which image: each but skip
+        connections with this probability. ``auxiliary`` asks for ``(logits, auxiliary_logits)`` of a supernet with a
+        second head.
         """
         check_drop_path(drop_path)
-        views = split_by_cell(self.shapes, mixture, active, seed, drop_path)
+        views = split_by_cell(self.shapes, mixture, active, seed, drop_path, self.edges, x.shape[0])
         if not auxiliary:
             logits: Tensor = self.body(_in_best_layout(x), views)
             return logits

@@ -1,0 +1,92 @@
+"""Draw architectures and keep the best: random search with weight sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from archgrad.discretizers.base import Discretizer, Judge, edge_strengths
+from archgrad.errors import UserError, check_whole
+from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+
+__all__ = ["BestSampled"]
+
+
+@dataclass(frozen=True)
+class BestSampled(Discretizer):
+    """The best of ``samples`` architectures drawn from the probabilities, measured with the shared weights.
+
+    That is how random search with weight sharing ends (Li & Talwalkar, 2019, Section 3.2). Each row's operation is
+    drawn by its probabilities without the excluded ones; of the edges into a node, as many as the space keeps are drawn
+    uniformly, or by the edge weights of a space that has them. Every drawn architecture is measured on the same
+    ``batches`` held-out batches, and the first of equals wins.
+    """
+
+    samples: int = 100
+    batches: int = 1
+
+    def __post_init__(self) -> None:
+        check_whole("discretizer.samples", self.samples)
+        check_whole("discretizer.batches", self.batches)
+
+    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+        """Draw, measure and keep the best."""
+        if judge is None:
+            raise UserError(
+                "BestSampled measures architectures with the weights of a supernet, and none is at hand; give select() "
+                "a judge, or use discretizers.Argmax(), which needs none."
+            )
+        drawn = [drawn_genotype(space, probabilities, judge.generator) for _ in range(self.samples)]
+        return max(dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space, genotype, judge))
+
+    def _accuracy(self, space: SearchSpace, genotype: Genotype, judge: Judge) -> float:
+        mixture = space.one_hot(genotype)
+        return sum(judge.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
+
+
+def drawn_genotype(space: SearchSpace, probabilities: Mapping[str, Tensor], generator: torch.Generator) -> Genotype:
+    """Draw a genotype: operations by their probabilities, edges uniformly or by their weights."""
+    selection = {}
+    for block in space.blocks:
+        edges = edge_strengths(space, block, probabilities)
+        rows = _drawn_rows(block, edges, generator)
+        weights = probabilities[block.name].tolist()
+        selection[block.name] = [
+            (row, choice) for row in rows for choice in _drawn_choices(block, row, weights[row], generator)
+        ]
+    return space.genotype(selection)
+
+
+def _drawn_rows(block: DecisionBlock, edges: Sequence[float] | None, generator: torch.Generator) -> list[int]:
+    kept: list[int] = []
+    for target in block.targets:
+        rows = [index for index, row in enumerate(block.rows) if row.target == target]
+        weights = [1.0 if edges is None else edges[row] for row in rows]
+        count = len(rows) if block.keep is None else min(block.keep, len(rows))
+        kept += [rows[place] for place in _drawn(weights, count, generator)]
+    return kept
+
+
+def _drawn_choices(block: DecisionBlock, row: int, weights: Sequence[float], generator: torch.Generator) -> list[int]:
+    choices = block.rows[row].choices
+    allowed = [index for index, choice in enumerate(choices) if choice not in block.excluded]
+    places = _drawn([weights[index] for index in allowed], block.rows[row].picks, generator)
+    return [allowed[place] for place in places]
+
+
+def _drawn(weights: Sequence[float], count: int, generator: torch.Generator) -> list[int]:
+    """Draw ``count`` places one after the other without putting back, each with a chance proportional to its weight.
+
+    The place whose clock E/w rings first is such a draw, and the next to ring the next one, if all E are exponential.
+    Places of weight 0 come after all others, in a uniform order.
+    """
+    clocks = torch.empty(len(weights), dtype=torch.float64).exponential_(generator=generator).tolist()
+    order = sorted(range(len(weights)), key=lambda place: _rings(clocks[place], weights[place]))
+    return sorted(order[:count])
+
+
+def _rings(clock: float, weight: float) -> tuple[bool, float]:
+    return (False, clock / weight) if weight > 0 else (True, clock)

@@ -1,0 +1,43 @@
+"""Channel shuffle: let the groups of channels that a cell keeps apart mix from node to node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+
+from archgrad.operations.functions import apply
+
+__all__ = ["shuffle"]
+
+
+def shuffle(x: Tensor, groups: int) -> Tensor:
+    """Move channel g·C/k + i of ``x [N, C, H, W]`` to i·k + g, for k ``groups`` (Zhang et al., 2018).
+
+    Of k neighbouring channels of the result each is from another group. It is channels-last in memory.
+
+    >>> shuffle(torch.arange(6.0).reshape(1, 6, 1, 1), 3).flatten()
+    tensor([0., 2., 4., 1., 3., 5.])
+    """
+    return apply(_Shuffle, x, groups)
+
+
+class _Shuffle(Function):
+    """A permutation of the channels; its gradient is the inverse one, which deals C/k groups out."""
+
+    @staticmethod
+    def forward(x: Tensor, groups: int) -> Tensor:
+        n, channels, height, width = x.shape
+        order = torch.arange(channels, device=x.device).reshape(groups, -1).t().flatten()
+        pixels = x.permute(0, 2, 3, 1).reshape(-1, channels).index_select(1, order)
+        return pixels.reshape(n, height, width, channels).permute(0, 3, 1, 2)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
+        ctx.inverse = inputs[0].shape[1] // inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return apply(_Shuffle, grad, ctx.inverse), None

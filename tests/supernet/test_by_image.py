@@ -1,0 +1,180 @@
+"""A mixture for each image of a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.benchmarks.reference import reference_supernet
+from archgrad.errors import UserError
+from archgrad.spaces import SearchSpace, named
+from archgrad.supernet.mixture import split_by_cell
+
+IMAGES, CLASSES = 4, 3
+Mixture = dict[str, Tensor]
+SPACES = [
+    pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1}, id="nasbench201"),
+    pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1, "partial": 2}, id="nasbench201-2"),
+    pytest.param("darts", {"channels": 2, "cells": 3}, id="darts"),
+    pytest.param("s4", {"channels": 4, "cells": 3, "partial": 2, "edge_weights": True}, id="s4-2e"),
+    pytest.param("amended-a2", {"channels": 2, "cells": 3, "edge_weights": True}, id="amended-a2-edges"),
+]
+every_space = pytest.mark.parametrize(("name", "sizes"), SPACES)
+
+
+def case(name: str, sizes: dict[str, Any]) -> tuple[SearchSpace, nn.Module, nn.Module]:
+    torch.manual_seed(0)
+    space = named(name)(num_classes=CLASSES, **sizes)
+    fused, reference = space.supernet().double(), reference_supernet(space, CLASSES).double()
+    reference.load_state_dict(fused.state_dict())
+    return space, fused, reference
+
+
+def images() -> Tensor:
+    return torch.randn(IMAGES, 3, 8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+LABELS = torch.tensor([0, 1, 2, 0])
+
+
+def mixture_of(space: SearchSpace, *images: int) -> Mixture:
+    generator = torch.Generator().manual_seed(2)
+    mixture = {}
+    for block in space.searched:
+        logits = torch.randn(block.cells, *images, *block.shape, generator=generator, dtype=torch.float64)
+        mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1)
+    return mixture
+
+
+def spread(mixture: Mixture) -> Mixture:
+    return {key: value.unsqueeze(1).repeat(1, IMAGES, 1, 1).requires_grad_() for key, value in mixture.items()}
+
+
+def gradients_of(loss: Tensor, mixture: Mixture) -> Mixture:
+    gradients = torch.autograd.grad(loss, list(mixture.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(mixture, gradients, strict=True))
+
+
+@every_space
+def test_equal_mixtures_are_one(name: str, sizes: dict[str, Any]) -> None:
+    space, net, _ = case(name, sizes)
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(space).items()}
+    each = spread({key: value.detach() for key, value in mixture.items()})
+    logits, expected = net(images(), each, seed=3), net(images(), mixture, seed=3)
+    torch.testing.assert_close(logits, expected)
+    by_image = gradients_of(F.cross_entropy(logits, LABELS), each)
+    total = gradients_of(F.cross_entropy(expected, LABELS), mixture)
+    torch.testing.assert_close({key: value.sum(1) for key, value in by_image.items()}, total)
+
+
+@every_space
+def test_different_mixtures_are_those_of_the_plain_supernet(name: str, sizes: dict[str, Any]) -> None:
+    space, net, reference = case(name, sizes)
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(space, IMAGES).items()}
+    logits, expected = net(images(), mixture, seed=3), reference(images(), mixture, seed=3)
+    torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-11)
+    gradients = gradients_of(F.cross_entropy(logits, LABELS), mixture)
+    torch.testing.assert_close(gradients, gradients_of(F.cross_entropy(expected, LABELS), mixture))
+    assert all(value.flatten(2).any(2).all() for value in gradients.values() if value.shape[0] > 1)
+
+
+def test_a_mixture_reaches_its_own_image() -> None:
+    """One linear cell without batch norms: only the image whose mixture changes is changed, by what it says."""
+    _, net, _ = case("nasbench201", {"channels": 4, "cells_per_stage": 1})
+    cell = net.body.layers[0]
+    weights = torch.zeros(1, IMAGES, 6, 5, dtype=torch.float64)
+    weights[:, :, [0, 2, 5], 1] = 1.0  # skip connections 1<-0, 2<-1 and 3<-2
+    changed = weights.clone()
+    changed[0, 2, 3, 4] = 0.5  # half an average pool 3<-0, for the third image
+
+    x = torch.randn(IMAGES, 4, 5, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+
+    def output(weights: Tensor) -> Tensor:
+        (view,) = split_by_cell({"cell": (1, 6, 5)}, {"cell": weights}, None, 0, images=IMAGES)["cell"]
+        nodes: list[Tensor] = cell([x], view)
+        return nodes[-1]
+
+    difference = output(changed) - output(weights)
+    torch.testing.assert_close(output(weights), x)
+    assert not difference[[0, 1, 3]].any()
+    torch.testing.assert_close(difference[2], 0.5 * F.avg_pool2d(x[2], 3, 1, 1, count_include_pad=False))
+
+
+@every_space
+def test_gradients_agree_with_differences(name: str, sizes: dict[str, Any]) -> None:
+    space, net, _ = case(name, sizes)
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(space, IMAGES).items()}
+    (block, *_) = space.searched
+    exact = gradients_of(F.cross_entropy(net(images(), mixture), LABELS), mixture)[block.name]
+    step = 1e-6
+    for image in range(IMAGES):
+        place = (0, image, 1, min(3, block.shape[1] - 1))
+
+        def loss(by: float, place: tuple[int, ...] = place) -> Tensor:
+            moved = mixture[block.name].detach().clone()
+            moved[place] += by
+            if space.partial > 1 and not space.edge_weights:
+                moved[place[:3]][0] -= by  # `none`: the sum of the row, a constant of what goes past, stays
+            with torch.no_grad():
+                return F.cross_entropy(net(images(), mixture | {block.name: moved}), LABELS)
+
+        estimate = (loss(step) - loss(-step)) / (2 * step)
+        torch.testing.assert_close(exact[place], estimate, rtol=1e-4, atol=1e-7)
+
+
+def test_one_of_two_factors_may_differ_by_image() -> None:
+    space, net, _ = case("darts", {"channels": 2, "cells": 3, "partial": 2, "edge_weights": True})
+    mixture = mixture_of(space)
+    expected = net(images(), mixture)
+    each = spread(mixture)
+    for part in ("normal", "normal.edges", "reduce.edges"):
+        torch.testing.assert_close(net(images(), mixture | {part: each[part]}), expected)
+
+
+@every_space
+def test_marks_hold_for_all_images(name: str, sizes: dict[str, Any]) -> None:
+    space, net, _ = case(name, sizes)
+    mixture, generator = mixture_of(space), torch.Generator().manual_seed(5)
+    active = {b.name: torch.rand(b.cells, *b.shape, generator=generator) < 0.6 for b in space.searched}
+    torch.testing.assert_close(
+        net(images(), spread(mixture), active=active, seed=3), net(images(), mixture, active=active, seed=3)
+    )
+
+
+def test_drop_path_draws_the_same() -> None:
+    space, net, _ = case("darts", {"channels": 2, "cells": 3})
+    mixture = mixture_of(space)
+    each = net(images(), spread(mixture), drop_path=0.4, seed=2)
+    torch.testing.assert_close(each, net(images(), mixture, drop_path=0.4, seed=2))
+
+
+def test_second_derivatives_by_image_are_those_of_the_plain_supernet() -> None:
+    space, net, reference = case("nasbench201", {"channels": 2, "cells_per_stage": 1, "partial": 2})
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(space, IMAGES).items()}
+    products = []
+    for each in (net, reference):
+        loss = F.cross_entropy(each(images(), mixture), LABELS)
+        (first,) = torch.autograd.grad(loss, mixture["cell"], create_graph=True)
+        products.append(torch.autograd.grad(first.square().sum(), mixture["cell"])[0])
+    torch.testing.assert_close(*products)
+    assert products[0].any()
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_another_number_of_mixtures_is_explained(count: int) -> None:
+    space, net, _ = case("nasbench201", {"channels": 2, "cells_per_stage": 1})
+    message = (
+        rf"'cell' is \(3, {count}, 6, 5\); .* \[3, 6, 5\], or \[3, 4, 6, 5\] with a mixture for each of the 4 images"
+    )
+    with pytest.raises(UserError, match=message):
+        net(images(), mixture_of(space, count))
+
+
+def test_marks_by_image_are_refused() -> None:
+    space, net, _ = case("nasbench201", {"channels": 2, "cells_per_stage": 1})
+    with pytest.raises(UserError, match=r"\[3, 4, 6, 5\] of torch.bool; .* shape \[3, 6, 5\], the same for all images"):
+        net(images(), mixture_of(space, IMAGES), active={"cell": torch.ones(3, IMAGES, 6, 5, dtype=torch.bool)})

@@ -1,0 +1,330 @@
+"""Partial channels and edge weights (PC-DARTS): the fused supernet against the plain one, in double precision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from archgrad.benchmarks.reference import reference_supernet
+from archgrad.hypergradients.pattern import ActivationPattern
+from archgrad.operations import Identity, Operation, Source
+from archgrad.spaces import SearchSpace, named
+from archgrad.supernet import CellMixture, Edge, MixedCell, shuffle
+
+CLASSES = 4
+Mixture = dict[str, Tensor]
+Sizes = dict[str, Any]
+
+BOTH = {"edge_weights": True}
+NETS = [
+    pytest.param("nasbench201", {"channels": 8, "cells_per_stage": 1, "partial": 4}, 8, id="nasbench201-4"),
+    pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 2, "partial": 2, **BOTH}, 8, id="nasbench201-2e"),
+    pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1, "partial": 4, **BOTH}, 7, id="nasbench201-odd"),
+    pytest.param("nasbench201", {"channels": 3, "cells_per_stage": 1, **BOTH}, 8, id="nasbench201-edges"),
+    pytest.param("darts", {"channels": 4, "cells": 4, "partial": 2}, 8, id="darts-2"),
+    pytest.param("darts", {"channels": 8, "cells": 5, "partial": 4, **BOTH}, 8, id="darts-4e"),
+    pytest.param("darts", {"channels": 4, "cells": 3, "partial": 2, **BOTH}, 7, id="darts-odd"),
+    pytest.param("darts", {"channels": 3, "cells": 4, **BOTH}, 8, id="darts-edges"),
+    pytest.param("darts", {"channels": 3, "cells": 3, "partial": 3, **BOTH}, 8, id="darts-all-but-one"),
+    pytest.param("s1", {"channels": 4, "cells": 4, "partial": 4, **BOTH}, 8, id="s1-4e"),
+    pytest.param("s1", {"channels": 4, "cells": 3, "partial": 2}, 9, id="s1-odd"),
+    pytest.param("s4", {"channels": 4, "cells": 3, "partial": 2, **BOTH}, 8, id="s4-2e"),
+    pytest.param("amended-a2", {"channels": 4, "cells": 4, "partial": 2, **BOTH}, 8, id="amended-a2-2e"),
+    pytest.param("amended-a1", {"channels": 4, "cells": 3, "partial": 4}, 8, id="amended-a1-4"),
+]
+SMALL = [
+    pytest.param("nasbench201", {"channels": 2, "cells_per_stage": 1, "partial": 2, **BOTH}, id="nasbench201-2e"),
+    pytest.param("nasbench201", {"channels": 2, "cells_per_stage": 1, **BOTH}, id="nasbench201-edges"),
+    pytest.param("darts", {"channels": 4, "cells": 3, "partial": 4, **BOTH}, id="darts-4e"),
+    pytest.param("s1", {"channels": 2, "cells": 3, "partial": 2}, id="s1-2"),
+    pytest.param("amended-a1", {"channels": 2, "cells": 3, "partial": 2, **BOTH}, id="amended-a1-2e"),
+]
+every_small = pytest.mark.parametrize(("name", "sizes"), SMALL)
+
+
+def pair(name: str, sizes: Sizes) -> tuple[SearchSpace, nn.Module, nn.Module]:
+    """Return a space, its fused supernet and the plain one with the same weights."""
+    torch.manual_seed(0)
+    space = named(name)(**sizes)
+    fused, reference = space.supernet(CLASSES, 2).double(), reference_supernet(space, CLASSES, 2).double()
+    reference.load_state_dict(fused.state_dict())
+    return space, fused, reference
+
+
+def batch(size: int, count: int = 5) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    images = torch.randn(count, 2, size, size, generator=generator, dtype=torch.float64)
+    return images, torch.randint(CLASSES, (count,), generator=generator)
+
+
+def mixture_of(space: SearchSpace, seed: int = 2) -> Mixture:
+    """Draw rows on the simplex that differ in every cell."""
+    generator = torch.Generator().manual_seed(seed)
+    mixture = {}
+    for block in space.searched:
+        logits = torch.randn(block.cells, *block.shape, generator=generator, dtype=torch.float64)
+        mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1).requires_grad_()
+    return mixture
+
+
+def inputs_of(net: nn.Module, mixture: Mixture) -> dict[str, Tensor]:
+    return {**dict(net.named_parameters()), **{f"mixture {name}": value for name, value in mixture.items()}}
+
+
+def gradients_of(loss: Tensor, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
+    gradients = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(inputs, gradients, strict=True))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4, 6, 12])
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+def test_shuffle_deals_the_groups_out_in_turn(groups: int, layout: torch.memory_format) -> None:
+    x = torch.randn(2, 12, 3, 5, generator=torch.Generator().manual_seed(0)).contiguous(memory_format=layout)
+    shuffled = shuffle(x, groups)
+    expected = x.reshape(2, groups, 12 // groups, 3, 5).transpose(1, 2).reshape(2, 12, 3, 5)
+    assert torch.equal(shuffled, expected)
+    assert shuffled.is_contiguous(memory_format=torch.channels_last)
+    assert torch.equal(shuffle(shuffled, 12 // groups), x)  # dealt out and collected again
+
+
+def test_shuffle_is_differentiable_twice() -> None:
+    x = torch.randn(2, 6, 2, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64, requires_grad=True)
+
+    def cubed(x: Tensor) -> Tensor:
+        return shuffle(x**3, 3)
+
+    assert torch.autograd.gradcheck(cubed, x)
+    assert torch.autograd.gradgradcheck(cubed, x)
+
+
+@pytest.mark.parametrize(("name", "sizes", "image_size"), NETS)
+def test_logits_and_all_gradients_are_the_plain_ones(name: str, sizes: Sizes, image_size: int) -> None:
+    space, fused, reference = pair(name, sizes)
+    images, labels = batch(image_size)
+    mixture = mixture_of(space)
+    logits, expected = fused(images, mixture, seed=3), reference(images, mixture, seed=3)
+    torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-11)
+    gradients = gradients_of(F.cross_entropy(logits, labels), inputs_of(fused, mixture))
+    wanted = gradients_of(F.cross_entropy(expected, labels), inputs_of(reference, mixture))
+    assert list(gradients) == list(wanted)
+    torch.testing.assert_close(gradients, wanted, rtol=1e-7, atol=1e-11)
+    assert all(value.any() for key, value in gradients.items() if key.startswith("mixture"))
+
+
+def direction(name: str, like: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    return torch.randn(like.shape, generator=generator, dtype=like.dtype)
+
+
+def second_order(net: nn.Module, images: Tensor, labels: Tensor, mixture: Mixture) -> dict[str, Tensor]:
+    """Differentiate ⟨v, ∂L/∂(w, p, β)⟩ again by (w, p, β)."""
+    parameters = {name: value.detach().requires_grad_() for name, value in net.named_parameters()}
+    inputs = {**parameters, **{f"mixture {name}": value for name, value in mixture.items()}}
+    loss = F.cross_entropy(functional_call(net, parameters, (images, mixture), {"seed": 3}), labels)
+    first = torch.autograd.grad(loss, list(inputs.values()), create_graph=True, allow_unused=True)
+    product = sum(
+        ((g * direction(name, g)).sum() for name, g in zip(inputs, first, strict=True) if g is not None),
+        start=torch.zeros((), dtype=torch.float64),
+    )
+    return gradients_of(product, inputs)
+
+
+@every_small
+def test_hessian_products_are_the_plain_ones(name: str, sizes: Sizes) -> None:
+    space, fused, reference = pair(name, sizes)
+    images, labels = batch(8 if name == "nasbench201" else 4, count=3)
+    actual = second_order(fused, images, labels, mixture_of(space))
+    expected = second_order(reference, images, labels, mixture_of(space))
+    scale = max(value.abs().max().item() for value in expected.values())
+    torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9 * scale)
+    assert scale > 1e-3
+
+
+@every_small
+def test_single_precision_and_transforms_agree(name: str, sizes: Sizes) -> None:
+    space, fused, _ = pair(name, sizes)
+    images, labels = batch(8)
+    mixture = {key: value.detach() for key, value in mixture_of(space).items()}
+    weights = {key: value.detach() for key, value in fused.named_parameters()}
+
+    def loss(weights: dict[str, Tensor], mixture: Mixture) -> Tensor:
+        return F.cross_entropy(functional_call(fused, weights, (images, mixture)), labels)
+
+    transformed = torch.func.grad(loss, argnums=1)(weights, mixture)
+    leaves = {key: value.clone().requires_grad_() for key, value in mixture.items()}
+    taped = gradients_of(F.cross_entropy(fused(images, leaves), labels), leaves)
+    torch.testing.assert_close(transformed, taped)
+    single = fused.float()(images.float(), {key: value.float() for key, value in mixture.items()})
+    torch.testing.assert_close(single.double(), fused.double()(images, mixture), rtol=1e-3, atol=1e-3)
+
+
+def test_the_auxiliary_head_reads_the_same_cells() -> None:
+    space, fused, reference = pair("darts", {"channels": 4, "cells": 4, "partial": 2, "auxiliary": 0.4, **BOTH})
+    images, _ = batch(8)
+    mixture = mixture_of(space)
+    torch.testing.assert_close(fused(images, mixture, auxiliary=True), reference(images, mixture, auxiliary=True))
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "darts"])
+@pytest.mark.parametrize("partial", [1, 2, 4])
+def test_operations_see_one_in_k_channels(name: str, partial: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
+    space, fused, _ = pair(name, {"channels": 8, "partial": partial, **depth})
+    seen: Counter[int] = Counter()
+
+    def watched(method: Any) -> Any:
+        def mixed(self: Operation, source: Source, weight: Tensor) -> Any:
+            seen[source.x.shape[1]] += 1
+            return method(self, source, weight)
+
+        return mixed
+
+    kinds = {base for module in fused.modules() for base in type(module).__mro__ if "mixed" in vars(base)}
+    for kind in kinds:
+        monkeypatch.setattr(kind, "mixed", watched(vars(kind)["mixed"]))
+    fused(batch(8)[0], mixture_of(space))
+    each = 6 * 5 if name == "nasbench201" else 14 * 8
+    assert seen == {8 // partial: each, 16 // partial: each, 32 // partial: each}
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "darts"])
+def test_a_quarter_of_the_channels_has_few_weights(name: str) -> None:
+    whole, part = (named(name)(channels=16, partial=partial).supernet() for partial in (1, 4))
+
+    def weights(net: nn.Module) -> int:
+        return sum(value.numel() for key, value in net.named_parameters() if ".edges." in key)
+
+    assert weights(part) < weights(whole) / 4
+
+
+def marks_of(space: SearchSpace, chance: float, seed: int = 3) -> Mixture:
+    generator = torch.Generator().manual_seed(seed)
+    return {b.name: torch.rand(b.cells, *b.shape, generator=generator) < chance for b in space.searched}
+
+
+@every_small
+@pytest.mark.parametrize("which", ["operations", "edges", "all"])
+def test_inactive_entries_of_operations_and_edges_count_as_zero(name: str, sizes: Sizes, which: str) -> None:
+    space, fused, _ = pair(name, sizes)
+    mixture, active = mixture_of(space), marks_of(space, 0.6)
+    active = {key: value for key, value in active.items() if which in ("all", ["operations", "edges"][".edges" in key])}
+    silenced = {
+        key: (value * active[key] if key in active else value).detach().requires_grad_()
+        for key, value in mixture.items()
+    }
+    images, _ = batch(8)
+    logits, expected = fused(images, mixture, active=active), fused(images, silenced)
+    torch.testing.assert_close(logits, expected)
+    gradients, wanted = gradients_of(logits.square().sum(), mixture), gradients_of(expected.square().sum(), silenced)
+    for key, marks in active.items():
+        assert not gradients[key][~marks].any()
+        if not (".edges" in key or f"{key}.edges" in active):
+            torch.testing.assert_close(gradients[key][marks], wanted[key][marks])
+
+
+@pytest.mark.parametrize("partial", [1, 2])
+def test_an_inactive_edge_computes_nothing(partial: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    space, fused, _ = pair("nasbench201", {"channels": 4, "cells_per_stage": 1, "partial": partial, **BOTH})
+    ran: list[int] = []
+    for cell in (0, 2, 4):
+        for index, edge in enumerate(fused.body.layers[cell].edges):
+            for operation in edge:
+                method = operation.mixed
+                monkeypatch.setattr(
+                    operation, "mixed", lambda source, weight, m=method, i=index: (ran.append(i), m(source, weight))[1]
+                )
+    active = {"cell.edges": torch.ones(3, 3, 3, dtype=torch.bool)}
+    active["cell.edges"][:, 1, 0] = active["cell.edges"][:, 2, 1] = False  # 2<-0 and 3<-1
+    mixture = mixture_of(space)
+    logits = fused(batch(8)[0], mixture, active=active)
+    assert Counter(ran) == {0: 15, 2: 15, 3: 15, 5: 15}
+    gradients = gradients_of(logits.square().sum(), mixture)
+    assert not gradients["cell"][:, [1, 4]].any()
+    assert gradients["cell"][:, [0, 2, 3, 5], 1:].all()
+
+
+def cell_of() -> MixedCell:
+    return MixedCell([Edge(0, 1, (Identity(), Identity()), 1, 2)], inputs=1, nodes=2)
+
+
+def test_a_pruned_edge_passes_nothing() -> None:
+    x = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
+    gone = CellMixture([[torch.tensor(0.0), torch.tensor(0.0)]], (0, "cell", 0))
+    inactive = CellMixture([[None, None]], (0, "cell", 0))
+    for mixture in (gone, inactive):
+        assert torch.equal(cell_of()([x], mixture)[1], torch.zeros_like(x))
+    half = CellMixture([[torch.tensor(0.5), None]], (0, "cell", 0))
+    assert torch.equal(cell_of()([x], half)[1], 0.5 * shuffle(x, 2))
+
+
+def test_what_goes_past_is_no_reason_to_change_the_mixture() -> None:
+    """Without edge weights β is a constant: the mixture's gradient is that of the computed channels alone."""
+    x = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
+    weights = [torch.tensor(0.3, requires_grad=True), torch.tensor(0.7, requires_grad=True)]
+    node = cell_of()([x], CellMixture([weights], (0, "cell", 0)))[1]
+    torch.testing.assert_close(node, shuffle(x, 2))
+    for gradient in torch.autograd.grad(node.sum(), weights):
+        torch.testing.assert_close(gradient, x[:, :2].sum())
+
+
+def test_every_edge_of_a_node_is_weighed() -> None:
+    """Two skip connections with β = (0.2, 0.8): the node is the shuffled average."""
+    generator = torch.Generator().manual_seed(0)
+    first, second = (torch.randn(2, 6, 3, 3, generator=generator, dtype=torch.float64) for _ in range(2))
+    cell = MixedCell([Edge(source, 2, (Identity(),), 1, 3) for source in (0, 1)], inputs=2, nodes=3)
+    beta = [torch.tensor(0.2, dtype=torch.float64), torch.tensor(0.8, dtype=torch.float64)]
+    node = cell([first, second], CellMixture([[value] for value in beta], (0, "cell", 0), edges=beta))[2]
+    torch.testing.assert_close(node, shuffle(0.2 * first + 0.8 * second, 3))
+
+
+def test_a_node_of_partial_channels_that_nothing_enters_is_zero() -> None:
+    space, fused, _ = pair("darts", {"channels": 4, "cells": 3, "partial": 2, **BOTH})
+    nothing = {block.name: torch.zeros(block.cells, *block.shape, dtype=torch.bool) for block in space.searched}
+    logits = fused(batch(7)[0], mixture_of(space), active=nothing)
+    torch.testing.assert_close(logits, fused.body.classifier.bias.expand(5, CLASSES))
+
+
+def test_drop_path_spares_what_goes_past() -> None:
+    class Half(Operation):
+        def forward(self, x: Tensor) -> Tensor:
+            return 0.5 * x
+
+    x = torch.randn(64, 4, 3, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    cell = MixedCell([Edge(0, 1, (Half(),), 1, 2)], inputs=1, nodes=2)
+    one = torch.ones((), dtype=torch.float64)
+    node = shuffle(cell([x], CellMixture([[one]], (5, "cell", 0), 0.25))[1], 2)  # the inverse, for two groups of two
+    torch.testing.assert_close(node[:, 2:], x[:, 2:])
+    factors = (node[:, :2] / x[:, :2]).flatten(1)
+    torch.testing.assert_close(factors, factors[:, :1].expand_as(factors))
+    kept = factors[:, 0].round(decimals=9)
+    assert {round(value, 6) for value in kept.tolist()} == {0.0, round(0.5 / 0.75, 6)}
+    assert 4 <= int((kept == 0).sum()) <= 30
+
+
+@pytest.mark.parametrize("size", [8, 7])
+def test_the_pooled_bypass_can_be_frozen(size: int) -> None:
+    space, fused, _ = pair("darts", {"channels": 4, "cells": 3, "partial": 2, **BOTH})
+    images, labels = batch(size)
+    mixture, pattern = mixture_of(space), ActivationPattern()
+    first, again = (pattern.evaluate(lambda: F.cross_entropy(fused(images, mixture), labels)) for _ in range(2))
+    torch.testing.assert_close(first, again)
+    torch.testing.assert_close(gradients_of(first, mixture), gradients_of(again, mixture))
+
+
+def test_the_default_has_no_trace_of_it() -> None:
+    torch.manual_seed(0)
+    plain = named("darts")(channels=4, cells=3).supernet()
+    assert plain.edges == {}
+    assert set(plain.shapes) == {"normal", "reduce"}
+    torch.manual_seed(0)
+    weighed = named("darts")(channels=4, cells=3, edge_weights=True).supernet()
+    weights, others = plain.state_dict(), weighed.state_dict()
+    assert weights.keys() == others.keys()
+    assert all(torch.equal(value, others[key]) for key, value in weights.items())
+    assert weighed.shapes["normal.edges"] == (1, 4, 5)
