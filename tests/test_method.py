@@ -7,14 +7,16 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad.arch_optimizers import Adam
+from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.discretizers import Argmax, TopEdges
 from archgrad.errors import UserError
-from archgrad.hypergradients import FirstOrder
-from archgrad.method import Method
-from archgrad.recipes import RECIPES, darts, named
+from archgrad.hypergradients import FirstOrder, Neumann
+from archgrad.method import Method, SupernetOptions
+from archgrad.recipes import RECIPES, darts, gaea, named
+from archgrad.regularizers import DirichletKL
 from archgrad.relaxations import Softmax
 from archgrad.relaxations.base import Domain
+from archgrad.schedule import Level
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,6 +72,85 @@ def test_first_order_darts_as_published() -> None:
     assert method.hypergradient == FirstOrder()
     assert method.arch_optimizer == Adam(lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3)
     assert method.discretizer == Argmax()
+
+
+PUBLISHED: dict[str, dict[str, object]] = {
+    "gaea": {"lr": 0.1, "level": "single", "warmup": 0, "partial": 1, "training": {"epochs": 25, "weight_decay": 3e-4}},
+    "gaea-bilevel": {"lr": 0.1, "level": "bilevel", "warmup": 0, "partial": 1},
+    "gaea-pc-darts": {
+        "lr": 0.1,
+        "level": "bilevel",
+        "warmup": 10,
+        "partial": 4,
+        "training": {"batch_size": 256, "lr": 0.1, "lr_min": 0.0},
+    },
+    "gaea-gdas": {"lr": 0.1, "level": "bilevel", "partial": 1, "training": {"epochs": 150, "weight_decay": 3e-4}},
+    "pc-darts": {"lr": 6e-4, "level": "bilevel", "warmup": 15, "partial": 4},
+    "gdas": {"lr": 3e-4, "level": "bilevel", "warmup": 0, "training": {"epochs": 250}},
+    "snas": {"lr": 3e-4, "level": "single", "updates": "simultaneous"},
+    "drnas": {"lr": 3e-4, "level": "bilevel"},
+    "xnas": {"lr": None, "level": "bilevel"},
+    "darts-erm": {"lr": 3e-4, "level": "single", "updates": "alternate"},
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_recipes_have_the_published_settings(name: str) -> None:
+    method, settings = named(name), PUBLISHED[name]
+    found = {
+        "lr": getattr(method.arch_optimizer, "lr", None),
+        "level": method.schedule.level,
+        "updates": method.schedule.updates,
+        "warmup": method.schedule.warmup_epochs,
+        "partial": method.supernet.partial,
+        "training": method.training,
+    }
+    assert {setting: found[setting] for setting in settings} == settings
+    assert method.supernet.edge_weights == (method.supernet.partial > 1)
+
+
+@pytest.mark.parametrize("base", ["darts", "pc_darts", "gdas"])
+@pytest.mark.parametrize("level", ["bilevel", "single"])
+def test_gaea_is_a_change_of_its_base(base: str, level: Level) -> None:
+    method, plain = gaea(base, level), named(base.replace("_", "-"))
+    assert method.arch_optimizer == ExponentiatedGradient(lr=0.1)
+    assert method.relaxation.domain == "simplex"
+    assert method.relaxation.sampled == plain.relaxation.sampled
+    assert method.schedule.level == level
+    assert (method.supernet, method.discretizer) == (plain.supernet, plain.discretizer)
+    assert gaea(base, hypergradient=Neumann(2)).hypergradient == Neumann(2)
+
+
+def test_an_unknown_base_of_gaea_is_explained() -> None:
+    with pytest.raises(UserError, match="unknown base of GAEA: 'pc-darts'; did you mean 'pc_darts'"):
+        gaea("pc-darts")
+
+
+def test_a_method_changes_the_settings_of_the_weights() -> None:
+    space = ag.spaces.darts()
+    trained = ag.recipes.pc_darts().trained(space.training)
+    assert (trained.batch_size, trained.lr, trained.lr_min) == (256, 0.1, 0.0)
+    assert trained.weight_decay == space.training.weight_decay
+    with pytest.raises(UserError, match=r"unknown setting in the method's training: 'lrr'; did you mean 'lr'"):
+        dataclasses.replace(darts(), training={"lrr": 0.1})
+
+
+def test_options_of_the_supernet_are_given_in_one_place() -> None:
+    method, space = ag.recipes.pc_darts(), ag.spaces.darts()
+    applied = method.supernet.applied(space)
+    assert (applied.partial, applied.edge_weights) == (4, True)
+    assert method.supernet.applied(applied) == applied == darts().supernet.applied(applied)
+    with pytest.raises(UserError, match="made with partial=2 and edge_weights=False, but the method asks for 4 and Tr"):
+        method.check(ag.spaces.darts(partial=2))
+    with pytest.raises(UserError, match=r"supernet.partial is 0; it must be at least 1"):
+        SupernetOptions(partial=0)
+    with pytest.raises(UserError, match=r"supernet.edge_weights is 1; it must be true or false"):
+        SupernetOptions(edge_weights=1)  # type: ignore[arg-type]
+
+
+def test_a_regulariser_that_means_nothing_is_refused() -> None:
+    with pytest.raises(UserError, match=r"DirichletKL bounds a Dirichlet distribution, but Softmax has none; use rel"):
+        dataclasses.replace(darts(), regularizers=(DirichletKL(),))
 
 
 def test_unknown_recipes_are_explained() -> None:

@@ -21,10 +21,12 @@ if TYPE_CHECKING:
 
 __all__ = ["RunConfig", "read_config"]
 
-PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule")
+PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule", "supernet")
 SETTABLE = (*PARTS, "weights", "space", "augmentation")
 FROM_DATA = ("input_channels", "num_classes", "image_size")
 """Fields of a space that a search takes from its data, so that they are no knobs."""
+FROM_METHOD = ("partial", "edge_weights")
+"""Fields of a space that a search takes from its method, where they are knobs of the part ``supernet``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ class RunConfig:
     """
 
     space: str = "nasbench201"
-    method: str = "darts"
+    method: str = "gaea"
     hypergradient: str | None = None
     data: str = "digits"
     data_dir: str | None = None
@@ -46,7 +48,7 @@ class RunConfig:
     batch_size: int | None = None
     limit: int | None = None
     image_size: int | None = None
-    split: str = "0.5:0.5"
+    split: str | None = None
     device: str = "cpu"
     threads: int | None = None
     compile: bool = False
@@ -63,13 +65,15 @@ class RunConfig:
                 raise UserError(
                     f"{path} cannot be set: a search takes it from the data; use --image-size for the size."
                 )
+            if part == "space" and knob in FROM_METHOD:
+                raise UserError(f"{path} cannot be set: it is a choice of the method; set supernet.{knob}.")
 
     def build_space(self) -> SearchSpace:
         """Return the space at the configured size."""
         from archgrad import spaces
 
         space = spaces.named(self.space)()
-        sizes = {"channels": self.channels, space.depth_knob: self.cells}
+        sizes: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
         space = replace(space, **{name: size for name, size in sizes.items() if size is not None})
         return turned(space, self._settings_of("space"), "space")
 
@@ -83,11 +87,11 @@ class RunConfig:
         parts = {part: turned(getattr(method, part), self._settings_of(part), part) for part in PARTS}
         return replace(method, **parts)
 
-    def build_training(self, space: SearchSpace) -> WeightTraining:
-        """Return how the weights are trained."""
+    def build_training(self, space: SearchSpace, method: Method) -> WeightTraining:
+        """Return how the weights are trained: as the space says, the method changes it, and the settings turn it."""
         chosen = {"epochs": self.epochs, "batch_size": self.batch_size}
         given = {name: value for name, value in chosen.items() if value is not None}
-        return turned(space.training, {**self._settings_of("weights"), **given}, "weights")
+        return turned(method.trained(space.training), {**self._settings_of("weights"), **given}, "weights")
 
     def load_data(self) -> ImageData:
         """Load the images."""
@@ -102,13 +106,13 @@ class RunConfig:
         """Return everything a search with this configuration starts from."""
         from archgrad.loop.setup import Setup
 
-        space = self.build_space()
+        space, method = self.build_space(), self.build_method()
         return Setup.of(
             space,
-            self.build_method(),
+            method,
             self.load_data(),
             seed=self.seed,
-            training=self.build_training(space),
+            training=self.build_training(space, method),
             batch_size=self.batch_size,
             split=self.split,
             device=self.device,
@@ -119,7 +123,8 @@ class RunConfig:
         parts = {part: getattr(method, part) for part in PARTS}
         parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
         sizes = {"channels": space.channels, "cells": getattr(space, space.depth_knob), "epochs": training.epochs}
-        named = {f"space.{knob}" for knob in (*FROM_DATA, "channels", space.depth_knob)} | {"weights.epochs"}
+        sizes_of_space = (*FROM_DATA, *FROM_METHOD, "channels", space.depth_knob)
+        named = {f"space.{knob}" for knob in sizes_of_space} | {"weights.epochs"}
         knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in knobs_of(member).items()}
         kept = {path: "none" if value is None else value for path, value in knobs.items() if path not in named}
         kind, colon, path = self.data.partition(":")

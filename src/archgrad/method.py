@@ -2,25 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer
-from archgrad.errors import UserError
-from archgrad.hypergradients import Hypergradient
+from archgrad.errors import UserError, check_whole, unknown
+from archgrad.hypergradients import FirstOrder, Hypergradient
 from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
 from archgrad.spaces import SearchSpace
+from archgrad.training import WeightTraining
 
-__all__ = ["Method"]
+__all__ = ["Method", "SupernetOptions"]
+
+
+@dataclass(frozen=True)
+class SupernetOptions:
+    """How a method wants its supernet built.
+
+    Only 1/``partial`` of the channels pass through the operations, and ``edge_weights`` adds a simplex over the
+    incoming edges of each node (PC-DARTS, Xu et al., 2020).
+    """
+
+    partial: int = 1
+    edge_weights: bool = False
+
+    def __post_init__(self) -> None:
+        check_whole("supernet.partial", self.partial)
+        if not isinstance(self.edge_weights, bool):
+            raise UserError(f"supernet.edge_weights is {self.edge_weights!r}; it must be true or false.")
+
+    def applied(self, space: SearchSpace) -> SearchSpace:
+        """Return the space with these options; refuse one that was given others."""
+        given = SupernetOptions(space.partial, space.edge_weights)
+        if given == self or self == SupernetOptions():
+            return space
+        if given != SupernetOptions():
+            raise UserError(
+                f"the space {space.name!r} was made with partial={given.partial} and edge_weights={given.edge_weights},"
+                f" but the method asks for {self.partial} and {self.edge_weights}; leave them out of one of the two."
+            )
+        return replace(space, partial=self.partial, edge_weights=self.edge_weights)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """A frozen bundle of five parts, any of which may be exchanged with :func:`dataclasses.replace`.
 
-    ``schedule`` says how often the architecture moves.
+    ``schedule`` says when the architecture moves and on which data, ``supernet`` how the supernet is built, and
+    ``training`` what the method changes of the space's settings for the weights, by name.
     """
 
     relaxation: Relaxation
@@ -29,6 +61,8 @@ class Method:
     discretizer: Discretizer
     regularizers: tuple[Regularizer, ...] = ()
     schedule: Schedule = field(default_factory=Schedule)
+    supernet: SupernetOptions = field(default_factory=SupernetOptions)
+    training: Mapping[str, float | int | bool] = field(default_factory=dict)
     name: str = "custom"
 
     def __post_init__(self) -> None:
@@ -38,7 +72,38 @@ class Method:
                 f"domain, but {type(self.arch_optimizer).__name__} moves them in the {self.arch_optimizer.domain!r} "
                 f"domain; choose a relaxation and an optimiser of one domain."
             )
+        self._check_hypergradient()
+        for regularizer in self.regularizers:
+            regularizer.check(self.relaxation)
+        known = [knob.name for knob in fields(WeightTraining)]
+        for knob in self.training:
+            if knob not in known:
+                raise unknown("setting in the method's training:", knob, known)
+
+    def _check_hypergradient(self) -> None:
+        """Refuse an architecture gradient that the method would not take."""
+        plain = type(self.hypergradient) is FirstOrder
+        name = type(self.hypergradient).__name__
+        if not self.arch_optimizer.moves and not plain:
+            raise UserError(
+                f"{type(self.arch_optimizer).__name__} never moves the architecture, so that {name} would have "
+                f"nothing to do; leave FirstOrder, or choose an optimiser that moves."
+            )
+        if self.schedule.updates == "simultaneous" and not plain:
+            raise UserError(
+                f"simultaneous updates take one backward pass for weights and architecture, which is the gradient of "
+                f"first order, and not {name}; set schedule.updates=alternate, or hypergradient FirstOrder."
+            )
+        if self.relaxation.sampled and self.hypergradient.per_image:
+            raise UserError(
+                f"{name} gives each image its own architecture parameters, but {type(self.relaxation).__name__} "
+                f"draws one architecture for all of them; choose a relaxation that does not sample."
+            )
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if the method cannot search this space."""
-        self.discretizer.check(space)
+        self.discretizer.check(self.supernet.applied(space))
+
+    def trained(self, training: WeightTraining) -> WeightTraining:
+        """Return the space's settings for the weights with the method's own in their place."""
+        return replace(training, **self.training)  # type: ignore[arg-type]

@@ -1,29 +1,82 @@
-"""When the architecture moves."""
+"""When the architecture moves, and on which data."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, NamedTuple, get_args
 
-from archgrad.errors import check_whole
+from archgrad.errors import UserError, check_whole, unknown
+from archgrad.randomness import seed_of
 
-__all__ = ["Schedule"]
+__all__ = ["Level", "Moves", "Schedule", "Updates"]
+
+Level = Literal["bilevel", "single"]
+"""Whether α follows the loss on images of its own, or weights and α the loss on all of them (ERM)."""
+
+Updates = Literal["alternate", "simultaneous", "random"]
+"""Whether α moves before the weights, with them, or instead of them."""
+
+
+class Moves(NamedTuple):
+    """What one step of a search moves."""
+
+    weights: bool
+    architecture: bool
+
+    @property
+    def together(self) -> bool:
+        """Whether both move, so that one backward pass may serve them."""
+        return self.weights and self.architecture
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """α moves once for every ``inner_steps`` steps of the weights, each on a fresh batch (T in iDARTS, Algorithm 1).
+    """What moves at each step of a search.
 
-    It moves between two weight steps, never after the last one of a search.
+    ``level`` says whether α has its own part of the data (``bilevel``) or shares all of it with the weights
+    (``single``, GAEA Eq. 3). A single-level search may take ``updates`` of both
 
-    >>> [index for index in range(9) if Schedule(inner_steps=4).moves_architecture(index)]
+    - ``alternate``: α on a batch of its own, then the weights;
+    - ``simultaneous``: both from one backward pass on one batch, at half the cost;
+    - ``random``: at each step one of the two, drawn with equal chances (GAEA, Algorithm 1).
+
+    α stays where it is for ``warmup_epochs`` epochs, and then moves once for every ``inner_steps`` steps of the
+    weights, each on a fresh batch (T in iDARTS, Algorithm 1). It moves between two weight steps, never after the last
+    one of a search.
+
+    >>> [index for index in range(9) if Schedule(inner_steps=4).moves(index).architecture]
     [4, 8]
     """
 
     inner_steps: int = 1
+    warmup_epochs: int = 0
+    level: Level = "bilevel"
+    updates: Updates = "alternate"
 
     def __post_init__(self) -> None:
+        for name, value, allowed in (("level", self.level, Level), ("updates", self.updates, Updates)):
+            if value not in get_args(allowed):
+                raise unknown(f"schedule.{name}:", str(value), get_args(allowed))
         check_whole("schedule.inner_steps", self.inner_steps)
+        check_whole("schedule.warmup_epochs", self.warmup_epochs, least=0)
+        if self.updates != "alternate" and self.level != "single":
+            raise UserError(
+                f"schedule.updates is {self.updates!r}, but weights and architecture follow different losses at level "
+                f"{self.level!r}; set schedule.level=single, or schedule.updates=alternate."
+            )
+        if self.updates != "alternate" and self.inner_steps != 1:
+            raise UserError(
+                f"schedule.inner_steps is {self.inner_steps}, which only updates that alternate have; "
+                f"set it to 1, or schedule.updates=alternate."
+            )
 
-    def moves_architecture(self, index: int) -> bool:
-        """Say whether α moves before the weight step ``index``: with T > 1, not before T of them are done."""
-        return index % self.inner_steps == 0 and (index > 0 or self.inner_steps == 1)
+    def moves(self, index: int, steps: int = 1, seed: int = 0) -> Moves:
+        """Return what moves at step ``index`` of a search of ``steps`` steps per epoch with this seed."""
+        index -= self.warmup_epochs * steps
+        if index < 0:
+            return Moves(weights=True, architecture=False)
+        if self.updates == "random":
+            architecture = seed_of(seed, "block", index) % 2 == 0
+            return Moves(weights=not architecture, architecture=architecture)
+        due = index % self.inner_steps == 0 and (index > 0 or self.inner_steps == 1 or self.warmup_epochs > 0)
+        return Moves(weights=True, architecture=due)

@@ -17,9 +17,6 @@ from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolle
 from archgrad.loop import Event, SearchResult, StepFinished
 from archgrad.loop.setup import Setup
 from archgrad.loop.steps import Drawn, Stepper
-from archgrad.recipes import RECIPES
-from archgrad.schedule import Schedule
-from archgrad.spaces import SPACES
 
 DATA = ag.data.digits(limit=96)
 
@@ -32,19 +29,7 @@ def found(method: ag.Method, name: str = "nasbench201", **settings: Any) -> Sear
     return ag.search(small(name), method, DATA, **{"epochs": 2, "batch_size": 24, "seed": 0, **settings})
 
 
-@pytest.mark.parametrize("space", SPACES)
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "darts"])
-def test_every_recipe_takes_real_steps_in_every_space(recipe: str, space: str) -> None:
-    method = replace(ag.recipes.named(recipe), schedule=Schedule())
-    settings: dict[str, Any] = {"epochs": 1, "batch_size": 48, "diagnostics": ()}
-    began, first = found(method, space, **settings), found(ag.recipes.darts(), space, **settings)
-    small(space).check(began.genotype)
-    assert began.history[0]["valid_loss"] > 0
-    assert all(value.isfinite().all() for value in began.alpha.values())
-    assert any(not torch.equal(began.alpha[name], first.alpha[name]) for name in first.alpha)
-
-
-@pytest.mark.parametrize("recipe", [name for name in RECIPES if name != "darts"])
+@pytest.mark.parametrize("recipe", ["darts-2nd", "idarts", "amended"])
 def test_recipes_take_the_cheapest_products_that_are_true_enough(recipe: str) -> None:
     """tests/hypergradients proves their cosine to the exact ones, `archgrad bench --hypergradients` their cost."""
     assert ag.recipes.named(recipe).hypergradient.products == "forward"

@@ -20,7 +20,7 @@ from archgrad.errors import DivergedError
 from archgrad.hypergradients import Hypergradient, Point
 from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.loop.steps import Stepper
-from archgrad.regularizers import Regularizer, WeightStep
+from archgrad.regularizers import OuterStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxation, Relaxed, Softmax, spread
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import DecisionBlock, SearchSpace
@@ -63,7 +63,7 @@ class Trace:
 
 def traced(method: ag.Method, training: ag.WeightTraining = ONE_STEP, space: SearchSpace | None = None) -> Trace:
     trace = Trace()
-    ag.search(space or cell_space(), method, DATA, seed=SEED, training=training, listeners=[trace])
+    ag.search(space or cell_space(), method, DATA, seed=SEED, training=training, listeners=[trace], diagnostics=())
     return trace
 
 
@@ -187,7 +187,7 @@ class Descent(ArchOptimizer):
 
     gradients: list[Alpha] = field(default_factory=list, repr=False)
 
-    def init(self, alpha: Alpha) -> ArchState:
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
         return {}
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
@@ -209,9 +209,10 @@ class Quadratic(Regularizer):
     alpha_weight: float = 0.0
     mixture_weight: float = 0.0
 
-    def outer_term(self, alpha: Alpha, mixture: dict[str, Tensor], progress: float) -> Tensor:
-        first = self.alpha_weight * alpha["cell"].square().sum() + progress * alpha["cell"].sum()
-        return first + self.mixture_weight * mixture["cell"].square().sum()
+    def outer_term(self, step: OuterStep) -> Tensor:
+        alpha = step.alpha["cell"]
+        first = self.alpha_weight * alpha.square().sum() + step.progress * alpha.sum()
+        return first + self.mixture_weight * step.mixture["cell"].square().sum()
 
 
 def test_outer_terms_are_added_to_the_architecture_gradient() -> None:
@@ -467,8 +468,8 @@ class Poison(Regularizer):
     value: float = math.nan
     start: float = 0.5
 
-    def outer_term(self, alpha: Alpha, mixture: dict[str, Tensor], progress: float) -> Tensor | None:
-        return self.value * alpha["cell"].sum() if self.place == "outer" and progress >= self.start else None
+    def outer_term(self, step: OuterStep) -> Tensor | None:
+        return self.value * step.alpha["cell"].sum() if self.place == "outer" and step.progress >= self.start else None
 
     def perturb(self, mixture: dict[str, Tensor], progress: float, generator: torch.Generator) -> dict[str, Tensor]:
         bad = self.place == "perturb" and progress >= self.start

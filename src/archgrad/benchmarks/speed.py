@@ -46,7 +46,8 @@ class Case:
     def build(self) -> SearchSpace:
         """Return the space."""
         space = named(self.space)()
-        return type(space)(**{"channels": self.channels, space.depth_knob: self.cells})
+        sizes: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
+        return type(space)(**sizes)
 
 
 @dataclass(frozen=True)

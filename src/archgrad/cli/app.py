@@ -72,7 +72,7 @@ def _options(
 @app.command()
 def search(
     space: Annotated[Text, typer.Option(help="Search space (see `archgrad list spaces`). [nasbench201]")] = None,
-    method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [darts]")] = None,
+    method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [gaea]")] = None,
     hypergradient: Annotated[
         Text, typer.Option(help="Another architecture gradient than the method's (see `archgrad list hypergradients`).")
     ] = None,
@@ -85,7 +85,7 @@ def search(
     limit: Annotated[Number, typer.Option(help="Use this many images, every class in its proportion.")] = None,
     image_size: Annotated[Number, typer.Option(help="Resize the images to this side.")] = None,
     split: Annotated[
-        Text, typer.Option(help="Parts for weights and architecture: 0.5:0.5, 0.1:0.025 or none. [0.5:0.5]")
+        Text, typer.Option(help="Parts for weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]")
     ] = None,
     data_dir: Annotated[Text, typer.Option(help="Where cifar10 and cifar100 are. [ARCHGRAD_DATA]")] = None,
     settings: Annotated[
@@ -150,20 +150,30 @@ def inspect(
     hypergradient: Annotated[
         bool, typer.Option("--hypergradient", help="Compare architecture gradients with long conjugate gradient.")
     ] = False,
+    discretisation: Annotated[
+        bool, typer.Option("--discretisation", help="Measure what the shared weights lose with one architecture.")
+    ] = False,
     batches: Annotated[Number, typer.Option(min=1, help="Pairs of batches to compare on. [4]")] = None,
     steps: Annotated[Number, typer.Option(min=1, help="Steps of conjugate gradient in the reference. [50]")] = None,
-    device: Annotated[Text, typer.Option(help="Compare on this device. [that of the run]")] = None,
+    device: Annotated[Text, typer.Option(help="Measure on this device. [that of the run]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look into a run: its last epoch, or how wrong its architecture gradient is."""
+    """Look into a run: its last epoch, how wrong its architecture gradient is, or what its discretisation costs."""
     from archgrad.cli import inspecting
     from archgrad.cli.console import errors, print_json, say
 
+    if hypergradient and discretisation:
+        raise UserError("--hypergradient and --discretisation look at different things; choose one.")
+    if not hypergradient and (batches is not None or steps is not None):
+        raise UserError("--batches and --steps belong to --hypergradient; add it, or leave them out.")
     if hypergradient:
         found = inspecting.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
         text = inspecting.show_estimates(found)
-    elif any(option is not None for option in (batches, steps, device)):
-        raise UserError("--batches, --steps and --device belong to --hypergradient; add it, or leave them out.")
+    elif discretisation:
+        found = inspecting.inspect_discretisation(folder, device)
+        text = inspecting.show_discretisation(found)
+    elif device is not None:
+        raise UserError("--device belongs to --hypergradient and --discretisation; add one, or leave it out.")
     else:
         found = inspecting.inspect_progress(folder)
         text = inspecting.show_progress(found)
@@ -228,6 +238,30 @@ def draw(
     if drawn != out:
         say(f"{out} needs Graphviz, its program dot and the Python package; here it is as text instead:", errors())
     say(str(drawn))
+
+
+@app.command()
+def plot(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
+    measure: Annotated[str, typer.Option(help="Number to plot, as metrics.jsonl names it.")] = "oracle_cifar10",
+    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.svg, .png or .pdf.")] = Path("curves.svg"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print the curves as JSON.")] = False,
+) -> None:
+    """Plot a measure over the epochs of runs: a line for each method, a band over its seeds."""
+    from archgrad.cli.console import print_json, say
+    from archgrad.cli.plotting import plot_runs
+
+    curves = plot_runs(folders, measure, out)
+    if as_json:
+        print_json({label: [dict(zip(_CURVE, point, strict=True)) for point in line] for label, line in curves.items()})
+        return
+    for label, line in curves.items():
+        epoch, mean, least, greatest = line[-1]
+        say(f"{label}: {mean:.4g} ({least:.4g} to {greatest:.4g}) after epoch {epoch}")
+    say(str(out))
+
+
+_CURVE = ("epoch", "mean", "least", "greatest")
 
 
 @app.command()

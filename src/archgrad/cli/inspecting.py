@@ -10,24 +10,30 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.errors import UserError
-
 if TYPE_CHECKING:
     from rich.console import Console
 
     from archgrad.hypergradients import Hypergradient
 
-__all__ = ["inspect_estimates", "inspect_progress", "show_estimates", "show_progress"]
+__all__ = [
+    "inspect_discretisation",
+    "inspect_estimates",
+    "inspect_progress",
+    "show_discretisation",
+    "show_estimates",
+    "show_progress",
+]
 
-_FILE = "hypergradient.json"
+_ESTIMATES, _DISCRETISATION = "hypergradient.json", "discretisation.json"
 _log = logging.getLogger("archgrad")
 
 
 def inspect_progress(folder: Path) -> dict[str, Any]:
     """Return what the run is and its last finished epoch."""
+    from archgrad.cli.plotting import records_of
     from archgrad.cli.running import config_of
 
-    config, last = config_of(folder), _last_record(folder / "metrics.jsonl")
+    config, records = config_of(folder), records_of(folder)
     return {
         "run": str(folder),
         "method": config.method,
@@ -35,19 +41,8 @@ def inspect_progress(folder: Path) -> dict[str, Any]:
         "data": config.data,
         "seed": config.seed,
         "epochs": config.epochs,
-        "last_epoch": last,
+        "last_epoch": records[-1] if records else None,
     }
-
-
-def _last_record(path: Path) -> dict[str, Any] | None:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        record = json.loads(lines[-1]) if lines else None
-        if record is None or {"epoch", "genotype"} <= set(record):
-            return record
-    except (OSError, ValueError, TypeError):
-        pass
-    raise UserError(f"{path} is missing or damaged; `archgrad resume {path.parent}` writes it anew.")
 
 
 def show_progress(found: Mapping[str, Any]) -> str:
@@ -58,6 +53,47 @@ def show_progress(found: Mapping[str, Any]) -> str:
         return f"{head}no epoch of {found['epochs']} is finished"
     numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
     return "\n".join([f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers, f"  {last['genotype']}"])
+
+
+def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
+    """Measure what the supernet loses when its mixture becomes one architecture, on all images that judge it."""
+    from archgrad.cli.running import config_of, with_threads
+    from archgrad.diagnostics import Snapshot, measure_discretisation
+    from archgrad.loop.judging import judge_of
+    from archgrad.loop.reopen import reopened
+
+    config = config_of(folder)
+    setup = with_threads(config if device is None else replace(config, device=device)).build_setup()
+    state, space = reopened(setup, folder), setup.space
+    probabilities = setup.method.relaxation.probabilities(space.searched, state.alpha)
+    judge = judge_of(setup, state)
+    measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, judge), judge.batches)
+    held_out = setup.method.schedule.level == "bilevel"
+    found = {
+        "run": str(folder),
+        "epoch": state.epoch,
+        "images": judge.batches * setup.judge_loader.batch_size,
+        "held_out": held_out,
+        **measured,
+        "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
+        "genotype": str(state.genotype),
+    }
+    _keep(found, folder / _DISCRETISATION)
+    return found
+
+
+def show_discretisation(found: Mapping[str, Any]) -> str:
+    """Say it in lines."""
+    kind = "held-out images" if found["held_out"] else "training images (a single-level search holds none out)"
+    return "\n".join(
+        [
+            f"after epoch {found['epoch']}, shared weights on {found['images']} {kind}:",
+            f"  with the mixture          {found['mixture_accuracy']:6.2f} %",
+            f"  with one architecture     {found['discrete_accuracy']:6.2f} %",
+            f"  lost by discretisation    {found['drop']:6.2f} points",
+            f"  {found['genotype']}",
+        ]
+    )
 
 
 def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None, console: Console) -> dict[str, Any]:
@@ -92,7 +128,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
         "lambda_min": mean(one.lambda_min for one in references),
         "estimates": {name: _finite(asdict(average([row[name] for row in rows]))) for name in estimators},
     }
-    _keep(found, folder / _FILE)
+    _keep(found, folder / _ESTIMATES)
     return found
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from archgrad import data, hypergradients, recipes, spaces
-from archgrad.config import FROM_DATA, PARTS
+from archgrad.config import FROM_DATA, FROM_METHOD, PARTS
 from archgrad.knobs import knobs_of
 
 __all__ = ["LISTS"]
 
 
 def _first_line(thing: Any) -> str:
-    return str(thing.__doc__ or "").strip().splitlines()[0]
+    return str(getattr(thing, "func", thing).__doc__ or "").strip().splitlines()[0]
 
 
 def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
@@ -30,7 +30,7 @@ def list_spaces() -> str:
     lines = []
     for name in spaces.SPACES:
         space = spaces.named(name)()
-        knobs = {knob: value for knob, value in knobs_of(space).items() if knob not in FROM_DATA}
+        knobs = {knob: value for knob, value in knobs_of(space).items() if knob not in (*FROM_DATA, *FROM_METHOD)}
         shown = [
             f"--cells is {space.depth_knob}",
             *_settings(knobs, "space."),
@@ -53,6 +53,8 @@ def list_methods() -> str:
             member = getattr(method, part)
             settings = ", ".join(_settings(knobs_of(member), f"{part}."))
             lines.append(f"    {part}: {type(member).__name__}  {settings}".rstrip())
+        if method.training:
+            lines.append(f"    weights: {', '.join(_settings(method.training, 'weights.'))}")
     return "\n".join(lines)
 
 

@@ -37,13 +37,14 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     """
     from archgrad.cli.console import say
     from archgrad.cli.progress import progress_for
-    from archgrad.data import parse_split
     from archgrad.loop import search
+    from archgrad.loop.setup import fractions_of
 
     config = with_threads(config)
     space, method = config.build_space(), config.build_method()
-    training, split = config.build_training(space), parse_split(config.split)
+    training = config.build_training(space, method)
     method.check(space)
+    fractions_of(config.split, method.schedule.level)
     diagnostics = _diagnostics(space, method, console)
     say(f"loading {config.data}", console)
     data = config.load_data()
@@ -60,7 +61,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
             seed=config.seed,
             training=training,
             batch_size=config.batch_size,
-            split=split,
+            split=config.split,
             device=config.device,
             out=out,
             files={"config.toml": resolved.to_toml()},

@@ -3,7 +3,9 @@
 from archgrad.diagnostics.architecture import entropy, skip_connections
 from archgrad.diagnostics.base import Diagnostic, Probe, Snapshot
 from archgrad.diagnostics.curvature import Curvature
+from archgrad.diagnostics.discretisation import discretisation, measure_discretisation
 from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
+from archgrad.diagnostics.stationarity import Stationarity, bregman_stationarity
 from archgrad.hypergradients import Hypergradient, Neumann
 
 __all__ = [
@@ -13,9 +15,13 @@ __all__ = [
     "Probe",
     "Reference",
     "Snapshot",
+    "Stationarity",
     "average",
+    "bregman_stationarity",
     "compare",
+    "discretisation",
     "entropy",
+    "measure_discretisation",
     "reference_at",
     "skip_connections",
     "standard",
@@ -25,4 +31,4 @@ __all__ = [
 def standard(hypergradient: Hypergradient | None = None) -> tuple[Diagnostic | Probe, ...]:
     """Return what every search measures, and what one with this hypergradient should."""
     series = (Curvature(hypergradient),) if isinstance(hypergradient, Neumann) else ()
-    return (entropy, skip_connections, *series)
+    return (entropy, skip_connections, discretisation, *series)

@@ -12,8 +12,12 @@ SKIP = "skip_connect"
 
 
 def entropy(snapshot: Snapshot) -> dict[str, float]:
-    """Mean over all rows of −Σ p·log p in nats: log(choices) when undecided, 0 when decided (GAEA, Fig. 1)."""
-    rows = [torch.special.entr(weights.double()).sum(-1) for weights in snapshot.probabilities.values()]
+    """Mean over the rows of −Σ p·log p in nats: log(choices) when undecided, 0 when decided (GAEA, Fig. 1).
+
+    Of operation weights only; weights of edges, where a supernet has them, are not counted.
+    """
+    weights = [snapshot.probabilities[block.name] for block in snapshot.space.blocks]
+    rows = [torch.special.entr(block.double()).sum(-1) for block in weights]
     return {"entropy": torch.cat(rows).mean().item()}
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from archgrad.discretizers import Judge
 from archgrad.hypergradients import Point
 from archgrad.spaces import Genotype, SearchSpace
 
@@ -16,11 +17,16 @@ __all__ = ["Diagnostic", "Probe", "Snapshot"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give."""
+    """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give.
+
+    ``judge`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete.
+    """
 
     space: SearchSpace
     probabilities: Mapping[str, Tensor]
     genotype: Genotype
+    judge: Judge | None = None
+    last: bool = False
 
 
 Diagnostic = Callable[[Snapshot], Mapping[str, float]]

@@ -15,13 +15,14 @@ from torch import Tensor
 from archgrad import diagnostics as measures
 from archgrad import notices, randomness
 from archgrad.bilevel import Alpha
-from archgrad.data import HALVES, ImageData
+from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnostic, Probe, Snapshot
 from archgrad.errors import DivergedError, SearchInterrupted, UserError
 from archgrad.hypergradients import Batches
 from archgrad.loop.events import EpochFinished, Event, Listener, Record, SearchFinished, SearchStarted, StepFinished
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.interrupts import Interrupt, interruptible
+from archgrad.loop.judging import judge_of
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums
 from archgrad.loop.steps import Drawn, Stepper
@@ -59,7 +60,7 @@ def search(
     seed: int = 0,
     batch_size: int | None = None,
     training: WeightTraining | None = None,
-    split: tuple[float, float] | str | None = HALVES,
+    split: tuple[float, float] | str | None = None,
     device: torch.device | str = "cpu",
     out: Path | str | None = None,
     files: Mapping[str, str] | None = None,
@@ -70,8 +71,9 @@ def search(
 ) -> SearchResult:
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
 
-    The weights are trained by ``training`` (the space's published settings by default; ``epochs`` and ``batch_size``
-    override it) on one part of the data and α on the other, as ``split`` says (None: both on all of it). The space is
+    The weights are trained by ``training`` (by default the space's published settings with what the method changes of
+    them; ``epochs`` and ``batch_size`` override it). A bilevel search trains the weights on one part of the data and α
+    on the other, as ``split`` says, by default on halves; a single-level one trains both on all of it. The space is
     built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint after
     every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the same
     bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
@@ -105,7 +107,7 @@ def search(
             state.restore(saved)
         told: list[Listener] = [*([folder] if folder else []), *listeners]
         _Run(setup, setup.stepper(state, compile), told, watched, folder, interrupt).go(state)
-    blocks = setup.space.blocks
+    blocks = setup.space.searched
     mixture = spread(blocks, method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
     return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds)
@@ -149,7 +151,7 @@ class _Run:
         raise _interrupted(state, self.folder.path, self.interrupt.signal)
 
     def _step(self, state: SearchState) -> None:
-        """Take one weight step, after an architecture step if one is due."""
+        """Move what is due: the architecture, then the weights, or both at once."""
         started = time.perf_counter()
         index = state.index
         # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
@@ -157,9 +159,14 @@ class _Run:
         _seed_globally(randomness.seed_of(self.stepper.seed, "global", index), state.device)
         batches = Drawn(self.setup.weight_loader, self.setup.arch_loader, index)
         self._probe(state, batches)
-        if self.setup.method.schedule.moves_architecture(index):
-            self.stepper.architecture_step(state, batches)
-        self.stepper.weight_step(state, batches.inner(0))
+        moves = self.setup.moves(index)
+        if moves.together and self.setup.method.schedule.updates == "simultaneous":
+            self.stepper.joint_step(state, batches.inner(0))
+        else:
+            if moves.architecture:
+                self.stepper.architecture_step(state, batches)
+            if moves.weights:
+                self.stepper.weight_step(state, batches.inner(0))
         state.step += 1
         state.seconds += time.perf_counter() - started
         self._tell(StepFinished(state, state.epoch, state.step, state.sums.means()))
@@ -176,9 +183,11 @@ class _Run:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
         stepper = self.stepper
         stepper.check(state)
-        probabilities = stepper.method.relaxation.probabilities(stepper.space.blocks, state.alpha)
-        state.genotype = stepper.method.discretizer.select(stepper.space, probabilities)
-        snapshot = Snapshot(stepper.space, probabilities, state.genotype)
+        probabilities = stepper.method.relaxation.probabilities(stepper.space.searched, state.alpha)
+        judge = judge_of(self.setup, state)
+        state.genotype = stepper.method.discretizer.select(stepper.space, probabilities, judge)
+        last = state.epoch + 1 == state.epochs
+        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
         for diagnostic in (measure for measure in self.diagnostics if not isinstance(measure, Probe)):
             record |= {name: _number(value) for name, value in diagnostic(snapshot).items()}

@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
+from typing import Any
 
 import torch
 
 from archgrad import randomness
 from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
+from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.loop.description import describe
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.method import Method
+from archgrad.schedule import Level, Moves
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["Setup"]
+__all__ = ["Setup", "fractions_of"]
 
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A space sized for the data, a method, how the weights are trained, and the batches of both."""
+    """A space sized for the data, a method, how the weights are trained, and the batches of both.
+
+    ``judge_loader`` has the images that train the architecture as they are, to judge architectures by.
+    """
 
     space: SearchSpace
     method: Method
@@ -32,6 +39,7 @@ class Setup:
     device: torch.device
     weight_loader: Loader
     arch_loader: Loader
+    judge_loader: Loader
     description: dict[str, str]
 
     @classmethod
@@ -45,33 +53,52 @@ class Setup:
         seed: int = 0,
         batch_size: int | None = None,
         training: WeightTraining | None = None,
-        split: tuple[float, float] | str | None = HALVES,
+        split: tuple[float, float] | str | None = None,
         device: torch.device | str = "cpu",
     ) -> Setup:
         """Check and complete what a search was given."""
         if isinstance(seed, bool) or not isinstance(seed, Integral):
             raise UserError(f"seed is {seed!r}; it must be a whole number.")
         method.check(space)
+        space = method.supernet.applied(space)
         space = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
-        settings = _settings(space, training, epochs, batch_size)
-        split = parse_split(split) if isinstance(split, str) else split
-        parts = split_data(data.labels, split, int(seed))
+        settings = _settings(training or method.trained(space.training), epochs, batch_size)
+        fractions = fractions_of(split, method.schedule.level)
+        parts = split_data(data.labels, fractions, int(seed))
         _check_batch_size(batch_size, parts)
         device = _usable(device)
         normalisation = measure(data, parts.weights)
-        weight_loader, arch_loader = (
-            Loader(data, indices, settings.batch_size, normalisation, data.augmentation, seed, stream, device)
-            for indices, stream in ((parts.weights, "weights"), (parts.architecture, "architecture"))
+        weight_loader, arch_loader, judge_loader = (
+            Loader(data, indices, settings.batch_size, normalisation, augmentation, seed, stream, device)
+            for indices, augmentation, stream in (
+                (parts.weights, data.augmentation, "weights"),
+                (parts.architecture, data.augmentation, "architecture"),
+                (parts.architecture, None, "judge"),
+            )
         )
-        _check_length(settings.epochs * weight_loader.steps, method)
+        description = describe(space, method, data, settings, seed, fractions)
+        loaders = (weight_loader, arch_loader, judge_loader)
+        setup = cls(space, method, settings, seed, device, *loaders, description)
+        _check_length(setup)
         _check_heads(space, weight_loader)
-        description = describe(space, method, data, settings, seed, split)
-        return cls(space, method, settings, seed, device, weight_loader, arch_loader, description)
+        return setup
+
+    def moves(self, index: int) -> Moves:
+        """Return what step ``index`` of the search moves."""
+        if not self.method.arch_optimizer.moves:
+            return Moves(weights=True, architecture=False)
+        return self.method.schedule.moves(index, self.weight_loader.steps, self.seed)
+
+    @cached_property
+    def arch_steps(self) -> int:
+        """How often the architecture moves in the whole search."""
+        return sum(self.moves(index).architecture for index in range(self.training.epochs * self.weight_loader.steps))
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the weights come from the global generator."""
-        method, training, blocks = self.method, self.training, self.space.blocks
+        method, training, blocks = self.method, self.training, self.space.searched
         supernet = self.space.supernet().to(self.device)
+        method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
         first = method.relaxation.init(blocks, randomness.generator(self.seed, "alpha"))
         alpha = {name: value.to(self.device) for name, value in first.items()}
         optimizer = torch.optim.SGD(
@@ -81,8 +108,8 @@ class Setup:
             weight_decay=training.weight_decay,
             nesterov=training.nesterov,
         )
-        genotype = method.discretizer.select(self.space, method.relaxation.probabilities(blocks, alpha))
-        arch_state, steps = method.arch_optimizer.init(alpha), self.weight_loader.steps
+        genotype = Argmax().select(self.space, method.relaxation.probabilities(blocks, alpha))
+        arch_state, steps = method.arch_optimizer.init(alpha, self.arch_steps), self.weight_loader.steps
         return SearchState(supernet, alpha, arch_state, optimizer, training.epochs, steps, genotype)
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
@@ -90,13 +117,31 @@ class Setup:
         return Stepper.of(self.space, self.method, self.training, self.seed, state.supernet, compile_)
 
 
-def _settings(
-    space: SearchSpace, training: WeightTraining | None, epochs: int | None, batch_size: int | None
-) -> WeightTraining:
-    settings = training or space.training
-    if epochs is not None:
-        settings = replace(settings, epochs=epochs)
-    return settings if batch_size is None else replace(settings, batch_size=batch_size)
+def fractions_of(split: tuple[float, float] | str | None, level: Level) -> tuple[float, float] | None:
+    """Return how the data is divided: as asked for, or as the level of the search needs it.
+
+    >>> fractions_of(None, "bilevel"), fractions_of("0.1:0.025", "bilevel"), fractions_of(None, "single")
+    ((0.5, 0.5), (0.1, 0.025), None)
+    """
+    if split is None:
+        return HALVES if level == "bilevel" else None
+    fractions = parse_split(split) if isinstance(split, str) else split
+    if fractions is None and level == "bilevel":
+        raise UserError(
+            "the split is none, but a bilevel search trains the architecture on images of its own; "
+            "give two fractions such as 0.5:0.5, or set schedule.level=single."
+        )
+    if fractions is not None and level == "single":
+        raise UserError(
+            f"the split is {fractions[0]:g}:{fractions[1]:g}, but a single-level search trains weights and "
+            f"architecture on all the data; leave it out, or set schedule.level=bilevel."
+        )
+    return fractions
+
+
+def _settings(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:
+    given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size}
+    return replace(training, **{name: value for name, value in given.items() if value is not None})
 
 
 def _check_batch_size(batch_size: int | None, parts: Split) -> None:
@@ -109,13 +154,21 @@ def _check_batch_size(batch_size: int | None, parts: Split) -> None:
             )
 
 
-def _check_length(steps: int, method: Method) -> None:
+def _check_length(setup: Setup) -> None:
     """Refuse a search that would end before its architecture has moved."""
-    if not any(map(method.schedule.moves_architecture, range(steps))):
+    schedule, epochs = setup.method.schedule, setup.training.epochs
+    if setup.arch_steps or not setup.method.arch_optimizer.moves:
+        return
+    if schedule.warmup_epochs >= epochs:
         raise UserError(
-            f"the architecture moves once for every {method.schedule.inner_steps} steps of the weights "
-            f"(schedule.inner_steps), but the search has only {steps}; give more epochs or data, or fewer inner steps."
+            f"the architecture stays where it is for {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but the "
+            f"search has only {epochs}; give more epochs, or set fewer to warm up."
         )
+    raise UserError(
+        f"the architecture moves once for every {schedule.inner_steps} steps of the weights "
+        f"(schedule.inner_steps), but the search has only {epochs * setup.weight_loader.steps}; "
+        f"give more epochs or data, or fewer inner steps."
+    )
 
 
 def _check_heads(space: SearchSpace, loader: Loader) -> None:

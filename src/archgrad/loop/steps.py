@@ -19,9 +19,10 @@ from archgrad.data import Batch, Loader
 from archgrad.descent import Descent
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Batches, Point, constants, standing
+from archgrad.hypergradients.point import gradients, leaves
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
-from archgrad.regularizers import WeightStep
+from archgrad.regularizers import OuterStep, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
@@ -112,8 +113,7 @@ class Stepper:
             gradient = constants(hypergradient.estimate(point))
         if moment.seen:
             self._record(state, "valid", *moment.seen[0])
-        _check_gradient(gradient, state)
-        state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
+        self._move(state, gradient)
 
     def moment(self, state: SearchState) -> Moment:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
@@ -134,26 +134,51 @@ class Stepper:
             loss, logits = self._loss(whole(weights), relaxed, batch, state)
             if not seen:
                 seen.append((loss.detach(), logits.detach(), batch.labels))
-            terms = (part.outer_term(alpha, relaxed.mixture, state.progress) for part in self.method.regularizers)
-            return sum((term for term in terms if term is not None), start=loss)
+            return sum(self._outer_terms(alpha, relaxed, state), start=loss)
 
         return Moment(BilevelProblem(inner, outer), trained, self._descent(state, trained), seen)
 
     def weight_step(self, state: SearchState, batch: Batch) -> None:
         """Move the weights: w ← SGD(w, clipped gradient of the training loss + what regularisers add)."""
         with torch.no_grad():
-            relaxed = self._relax(state.alpha, self._noise(state, "weights"), state)
-        mixture = self._perturbed(relaxed.mixture, state)
+            relaxed = self._seen_by_weights(state.alpha, state)
         wanted = any(part.needs_mixture_gradient for part in self.method.regularizers)
+        self._descend(state, relaxed, batch, wanted)
+
+    def joint_step(self, state: SearchState, batch: Batch) -> None:
+        """Move the weights and the architecture, both by the gradient of the training loss at the same point.
+
+        One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α.
+        """
+        alpha = leaves(state.alpha)
+        relaxed = self._seen_by_weights(alpha, state)
+        slopes = self._descend(state, relaxed, batch, wanted=True)
+        terms = [(relaxed.mixture[name] * slope).sum() for name, slope in slopes.items()]
+        terms += self._outer_terms(alpha, relaxed, state)
+        (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
+        self._move(state, gradient)
+
+    def _move(self, state: SearchState, gradient: Alpha) -> None:
+        _check_gradient(gradient, state)
+        state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
+
+    def _seen_by_weights(self, alpha: Alpha, state: SearchState) -> Relaxed:
+        """Return the mixture of a weight step, as regularisers perturb it."""
+        relaxed = self._relax(alpha, self._noise(state, "weights"), state)
+        return Relaxed(self._perturbed(relaxed.mixture, state), relaxed.active)
+
+    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, wanted: bool) -> dict[str, Tensor]:
+        """Take a step of the weights; return the gradient of the mixture if that is ``wanted``, else nothing."""
+        mixture = {name: value.detach() for name, value in relaxed.mixture.items()}
         if wanted:
-            mixture = {name: value.detach().clone().requires_grad_() for name, value in mixture.items()}
-        weights = state.weights
-        loss, logits = self._training_loss(weights, Relaxed(mixture, relaxed.active), batch, state)
+            mixture = {name: value.clone().requires_grad_() for name, value in mixture.items()}
+        relaxed, weights = Relaxed(mixture, relaxed.active), state.weights
+        loss, logits = self._training_loss(weights, relaxed, batch, state)
         state.optimizer.zero_grad(set_to_none=True)
         # Not autograd.grad, whose results may share memory: they are clipped in place.
         inputs = [weight for weight in weights.values() if weight.requires_grad]
         torch.autograd.backward(loss, inputs=[*inputs, *(mixture.values() if wanted else ())])
-        self._regularise(state, weights, Relaxed(mixture, relaxed.active), batch)
+        self._regularise(state, weights, relaxed, batch)
         norm = torch.nn.utils.clip_grad_norm_(inputs, self.training.clip)
         self._record(state, "train", loss.detach(), logits.detach(), batch.labels)
         if not math.isfinite(norm.item()):
@@ -162,6 +187,7 @@ class Stepper:
             group["lr"] = self.training.lr_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
+        return _gradients(mixture) or {}
 
     def check(self, state: SearchState) -> None:
         """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
@@ -184,11 +210,21 @@ class Stepper:
             weights[name].grad = extra.clone() if gradient is None else gradient + extra
 
     def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
-        return self.method.relaxation.relax(self.space.blocks, alpha, noise, state.progress)
+        return self.method.relaxation.relax(self.space.searched, alpha, noise, state.progress)
+
+    def _outer_terms(self, alpha: Alpha, relaxed: Relaxed, state: SearchState) -> list[Tensor]:
+        """Return what regularisers add to the outer loss."""
+        if not self.method.regularizers:
+            return []
+        blocks = self.space.searched
+        probabilities = self.method.relaxation.probabilities(blocks, alpha)
+        step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress)
+        terms = (part.outer_term(step) for part in self.method.regularizers)
+        return [term for term in terms if term is not None]
 
     def _noise(self, state: SearchState, purpose: str) -> dict[str, Tensor] | None:
         stream = randomness.generator(self.seed, "relaxation", purpose, state.index)
-        noise = self.method.relaxation.noise(self.space.blocks, stream)
+        noise = self.method.relaxation.noise(self.space.searched, stream)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, mixture: dict[str, Tensor], state: SearchState) -> dict[str, Tensor]:

@@ -1,0 +1,127 @@
+"""Every hypergradient with every method: two real steps, or a sentence before training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.arch_optimizers import Adam, MirrorDescent
+from archgrad.errors import UserError
+from archgrad.hypergradients import HYPERGRADIENTS, exact_implicit
+from archgrad.loop import Event, SearchStarted, StepFinished
+from archgrad.recipes import RECIPES
+from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
+from archgrad.spaces import SPACES
+
+DATA = ag.data.digits(limit=40)
+RELAXATIONS: dict[str, Relaxation] = {
+    "softmax": Softmax(),
+    "simplex": Simplex(),
+    "simplex-sparse": Simplex(skip_zero=True),
+    "gumbel-hard": GumbelHard(),
+    "gumbel-hard-simplex": GumbelHard(domain="simplex", per_cell=True),
+    "concrete": Concrete(per_cell=True),
+    "concrete-simplex": Concrete(domain="simplex"),
+    "dirichlet": Dirichlet(),
+    "dirichlet-per-cell": Dirichlet(per_cell=True),
+}
+SAMPLED = ("gdas", "gaea-gdas", "snas", "drnas", "random-nas")
+
+
+def refusal(method: str, hypergradient: str) -> str | None:
+    """Return the sentence that a pair is refused with, None for one that works."""
+    if method == "random-nas" and hypergradient != "first-order":
+        return "never moves the architecture, so that .* would have nothing to do; leave FirstOrder"
+    if method == "snas" and hypergradient != "first-order":
+        return "simultaneous updates take one backward pass .* set schedule.updates=alternate"
+    if hypergradient == "per-example" and method in SAMPLED:
+        return "gives each image its own architecture parameters, but .* choose a relaxation that does not sample"
+    if hypergradient == "exact-implicit":
+        return "builds the Hessian of .* weights as a matrix; it is for at most .* Use ConjugateGradient or Neumann"
+    return None
+
+
+class Steps:
+    """Counts steps, and keeps the first α."""
+
+    def __init__(self) -> None:
+        self.count, self.first = 0, {"": torch.zeros(())}
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, SearchStarted):
+            self.first = dict(event.state.alpha)
+        self.count += isinstance(event, StepFinished)
+
+
+def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> tuple[ag.SearchResult, Steps]:
+    steps = Steps()
+    method = replace(method, schedule=replace(method.schedule, warmup_epochs=0, inner_steps=1))
+    images = 20 if method.schedule.level == "bilevel" else 40
+    small = ag.spaces.named(space)(4, 1 if space == "nasbench201" else 3)
+    result = ag.search(
+        small, method, DATA, epochs=1, batch_size=images // 2, listeners=[steps], diagnostics=(), **settings
+    )
+    small.check(result.genotype)
+    return result, steps
+
+
+def check(result: ag.SearchResult, steps: Steps, moving: bool) -> None:
+    assert steps.count == 2
+    for name, value in result.alpha.items():
+        assert value.isfinite().all()
+        assert moving != torch.equal(value, steps.first[name])
+    for weights in result.mixture.values():
+        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
+
+
+@pytest.mark.parametrize("hypergradient", HYPERGRADIENTS)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_method_with_every_hypergradient(
+    recipe: str, hypergradient: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exact_implicit, "_LIMIT", 100)
+    sentence = refusal(recipe, hypergradient)
+
+    def composed() -> tuple[ag.SearchResult, Steps]:
+        method = replace(ag.recipes.named(recipe), hypergradient=ag.hypergradients.named(hypergradient))
+        return searched(method)
+
+    if sentence is None:
+        check(*composed(), moving=recipe != "random-nas")
+        return
+    monkeypatch.setattr("archgrad.loop.steps.Stepper.weight_step", _fail)
+    with pytest.raises(UserError, match=sentence):
+        composed()
+
+
+def _fail(*args: object) -> None:
+    raise AssertionError("training began")
+
+
+@pytest.mark.parametrize("hypergradient", ["first-order", "neumann", "unrolled", "amended"])
+@pytest.mark.parametrize("relaxation", RELAXATIONS)
+def test_every_relaxation_with_partial_channels_and_edge_weights(relaxation: str, hypergradient: str) -> None:
+    member = RELAXATIONS[relaxation]
+    method = replace(
+        ag.recipes.pc_darts(),
+        relaxation=member,
+        arch_optimizer=Adam() if member.domain == "real" else MirrorDescent("euclidean", lr=1e-3),
+        hypergradient=ag.hypergradients.named(hypergradient),
+    )
+    check(*searched(method), moving=True)
+
+
+@pytest.mark.parametrize("space", SPACES)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_every_recipe_takes_real_steps_in_every_space(recipe: str, space: str) -> None:
+    check(*searched(ag.recipes.named(recipe), space), moving=recipe != "random-nas")
+
+
+def test_a_combination_nobody_has_published_is_one_line() -> None:
+    method = ag.recipes.gaea(hypergradient=ag.hypergradients.Neumann(2))
+    check(*searched(method), moving=True)
+    assert (method.schedule.level, method.name) == ("single", "gaea")

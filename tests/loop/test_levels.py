@@ -1,0 +1,204 @@
+"""Single-level search: both on all the data, in turn, at once or at random; and warm-up."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import archgrad as ag
+from archgrad.bilevel import Alpha
+from archgrad.errors import UserError
+from archgrad.hypergradients import Neumann
+from archgrad.loop import Event, SearchResult, SearchStarted, StepFinished
+from archgrad.loop.setup import Setup
+from archgrad.loop.steps import Drawn, Stepper
+from archgrad.regularizers import OuterStep, Regularizer, WeightStep
+from archgrad.schedule import Level, Schedule, Updates
+
+DATA = ag.data.digits(limit=64)
+SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+LEVELS: list[tuple[Level, Updates]] = [
+    ("bilevel", "alternate"),
+    ("single", "alternate"),
+    ("single", "simultaneous"),
+    ("single", "random"),
+]
+
+
+def single(updates: Updates = "alternate", base: ag.Method | None = None, **settings: Any) -> ag.Method:
+    return replace(base or ag.recipes.gaea(), schedule=Schedule(level="single", updates=updates, **settings))
+
+
+def found(method: ag.Method, **settings: Any) -> SearchResult:
+    return ag.search(SPACE, method, DATA, **{"epochs": 2, "batch_size": 16, "seed": 1, **settings})
+
+
+class Tracing:
+    """Copies of the weights and α before the first step and after every step."""
+
+    def __init__(self) -> None:
+        self.networks: list[torch.nn.Module] = []
+        self.alphas: list[Alpha] = []
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, SearchStarted | StepFinished):
+            self.networks.append(copy.deepcopy(event.state.supernet))
+            self.alphas.append({name: value.clone() for name, value in event.state.alpha.items()})
+
+
+@pytest.mark.parametrize("base", [ag.recipes.gaea(), ag.recipes.darts()], ids=lambda method: method.name)
+def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) -> None:
+    method, trace = single("simultaneous", base), Tracing()
+    training = replace(SPACE.training, batch_size=32, epochs=1)
+    setup = Setup.of(SPACE, method, DATA, seed=1, training=training)
+    ag.search(SPACE, method, DATA, seed=1, training=training, listeners=[trace])
+    network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
+    batch = setup.weight_loader.batch(0)
+    p = alpha["cell"] if base.name == "gaea" else alpha["cell"].softmax(-1)
+    F.cross_entropy(network(batch.images, {"cell": p.expand(3, -1, -1)}), batch.labels).backward()
+    optimizer = method.arch_optimizer
+    slope = alpha["cell"].grad
+    assert slope is not None
+    plain = {name: value.detach() for name, value in alpha.items()}
+    expected, _ = optimizer.step(plain, {"cell": slope}, optimizer.init(plain, 2))
+    torch.testing.assert_close(trace.alphas[1]["cell"], expected["cell"], rtol=1e-5, atol=1e-7)
+    descended = torch.optim.SGD(
+        network.parameters(), training.lr, training.momentum, weight_decay=training.weight_decay, nesterov=True
+    )
+    torch.nn.utils.clip_grad_norm_(network.parameters(), training.clip)
+    descended.step()
+    for one, other in zip(network.parameters(), trace.networks[1].parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+def test_simultaneous_updates_run_the_supernet_once_per_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    forward = ag.supernet.Supernet.forward
+
+    def counted(self: Any, *args: Any, **settings: Any) -> Any:
+        calls.append(1)
+        return forward(self, *args, **settings)
+
+    monkeypatch.setattr(ag.supernet.Supernet, "forward", counted)
+    counts = {}
+    for updates in ("alternate", "simultaneous"):
+        calls.clear()
+        found(single(updates), diagnostics=())  # type: ignore[arg-type]
+        counts[updates] = len(calls)
+    assert counts == {"alternate": 16, "simultaneous": 8}
+
+
+@pytest.mark.parametrize(("level", "updates"), LEVELS)
+def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[tuple[str, int]] = []
+    for name in ("architecture_step", "weight_step", "joint_step"):
+        original = getattr(Stepper, name)
+
+        def step(self: Stepper, state: Any, batch: Any, name: str = name, original: Any = original) -> None:
+            happened.append((name, state.index))
+            original(self, state, batch)
+
+        monkeypatch.setattr(Stepper, name, step)
+    method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates, warmup_epochs=1))
+    setup = Setup.of(SPACE, method, DATA, batch_size=16)
+    found(method, seed=0)
+    images = len(setup.weight_loader.indices), len(setup.arch_loader.indices)
+    assert images == ((32, 32) if level == "bilevel" else (64, 64))
+    steps = setup.weight_loader.steps
+    assert happened[:steps] == [("weight_step", index) for index in range(steps)]
+    names = {
+        ("bilevel", "alternate"): ["architecture_step", "weight_step"],
+        ("single", "alternate"): ["architecture_step", "weight_step"],
+        ("single", "simultaneous"): ["joint_step"],
+    }.get((level, updates))
+    for index in range(steps, 2 * steps):
+        taken = [name for name, at in happened if at == index]
+        assert taken == names if names else taken in (["architecture_step"], ["weight_step"])
+    assert setup.training.epochs == 25
+    assert sum(replace_moves(setup, index) for index in range(25 * steps)) == setup.arch_steps
+
+
+def replace_moves(setup: Setup, index: int) -> bool:
+    return setup.moves(index).architecture
+
+
+@pytest.mark.parametrize(("level", "updates"), LEVELS)
+def test_a_stopped_search_of_any_level_goes_on_to_the_same_bits(level: Level, updates: Updates, tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, StepFinished) and event.state.index == 5:
+            raise KeyboardInterrupt
+
+    method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates))
+    whole = found(method, epochs=4, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        found(method, epochs=4, out=tmp_path / "parts", listeners=[stop])
+    resumed = found(method, epochs=4, out=tmp_path / "parts", resume=True)
+    for name, value in whole.alpha.items():
+        assert torch.equal(value, resumed.alpha[name])
+    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
+        assert torch.equal(one, other)
+    without = [{name: value for name, value in record.items() if name != "seconds"} for record in whole.history]
+    assert without == [{n: v for n, v in record.items() if n != "seconds"} for record in resumed.history]
+
+
+class Pull(Regularizer):
+    """Adds a known slope to α, and reads what a weight step shows."""
+
+    needs_mixture_gradient: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        self.shown: list[dict[str, Tensor]] = []
+
+    def outer_term(self, step: OuterStep) -> Tensor:
+        return 100 * step.alpha["cell"][0, 0] + 0 * step.probabilities["cell"].sum() + 0 * step.mixture["cell"].sum()
+
+    def weight_gradient(self, step: WeightStep) -> None:
+        assert step.mixture_gradient is not None
+        self.shown.append(step.mixture_gradient)
+
+
+def test_regularisers_take_part_in_a_simultaneous_step() -> None:
+    pull = Pull()
+    method = replace(single("simultaneous"), regularizers=(pull,))
+    plain, pulled = found(single("simultaneous"), epochs=1), found(method, epochs=1)
+    assert pulled.alpha["cell"][0, 0] < 1e-3 < plain.alpha["cell"][0, 0]
+    assert [slope["cell"].shape for slope in pull.shown] == [(3, 6, 5)] * 4
+    assert all(slope["cell"].abs().sum() > 0 for slope in pull.shown)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "split", "sentence"),
+    [
+        (Schedule(), "none", "the split is none, but a bilevel search .* schedule.level=single"),
+        (Schedule(level="single"), (0.5, 0.5), "the split is 0.5:0.5, but a single-level search .* on all the data"),
+        (Schedule(level="single"), "0.4:0.4", "leave it out, or set schedule.level=bilevel"),
+        (Schedule(warmup_epochs=2), None, "stays where it is for 2 epochs .* has only 2; give more epochs"),
+    ],
+)
+def test_what_contradicts_the_schedule_is_refused(schedule: Schedule, split: Any, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        found(replace(ag.recipes.gaea(), schedule=schedule), split=split)
+
+
+def test_only_the_gradient_of_first_order_is_simultaneous() -> None:
+    with pytest.raises(UserError, match="which is the gradient of first order, and not Neumann"):
+        replace(single("simultaneous"), hypergradient=Neumann(2))
+
+
+def test_a_search_that_moves_no_architecture_draws_no_batch_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Drawn) -> None:
+        raise AssertionError("drawn")
+
+    monkeypatch.setattr(Drawn, "outer", fail)
+    result = found(ag.recipes.random_nas())
+    assert all(not value.any() for value in result.alpha.values())
+    assert "valid_loss" not in result.history[-1]
+    with pytest.raises(UserError, match="Fixed never moves the architecture, so that Neumann would have nothing to do"):
+        replace(ag.recipes.random_nas(), hypergradient=Neumann(2))
