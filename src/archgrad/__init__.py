@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from archgrad.descent import Descent
     from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, search
-    from archgrad.method import Method
+    from archgrad.method import Method, SupernetOptions
+    from archgrad.schedule import Schedule
     from archgrad.spaces import Genotype
     from archgrad.training import WeightTraining
 
@@ -45,8 +46,10 @@ __all__ = [
     "DivergedError",
     "Genotype",
     "Method",
+    "Schedule",
     "SearchInterrupted",
     "SearchResult",
+    "SupernetOptions",
     "UserError",
     "WeightTraining",
     "arch_optimizers",
@@ -73,8 +76,10 @@ _HOMES = {
     "DivergedError": "errors",
     "Genotype": "spaces",
     "Method": "method",
+    "Schedule": "schedule",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
+    "SupernetOptions": "method",
     "UserError": "errors",
     "WeightTraining": "training",
     "search": "loop",

@@ -73,8 +73,8 @@ def test_runs_get_folders_of_their_own(archgrad):
     archgrad("search", *TINY, "--epochs", 1)
     archgrad("search", *TINY, "--epochs", 1)
     assert {path.name for path in Path("runs").iterdir()} == {
-        "nasbench201-darts-digits-seed0",
-        "nasbench201-darts-digits-seed0-2",
+        "nasbench201-gaea-digits-seed0",
+        "nasbench201-gaea-digits-seed0-2",
     }
 
 
@@ -116,7 +116,7 @@ def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
     summary = json.loads(out)
     assert summary["epochs"] == 1
     assert summary["space"].startswith("DARTSSpace")
-    assert "Adam(lr=0.25" in summary["method"]
+    assert "ExponentiatedGradient(lr=0.25" in summary["method"]
 
 
 def test_resume_of_a_finished_run_returns_its_result(archgrad):
@@ -181,7 +181,14 @@ def test_lists(archgrad, what):
         (["search", "--space", "darts", "--cells", "2"], "need at least 3"),
         (["search", "--threads", "0"], "must be at least 1"),
         (["search", "--device", "tpu9"], "try 'cpu'"),
-        (["search", "--split", "0.9:0.9"], "0.9"),
+        (["search", "--method", "darts", "--split", "0.9:0.9"], "0.9"),
+        (["search", "--method", "darts", "--split", "none"], "a bilevel search trains the architecture on images of"),
+        (["search", "--split", "0.5:0.5"], "a single-level search trains weights and architecture on all the data"),
+        (["search", "--set", "space.partial=4"], "it is a choice of the method; set supernet.partial"),
+        (["search", "--set", "supernet.partial=3", "--channels", "8"], "which does not divide its 8 channels"),
+        (["search", "--method", "pc-darts", "--epochs", "3"], "give more epochs, or set fewer to warm up"),
+        (["search", "--method", "snas", "--hypergradient", "neumann"], "simultaneous updates take one backward pass"),
+        (["search", "--set", "schedule.updates=sometimes"], "Choose from: alternate, simultaneous, random"),
         (["search", "--limit", "99999"], "99999"),
         (["search", "--data", "folder:nowhere"], "nowhere"),
         (["search", "--data", "cifar10"], "ARCHGRAD_DATA"),
@@ -282,8 +289,13 @@ def test_the_saved_configuration_is_resolved(archgrad, monkeypatch, tmp_path):
     assert code == 0, err
     saved = read_config(Path("run/config.toml"))
     assert saved["data"] == f"npz:{tmp_path / 'toy.npz'}"
-    assert saved["settings"]["arch_optimizer.lr"] == 3e-4
+    assert saved["settings"]["arch_optimizer.lr"] == 0.1
     assert saved["settings"]["weights.batch_size"] == 64
+    assert saved["settings"]["weights.weight_decay"] == 3e-4  # as the method says, not the space
+    assert saved["settings"]["schedule.level"] == "single"
+    assert saved["settings"]["supernet.partial"] == 1
+    assert not [knob for knob in saved["settings"] if knob in ("space.partial", "space.edge_weights")]
+    assert "split" not in saved
     assert saved["settings"]["augmentation.cutout"] == 2
     assert "weights.epochs" not in saved["settings"]
     (tmp_path / "elsewhere").mkdir()

@@ -75,3 +75,39 @@ def test_what_is_no_run_is_refused(archgrad, tmp_path):
     code, _, err = archgrad("inspect", tmp_path)
     assert code == 2
     assert "is not a run directory" in err
+
+
+@pytest.mark.parametrize("method", ["gaea", "gaea-pc-darts"])
+def test_it_measures_what_discretisation_costs(archgrad, method):
+    options = ["--method", method, *TINY, "--channels", 4, "--set", "schedule.warmup_epochs=0", "--out", "run"]
+    assert archgrad("search", *options)[0] == 0
+    run = Path("run")
+    before = contents(run)
+    code, out, _ = archgrad("inspect", run, "--discretisation")
+    assert code == 0
+    held = "held-out images" if method == "gaea-pc-darts" else "training images (a single-level search holds none out)"
+    assert f"on {120 if method == 'gaea' else 60} {held}:" in out
+    after = contents(run)
+    found = json.loads((run / "discretisation.json").read_text())
+    assert after.pop("discretisation.json")
+    assert after == before
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert found["mixture_accuracy"] == pytest.approx(last["mixture_accuracy"])
+    assert found["discrete_accuracy"] == pytest.approx(last["discrete_accuracy"])
+    assert found["drop"] == pytest.approx(found["mixture_accuracy"] - found["discrete_accuracy"])
+    code, out, _ = archgrad("inspect", run, "--discretisation", "--json")
+    assert json.loads(out) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--discretisation", "--hypergradient"], "look at different things; choose one"),
+        (["--discretisation", "--steps", 3], "--batches and --steps belong to --hypergradient"),
+        (["--device", "cpu"], "--device belongs to --hypergradient and --discretisation"),
+    ],
+)
+def test_options_that_would_be_ignored_are_refused(archgrad, run, options, sentence):
+    code, _, err = archgrad("inspect", run, *options)
+    assert code == 2
+    assert sentence in err

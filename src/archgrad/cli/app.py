@@ -268,31 +268,53 @@ _CURVE = ("epoch", "mean", "least", "greatest")
 def bench(
     space: Annotated[Text, typer.Option(help="Measure this space only.")] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Steps of each kind; the fastest counts.")] = 5,
-    memory: Annotated[bool, typer.Option(help="Measure peak memory too, in processes of their own.")] = True,
+    memory: Annotated[
+        bool | None,
+        typer.Option(
+            "--memory/--no-memory", help="Measure peak memory too, in processes of their own. [memory; not of methods]"
+        ),
+    ] = None,
     hypergradients: Annotated[
         bool, typer.Option("--hypergradients", help="Measure the architecture gradients instead (nasbench201, darts).")
+    ] = False,
+    methods: Annotated[
+        bool, typer.Option("--methods", help="Measure an iteration of every method instead (nasbench201, darts).")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure a step of the supernet against the plain reference and the convolutions alone."""
-    from archgrad.benchmarks import speed
     from archgrad.cli.console import errors, print_json, results, say
 
-    if hypergradients:
+    if hypergradients and methods:
+        raise UserError("--hypergradients and --methods measure different things; choose one.")
+    if methods and memory:
+        raise UserError("--memory is not measured with --methods; leave one of the two out.")
+    console = errors() if as_json else results()
+    content: object
+    if methods:
+        from archgrad.benchmarks import methods as recipes
+
+        content = recipes.run(space, repeats, lambda line: say(line, console)).to_dict()
+    elif hypergradients:
         from archgrad.benchmarks import hypergradients as estimates
 
-        console = errors() if as_json else results()
-        report = estimates.run(space, repeats, memory, lambda line: say(line, console))
-        if as_json:
-            print_json(report.to_dict())
-        return
+        content = estimates.run(space, repeats, memory is not False, lambda line: say(line, console)).to_dict()
+    else:
+        content = _bench_supernets(space, repeats, memory is not False, as_json)
+    if as_json:
+        print_json(content)
+
+
+def _bench_supernets(space: str | None, repeats: int, memory: bool, as_json: bool) -> list[dict[str, object]]:
+    from archgrad.benchmarks import speed
+    from archgrad.cli.console import say
+
     rows, chosen = [], speed.cases(space)
     if not as_json:
         say(speed.HEADER)
     for case in chosen:
         row = speed.measure(case, repeats, memory)
-        rows.append(row)
+        rows.append(row.to_dict())
         if not as_json:
             say(str(row))
-    if as_json:
-        print_json([row.to_dict() for row in rows])
+    return rows

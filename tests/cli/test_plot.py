@@ -1,0 +1,71 @@
+"""`archgrad plot`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+TINY = ["--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--threads", 1]
+
+
+@pytest.fixture
+def runs(archgrad) -> list[Path]:
+    made = []
+    for method, seed, epochs in (("gaea", 0, 2), ("gaea", 1, 1), ("gdas", 0, 2)):
+        out = f"{method}-{seed}"
+        code, _, err = archgrad("search", "--method", method, "--seed", seed, "--epochs", epochs, *TINY, "--out", out)
+        assert code == 0, err
+        made.append(Path(out))
+    return made
+
+
+def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgrad, runs):
+    code, out, err = archgrad("plot", *runs, "--measure", "entropy", "-o", "curves.svg")
+    assert code == 0, err
+    picture = Path("curves.svg").read_bytes()
+    assert b"<svg" in picture
+    assert out.splitlines()[0].startswith("gaea: ")
+    assert "after epoch 1" in out.splitlines()[0]
+    assert "after epoch 2" in out.splitlines()[1]
+    code, out, _ = archgrad("plot", *runs, "--measure", "entropy", "-o", "curves.svg", "--json")
+    curves = json.loads(out)
+    assert [point["epoch"] for point in curves["gdas"]] == [1, 2]
+    values = [json.loads((run / "metrics.jsonl").read_text().splitlines()[0])["entropy"] for run in runs[:2]]
+    assert curves["gaea"][0] == {
+        "epoch": 1,
+        "mean": pytest.approx(sum(values) / 2),
+        "least": min(values),
+        "greatest": max(values),
+    }
+    assert Path("curves.svg").read_bytes() == picture  # the same curves are the same file
+
+
+@pytest.mark.parametrize("suffix", ["png", "pdf"])
+def test_other_formats(archgrad, runs, suffix):
+    assert archgrad("plot", runs[0], "--measure", "train_loss", "-o", f"curves.{suffix}")[0] == 0
+    assert Path(f"curves.{suffix}").stat().st_size > 1000
+
+
+def test_mistakes_are_sentences(archgrad, runs, tmp_path):
+    for options, sentence in (
+        ([runs[0], "--measure", "entropi"], "did you mean 'entropy'?"),
+        ([runs[0], "--measure", "entropy", "-o", "curves.jpg"], "unknown picture format '.jpg'"),
+        ([tmp_path], "is not a run directory"),
+        ([runs[0], "--measure", "entropy", "-o", "gaea-0/config.toml/curves.svg"], "cannot be written"),
+    ):
+        code, _, err = archgrad("plot", *options)
+        assert code == 2
+        assert sentence in err
+    (runs[0] / "metrics.jsonl").write_text("")
+    code, _, err = archgrad("plot", runs[0], "--measure", "entropy")
+    assert code == 2
+    assert "no epoch of gaea-0 is finished" in err
+
+
+def test_without_matplotlib_it_says_what_to_install(archgrad, runs, monkeypatch):
+    monkeypatch.setattr("archgrad.report.curves.find_spec", lambda name: None)
+    code, _, err = archgrad("plot", runs[0], "--measure", "entropy")
+    assert code == 2
+    assert "pip install 'archgrad[plot]'" in err
