@@ -58,8 +58,10 @@ def test_operations_are_those_that_a_cell_computes(measured):
 
 
 def test_two_kinds_of_cells_are_counted_together():
-    (row,) = methods.measure(Case("darts", 2, 3, 8, 4), repeats=1, names=["random-nas"])
-    assert (row.space, row.operations) == ("darts", 14)
+    search = methods._Search.of(Case("darts", 2, 3, 8, 4), named("random-nas"))
+    assert [block.cells for block in search.setup.space.blocks] == [1, 2]
+    assert methods._operations(search.setup.space, search.steps()["weights"]()) == 14
+    assert methods._operations(search.setup.space, [None]) == 14 * 8
 
 
 def test_lines_come_in_the_order_of_the_report_and_stand_under_the_header(measured):
