@@ -38,7 +38,9 @@ class RunConfig:
 
     space: str = "nasbench201"
     method: str = "gaea"
+    relaxation: str | None = None
     hypergradient: str | None = None
+    arch_optimizer: str | None = None
     data: str = "digits"
     data_dir: str | None = None
     epochs: int | None = None
@@ -78,14 +80,16 @@ class RunConfig:
         return turned(space, self._settings_of("space"), "space")
 
     def build_method(self) -> Method:
-        """Return the recipe, with another hypergradient if one is given, and its knobs turned."""
-        from archgrad import hypergradients, recipes
+        """Return the recipe, with other parts where they are named, and their knobs turned."""
+        from archgrad import arch_optimizers, hypergradients, recipes, relaxations
 
         method = recipes.named(self.method)
-        if self.hypergradient is not None:
-            method = replace(method, hypergradient=hypergradients.named(self.hypergradient))
-        parts = {part: turned(getattr(method, part), self._settings_of(part), part) for part in PARTS}
-        return replace(method, **parts)
+        parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
+        families = (("relaxation", relaxations), ("hypergradient", hypergradients), ("arch_optimizer", arch_optimizers))
+        for part, family in families:
+            if (name := getattr(self, part)) is not None:
+                parts[part] = family.named(name)
+        return replace(method, **{part: turned(parts[part], self._settings_of(part), part) for part in PARTS})
 
     def build_training(self, space: SearchSpace, method: Method) -> WeightTraining:
         """Return how the weights are trained: as the space says, the method changes it, and the settings turn it."""

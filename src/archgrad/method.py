@@ -70,7 +70,7 @@ class Method:
             raise UserError(
                 f"{type(self.relaxation).__name__} keeps architecture parameters in the {self.relaxation.domain!r} "
                 f"domain, but {type(self.arch_optimizer).__name__} moves them in the {self.arch_optimizer.domain!r} "
-                f"domain; choose a relaxation and an optimiser of one domain."
+                f"domain; choose a relaxation and an optimiser of one domain (some have it as a knob, domain)."
             )
         self._check_hypergradient()
         for regularizer in self.regularizers:

@@ -107,6 +107,24 @@ def test_the_saved_configuration_repeats_the_run(archgrad):
         assert torch.equal(alpha, second["content"]["alpha"][block])
 
 
+def test_parts_are_exchanged_by_name_and_resumed(archgrad):
+    parts = ["--relaxation", "gumbel-hard", "--set", "relaxation.domain=simplex", "--set", "relaxation.tau=5,1"]
+    parts += ["--arch-optimizer", "mirror-descent", "--set", "arch_optimizer.geometry=euclidean"]
+    code, out, err = archgrad("search", *TINY, *parts, "--epochs", 1, "--out", "run", "--json")
+    assert code == 0, err
+    method = json.loads(out)["method"]
+    assert "GumbelHard(domain='simplex', tau=(5.0, 1.0)" in method
+    assert "MirrorDescent(geometry='euclidean', lr=0.1, floor=None)" in method
+    assert archgrad("resume", "run")[0] == 0
+
+
+@pytest.mark.parametrize("what", ["spaces", "methods", "relaxations", "hypergradients", "optimizers", "data"])
+def test_lists_have_a_sentence_for_everything(archgrad, what):
+    code, out, _ = archgrad("list", what)
+    assert code == 0
+    assert not [line for line in out.splitlines() if line.endswith(":")]
+
+
 def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
     (tmp_path / "c.toml").write_text('epochs = 5\nspace = "darts"\n[set]\narch_optimizer.lr = 0.5\n')
     code, out, _ = archgrad(
@@ -188,6 +206,9 @@ def test_lists(archgrad, what):
         (["search", "--set", "supernet.partial=3", "--channels", "8"], "which does not divide its 8 channels"),
         (["search", "--method", "pc-darts", "--epochs", "3"], "give more epochs, or set fewer to warm up"),
         (["search", "--method", "snas", "--hypergradient", "neumann"], "simultaneous updates take one backward pass"),
+        (["search", "--relaxation", "gumbel-hard"], "choose a relaxation and an optimiser of one domain"),
+        (["search", "--relaxation", "gumbel"], "did you mean 'gumbel-hard'?"),
+        (["search", "--arch-optimizer", "sgd"], "unknown architecture optimiser 'sgd'"),
         (["search", "--set", "schedule.updates=sometimes"], "Choose from: alternate, simultaneous, random"),
         (["search", "--limit", "99999"], "99999"),
         (["search", "--data", "folder:nowhere"], "nowhere"),

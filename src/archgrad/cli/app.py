@@ -73,8 +73,14 @@ def _options(
 def search(
     space: Annotated[Text, typer.Option(help="Search space (see `archgrad list spaces`). [nasbench201]")] = None,
     method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [gaea]")] = None,
+    relaxation: Annotated[
+        Text, typer.Option(help="Another relaxation than the method's (see `archgrad list relaxations`).")
+    ] = None,
     hypergradient: Annotated[
         Text, typer.Option(help="Another architecture gradient than the method's (see `archgrad list hypergradients`).")
+    ] = None,
+    arch_optimizer: Annotated[
+        Text, typer.Option(help="Another architecture optimiser than the method's (see `archgrad list optimizers`).")
     ] = None,
     data: Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")] = None,
     epochs: Annotated[Number, typer.Option(help="Epochs of the search.")] = None,
@@ -106,8 +112,8 @@ def search(
     from archgrad.knobs import parse_setting
 
     given = {
-        "space": space, "method": method, "hypergradient": hypergradient, "data": data, "epochs": epochs, "seed": seed,
-        "channels": channels,
+        "space": space, "method": method, "relaxation": relaxation, "hypergradient": hypergradient,
+        "arch_optimizer": arch_optimizer, "data": data, "epochs": epochs, "seed": seed, "channels": channels,
         "cells": cells, "batch_size": batch_size, "limit": limit, "image_size": image_size, "split": split,
         "data_dir": data_dir, "device": device, "threads": threads, "compile": compile_,
     }  # fmt: skip
@@ -185,9 +191,12 @@ def inspect(
 
 @app.command("list")
 def list_(
-    what: Annotated[str, typer.Argument(metavar="spaces|methods|hypergradients|data", help="What to list.")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="spaces|methods|relaxations|hypergradients|optimizers|data", help="What to list."),
+    ],
 ) -> None:
-    """List spaces, methods, hypergradients or data, with their knobs."""
+    """List spaces, methods, the parts that methods are made of, or data, with their knobs."""
     from archgrad.cli import listing
     from archgrad.cli.console import say
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from archgrad import data, hypergradients, recipes, spaces
+from archgrad import arch_optimizers, data, hypergradients, recipes, relaxations, spaces
 from archgrad.config import FROM_DATA, FROM_METHOD, PARTS
 from archgrad.knobs import knobs_of
 
@@ -53,19 +53,35 @@ def list_methods() -> str:
             member = getattr(method, part)
             settings = ", ".join(_settings(knobs_of(member), f"{part}."))
             lines.append(f"    {part}: {type(member).__name__}  {settings}".rstrip())
+        lines += [f"    regularizer: {regularizer}" for regularizer in method.regularizers]
         if method.training:
             lines.append(f"    weights: {', '.join(_settings(method.training, 'weights.'))}")
     return "\n".join(lines)
 
 
-def list_hypergradients() -> str:
-    """Describe every architecture gradient and its knobs."""
+def _list_parts(names: Iterable[str], named: Callable[[str], Any], part: str) -> str:
+    """Describe every member of a family and its knobs."""
     lines = []
-    for name in hypergradients.HYPERGRADIENTS:
-        member = hypergradients.named(name)
+    for name in names:
+        member = named(name)
         lines.append(f"{name}: {_first_line(type(member))}")
-        lines += [f"    {', '.join(_settings(knobs_of(member), 'hypergradient.'))}"] if knobs_of(member) else []
+        lines += [f"    {', '.join(_settings(knobs_of(member), f'{part}.'))}"] if knobs_of(member) else []
     return "\n".join(lines)
+
+
+def list_relaxations() -> str:
+    """Describe every relaxation."""
+    return _list_parts(relaxations.RELAXATIONS, relaxations.named, "relaxation")
+
+
+def list_hypergradients() -> str:
+    """Describe every architecture gradient."""
+    return _list_parts(hypergradients.HYPERGRADIENTS, hypergradients.named, "hypergradient")
+
+
+def list_optimizers() -> str:
+    """Describe every architecture optimiser."""
+    return _list_parts(arch_optimizers.ARCH_OPTIMIZERS, arch_optimizers.named, "arch_optimizer")
 
 
 def list_data() -> str:
@@ -79,6 +95,8 @@ def list_data() -> str:
 LISTS: dict[str, Callable[[], str]] = {
     "spaces": list_spaces,
     "methods": list_methods,
+    "relaxations": list_relaxations,
     "hypergradients": list_hypergradients,
+    "optimizers": list_optimizers,
     "data": list_data,
 }

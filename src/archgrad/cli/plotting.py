@@ -29,8 +29,8 @@ def plot_runs(folders: Sequence[Path], measure: str, out: Path) -> dict[str, Cur
 
 def _label(folder: Path) -> str:
     config = config_of(folder)
-    other = "" if config.hypergradient is None else f" ({config.hypergradient})"
-    return f"{config.method}{other}"
+    named = [part for part in (config.relaxation, config.hypergradient, config.arch_optimizer) if part is not None]
+    return f"{config.method} ({', '.join(named)})" if named else config.method
 
 
 def _measured(folder: Path, measure: str) -> list[dict[str, Any]]:
