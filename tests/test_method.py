@@ -82,7 +82,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
         "level": "bilevel",
         "warmup": 10,
         "partial": 4,
-        "training": {"batch_size": 256, "lr": 0.1, "lr_min": 0.0},
+        "training": {"batch_size": 256, "lr": 0.1, "lr_min": 0.0, "weight_decay": 3e-4},
     },
     "gaea-gdas": {"lr": 0.1, "level": "bilevel", "partial": 1, "training": {"epochs": 150, "weight_decay": 3e-4}},
     "pc-darts": {"lr": 6e-4, "level": "bilevel", "warmup": 15, "partial": 4},
@@ -121,6 +121,13 @@ def test_gaea_is_a_change_of_its_base(base: str, level: Level) -> None:
     assert gaea(base, hypergradient=Neumann(2)).hypergradient == Neumann(2)
 
 
+def test_methods_are_values() -> None:
+    one, other = ({"epochs": 2, "lr": 0.1}, {"lr": 0.1, "epochs": 2})
+    first, second = (dataclasses.replace(gaea(), training=training) for training in (one, other))
+    assert (first, hash(first), repr(first)) == (second, hash(second), repr(second))
+    assert gaea("gdas", "single").name == "gaea-gdas-single"
+
+
 def test_an_unknown_base_of_gaea_is_explained() -> None:
     with pytest.raises(UserError, match="unknown base of GAEA: 'pc-darts'; did you mean 'pc_darts'"):
         gaea("pc-darts")
@@ -131,6 +138,8 @@ def test_a_method_changes_the_settings_of_the_weights() -> None:
     trained = ag.recipes.pc_darts().trained(space.training)
     assert (trained.batch_size, trained.lr, trained.lr_min) == (256, 0.1, 0.0)
     assert trained.weight_decay == space.training.weight_decay
+    with pytest.raises(UserError, match=r"weights.lr is -1"):
+        dataclasses.replace(darts(), training={"lr": -1})
     with pytest.raises(UserError, match=r"unknown setting in the method's training: 'lrr'; did you mean 'lr'"):
         dataclasses.replace(darts(), training={"lrr": 0.1})
 

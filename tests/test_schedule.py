@@ -58,7 +58,7 @@ def test_anything_but_a_positive_whole_number_is_refused(steps: object) -> None:
     ("settings", "sentence"),
     [
         ({"warmup_epochs": -1}, "schedule.warmup_epochs is -1; it must be at least 0"),
-        ({"level": "double"}, "unknown schedule.level: 'double'.* Choose from: bilevel, single"),
+        ({"level": "double"}, "unknown value of schedule.level: 'double'.* Choose from: bilevel, single"),
         ({"updates": "never", "level": "single"}, "Choose from: alternate, simultaneous, random"),
         ({"updates": "random"}, "follow different losses at level 'bilevel'; set schedule.level=single"),
         ({"updates": "simultaneous"}, "set schedule.level=single, or schedule.updates=alternate"),

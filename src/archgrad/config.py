@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from archgrad.data import ImageData
     from archgrad.loop.setup import Setup
     from archgrad.method import Method
+    from archgrad.regularizers import Regularizer
     from archgrad.spaces import SearchSpace
     from archgrad.training import WeightTraining
 
@@ -41,6 +42,7 @@ class RunConfig:
     relaxation: str | None = None
     hypergradient: str | None = None
     arch_optimizer: str | None = None
+    regularizer: str | None = None
     data: str = "digits"
     data_dir: str | None = None
     epochs: int | None = None
@@ -62,7 +64,7 @@ class RunConfig:
             if not dot or not knob:
                 raise UserError(f"the setting {path!r} names no knob; write part.knob, such as arch_optimizer.lr.")
             if part not in SETTABLE:
-                raise unknown("part in a setting:", part, SETTABLE)
+                _check_regularizer(part)
             if part == "space" and knob in FROM_DATA:
                 raise UserError(
                     f"{path} cannot be set: a search takes it from the data; use --image-size for the size."
@@ -89,7 +91,24 @@ class RunConfig:
         for part, family in families:
             if (name := getattr(self, part)) is not None:
                 parts[part] = family.named(name)
-        return replace(method, **{part: turned(parts[part], self._settings_of(part), part) for part in PARTS})
+        parts = {part: turned(parts[part], self._settings_of(part), part) for part in PARTS}
+        return replace(method, **parts, regularizers=self._regularizers(method))
+
+    def _regularizers(self, method: Method) -> tuple[Regularizer, ...]:
+        """Return the method's regularisers or those that are named, with their knobs turned."""
+        from archgrad import regularizers
+
+        chosen = method.regularizers
+        if self.regularizer is not None:
+            names = [name.strip() for name in self.regularizer.split(",") if name.strip()]
+            chosen = () if names == ["none"] else tuple(map(regularizers.named, names))
+        own = [(regularizers.name_of(regularizer), regularizer) for regularizer in chosen]
+        for part in {path.partition(".")[0] for path in self.settings} - set(SETTABLE) - {name for name, _ in own}:
+            raise UserError(f"{part} cannot be set: this search has no such regulariser; add --regularizer {part}.")
+        return tuple(
+            regularizer if name is None else turned(regularizer, self._settings_of(name), name)
+            for name, regularizer in own
+        )
 
     def build_training(self, space: SearchSpace, method: Method) -> WeightTraining:
         """Return how the weights are trained: as the space says, the method changes it, and the settings turn it."""
@@ -124,8 +143,11 @@ class RunConfig:
 
     def resolved(self, space: SearchSpace, method: Method, training: WeightTraining, images: ImageData) -> RunConfig:
         """Write out every default and make every path absolute: all that is needed to repeat the run anywhere."""
+        from archgrad.regularizers import name_of
+
         parts = {part: getattr(method, part) for part in PARTS}
         parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
+        parts |= {name: regularizer for regularizer in method.regularizers if (name := name_of(regularizer))}
         sizes = {"channels": space.channels, "cells": getattr(space, space.depth_knob), "epochs": training.epochs}
         sizes_of_space = (*FROM_DATA, *FROM_METHOD, "channels", space.depth_knob)
         named = {f"space.{knob}" for knob in sizes_of_space} | {"weights.epochs"}
@@ -162,6 +184,14 @@ def read_config(path: Path) -> dict[str, Any]:
             raise unknown(f"key in {path}:", name, allowed)
     settings = _flat(content.pop("set", {}), path)
     return {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+
+
+def _check_regularizer(part: str) -> None:
+    """Refuse a setting whose part is neither a part of every method nor the name of a regulariser."""
+    from archgrad.regularizers import REGULARIZERS
+
+    if part not in REGULARIZERS:
+        raise unknown("part in a setting:", part, (*SETTABLE, *REGULARIZERS))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

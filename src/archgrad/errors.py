@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
 
-__all__ = ["ArchgradError", "DivergedError", "SearchInterrupted", "UserError", "check_whole", "unknown"]
+__all__ = [
+    "ArchgradError",
+    "DivergedError",
+    "SearchInterrupted",
+    "UserError",
+    "check_bool",
+    "check_number",
+    "check_one_of",
+    "check_whole",
+    "chosen",
+    "unknown",
+]
+
+Entry = TypeVar("Entry")
 
 _LONGEST_VALUE = 100
 
@@ -44,6 +58,26 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return UserError(f"unknown {what} {value!r}{hint} Choose from: {', '.join(names)}")
+
+
+def chosen(what: str, name: str, table: Mapping[str, Entry]) -> Entry:
+    """Return the entry of a name; raise the error for one that the table does not have."""
+    if name not in table:
+        raise unknown(what, name, table)
+    return table[name]
+
+
+def check_one_of(what: str, value: object, allowed: Iterable[str]) -> None:
+    """Raise a UserError unless ``value`` is one of the allowed words."""
+    words = list(allowed)
+    if not isinstance(value, str) or value not in words:
+        raise unknown(f"value of {what}:", str(value), words)
+
+
+def check_bool(what: str, value: object) -> None:
+    """Raise a UserError unless ``value`` is True or False."""
+    if not isinstance(value, bool):
+        raise UserError(f"{what} is {value!r}; it must be true or false.")
 
 
 def check_whole(what: str, value: object, least: int = 1) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer
-from archgrad.errors import UserError, check_whole, unknown
+from archgrad.errors import UserError, check_bool, check_whole, unknown
 from archgrad.hypergradients import FirstOrder, Hypergradient
 from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxation
@@ -31,8 +31,7 @@ class SupernetOptions:
 
     def __post_init__(self) -> None:
         check_whole("supernet.partial", self.partial)
-        if not isinstance(self.edge_weights, bool):
-            raise UserError(f"supernet.edge_weights is {self.edge_weights!r}; it must be true or false.")
+        check_bool("supernet.edge_weights", self.edge_weights)
 
     def applied(self, space: SearchSpace) -> SearchSpace:
         """Return the space with these options; refuse one that was given others."""
@@ -62,7 +61,7 @@ class Method:
     regularizers: tuple[Regularizer, ...] = ()
     schedule: Schedule = field(default_factory=Schedule)
     supernet: SupernetOptions = field(default_factory=SupernetOptions)
-    training: Mapping[str, float | int | bool] = field(default_factory=dict)
+    training: Mapping[str, float | int | bool] = field(default_factory=dict, hash=False)
     name: str = "custom"
 
     def __post_init__(self) -> None:
@@ -72,23 +71,48 @@ class Method:
                 f"domain, but {type(self.arch_optimizer).__name__} moves them in the {self.arch_optimizer.domain!r} "
                 f"domain; choose a relaxation and an optimiser of one domain (some have it as a knob, domain)."
             )
+        self._check_motion()
         self._check_hypergradient()
         for regularizer in self.regularizers:
             regularizer.check(self.relaxation)
+        self._check_training()
+
+    def _check_training(self) -> None:
+        """Refuse settings of the weights that there are none of; keep them in one order, for what is compared."""
         known = [knob.name for knob in fields(WeightTraining)]
         for knob in self.training:
             if knob not in known:
                 raise unknown("setting in the method's training:", knob, known)
+        object.__setattr__(self, "training", dict(sorted(self.training.items())))
+        self.trained(WeightTraining())
+
+    def _check_motion(self) -> None:
+        """Refuse what would be ignored where the architecture never moves."""
+        optimizer, relaxation = type(self.arch_optimizer).__name__, type(self.relaxation).__name__
+        if self.arch_optimizer.moves:
+            if not self.relaxation.learns:
+                raise UserError(
+                    f"{relaxation} does not depend on its architecture parameters, so that {optimizer} cannot move "
+                    f"them; use arch_optimizers.Fixed(), or another relaxation."
+                )
+            return
+        for knob in ("inner_steps", "warmup_epochs", "updates"):
+            value, default = getattr(self.schedule, knob), getattr(Schedule(), knob)
+            if value != default:
+                raise UserError(
+                    f"schedule.{knob} is {value!r}, but {optimizer} never moves the architecture; leave it at "
+                    f"{default!r}, or choose an optimiser that moves."
+                )
+        if type(self.hypergradient) is not FirstOrder:
+            raise UserError(
+                f"{optimizer} never moves the architecture, so that {type(self.hypergradient).__name__} would have "
+                f"nothing to do; leave FirstOrder, or choose an optimiser that moves."
+            )
 
     def _check_hypergradient(self) -> None:
         """Refuse an architecture gradient that the method would not take."""
         plain = type(self.hypergradient) is FirstOrder
         name = type(self.hypergradient).__name__
-        if not self.arch_optimizer.moves and not plain:
-            raise UserError(
-                f"{type(self.arch_optimizer).__name__} never moves the architecture, so that {name} would have "
-                f"nothing to do; leave FirstOrder, or choose an optimiser that moves."
-            )
         if self.schedule.updates == "simultaneous" and not plain:
             raise UserError(
                 f"simultaneous updates take one backward pass for weights and architecture, which is the gradient of "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-from archgrad.errors import UserError, check_whole, unknown
+from archgrad.errors import UserError, check_one_of, check_whole
 from archgrad.randomness import seed_of
 
 __all__ = ["Level", "Moves", "Schedule", "Updates"]
@@ -37,7 +37,7 @@ class Schedule:
     (``single``, GAEA Eq. 3). A single-level search may take ``updates`` of both
 
     - ``alternate``: α on a batch of its own, then the weights;
-    - ``simultaneous``: both from one backward pass on one batch, at half the cost;
+    - ``simultaneous``: both from one backward pass on one batch, so that the supernet runs once and not twice;
     - ``random``: at each step one of the two, drawn with equal chances (GAEA, Algorithm 1).
 
     α stays where it is for ``warmup_epochs`` epochs, and then moves once for every ``inner_steps`` steps of the
@@ -54,9 +54,8 @@ class Schedule:
     updates: Updates = "alternate"
 
     def __post_init__(self) -> None:
-        for name, value, allowed in (("level", self.level, Level), ("updates", self.updates, Updates)):
-            if value not in get_args(allowed):
-                raise unknown(f"schedule.{name}:", str(value), get_args(allowed))
+        check_one_of("schedule.level", self.level, get_args(Level))
+        check_one_of("schedule.updates", self.updates, get_args(Updates))
         check_whole("schedule.inner_steps", self.inner_steps)
         check_whole("schedule.warmup_epochs", self.warmup_epochs, least=0)
         if self.updates != "alternate" and self.level != "single":

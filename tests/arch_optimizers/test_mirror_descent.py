@@ -110,7 +110,7 @@ def test_euclid_leaves_zero_again() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: MirrorDescent("entrpy"), "unknown arch_optimizer.geometry 'entrpy'; did you mean 'entropy'"),
+        (lambda: MirrorDescent("entrpy"), "unknown value of arch_optimizer.geometry: 'entrpy'; did you mean 'entropy'"),
         (lambda: MirrorDescent(lr=0.0), "arch_optimizer.lr is 0.0; it must be a number greater than 0"),
         (lambda: ExponentiatedGradient(lr=math.nan), "arch_optimizer.lr is nan"),
         (

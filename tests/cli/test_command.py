@@ -118,7 +118,34 @@ def test_parts_are_exchanged_by_name_and_resumed(archgrad):
     assert archgrad("resume", "run")[0] == 0
 
 
-@pytest.mark.parametrize("what", ["spaces", "methods", "relaxations", "hypergradients", "optimizers", "data"])
+def test_regularisers_are_chosen_by_name_and_resumed(archgrad):
+    own = ["--regularizer", "entropy", "--set", "entropy.weight=0.5"]
+    code, out, err = archgrad("search", *TINY, *own, "--epochs", 1, "--out", "run", "--json")
+    assert code == 0, err
+    assert "regularizers=(EntropyTerm(weight=0.5),)" in json.loads(out)["method"]
+    assert read_config(Path("run/config.toml"))["settings"]["entropy.weight"] == 0.5
+    assert archgrad("resume", "run")[0] == 0
+    turned = ["--method", "drnas", "--set", "dirichlet-kl.weight=0.25"]
+    code, out, err = archgrad("search", *TINY, *turned, "--epochs", 1, "--out", "other", "--json")
+    assert code == 0, err
+    assert "regularizers=(DirichletKL(weight=0.25),)" in json.loads(out)["method"]
+    assert archgrad("resume", "other")[0] == 0
+    without = ["--method", "drnas", "--regularizer", "none", "--relaxation", "softmax"]
+    code, out, err = archgrad("search", *TINY, *without, "--epochs", 1, "--json")
+    assert code == 0, err
+    assert "regularizers=()" in json.loads(out)["method"]
+
+
+def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
+    code, _, err = archgrad("search", "--hypergradient", "exact-implicit", "--channels", 8, "--limit", 60)
+    assert code == 2
+    assert "builds the Hessian of" in err
+    assert not list(Path("runs").iterdir())
+
+
+@pytest.mark.parametrize(
+    "what", ["spaces", "methods", "relaxations", "hypergradients", "optimizers", "regularizers", "data"]
+)
 def test_lists_have_a_sentence_for_everything(archgrad, what):
     code, out, _ = archgrad("list", what)
     assert code == 0
@@ -208,6 +235,11 @@ def test_lists(archgrad, what):
         (["search", "--method", "snas", "--hypergradient", "neumann"], "simultaneous updates take one backward pass"),
         (["search", "--relaxation", "gumbel-hard"], "choose a relaxation and an optimiser of one domain"),
         (["search", "--relaxation", "gumbel"], "did you mean 'gumbel-hard'?"),
+        (["search", "--method", "drnas", "--relaxation", "softmax"], "or leave DirichletKL out (--regularizer none)"),
+        (["search", "--regularizer", "entropi"], "unknown regulariser 'entropi'; did you mean 'entropy'?"),
+        (["search", "--set", "entropy.weight=1"], "this search has no such regulariser; add --regularizer entropy"),
+        (["search", "--set", "entrop.weight=1"], "did you mean 'entropy'?"),
+        (["search", "--method", "random-nas", "--set", "schedule.warmup_epochs=2"], "Fixed never moves the archi"),
         (["search", "--arch-optimizer", "sgd"], "unknown architecture optimiser 'sgd'"),
         (["search", "--set", "schedule.updates=sometimes"], "Choose from: alternate, simultaneous, random"),
         (["search", "--limit", "99999"], "99999"),

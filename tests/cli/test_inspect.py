@@ -99,6 +99,24 @@ def test_it_measures_what_discretisation_costs(archgrad, method):
     assert json.loads(out) == found
 
 
+def test_a_run_stopped_within_an_epoch_is_measured_as_it_stands(archgrad, run, monkeypatch):
+    from archgrad.loop.state import SearchState
+
+    restore = SearchState.restore
+
+    def within(self, saved):
+        restore(self, saved)
+        self.epoch, self.step = 0, 3
+        self.alpha["cell"] = 0 * self.alpha["cell"]
+        self.alpha["cell"][:, 3] = 1.0  # now nor_conv_3x3 everywhere, whatever the last epoch ended with
+
+    monkeypatch.setattr(SearchState, "restore", within)
+    code, out, _ = archgrad("inspect", run, "--discretisation")
+    assert code == 0
+    assert out.startswith("after epoch 0 and 3 steps, shared weights on 60 held-out images:")
+    assert out.count("nor_conv_3x3") == 6
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

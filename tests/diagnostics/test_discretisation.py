@@ -11,6 +11,7 @@ import archgrad as ag
 from archgrad.data import measure
 from archgrad.diagnostics import Snapshot, discretisation, measure_discretisation
 from archgrad.discretizers import Judge
+from archgrad.errors import UserError
 from archgrad.loop.judging import judge_of
 from archgrad.loop.setup import Setup
 from archgrad.schedule import Level
@@ -45,7 +46,8 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
 def test_it_is_measured_once_at_the_end() -> None:
     judge = Judge(lambda mixture, number: 1.0, torch.Generator())
     assert discretisation(snapshot(judge, last=False)) == {}
-    assert discretisation(snapshot(None)) == {}
+    with pytest.raises(UserError, match="a snapshot without a judge cannot tell accuracies"):
+        discretisation(snapshot(None))
     result = ag.search(ag.spaces.nasbench201(2, 1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20)
     assert ["discrete_accuracy" in record for record in result.history] == [False, True]
 

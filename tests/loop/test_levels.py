@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +16,7 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.bilevel import Alpha
-from archgrad.errors import UserError
+from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import Event, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.setup import Setup
@@ -122,11 +124,43 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
         taken = [name for name, at in happened if at == index]
         assert taken == names if names else taken in (["architecture_step"], ["weight_step"])
     assert setup.training.epochs == 25
-    assert sum(replace_moves(setup, index) for index in range(25 * steps)) == setup.arch_steps
+    if updates == "random":
+        assert 0.3 * 24 * steps < setup.arch_steps < 0.7 * 24 * steps
+    else:
+        assert setup.arch_steps == 24 * steps
 
 
-def replace_moves(setup: Setup, index: int) -> bool:
-    return setup.moves(index).architecture
+@pytest.mark.parametrize(
+    "recipe",
+    ["xnas", "drnas", "gdas", "gaea-gdas", "snas", "pc-darts", "gaea-pc-darts", "random-nas", "darts-erm", "gaea"],
+)
+def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(recipe: str, tmp_path: Path) -> None:
+    def stop(event: Event) -> None:
+        if isinstance(event, StepFinished) and event.state.index == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    method = ag.recipes.named(recipe)
+    method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
+    space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+    settings: dict[str, Any] = {"epochs": 3, "batch_size": 16, "seed": 2}
+    whole = ag.search(space, method, DATA, **settings)
+    with pytest.raises(SearchInterrupted, match="continue with"):
+        ag.search(space, method, DATA, out=tmp_path, listeners=[stop], **settings)
+    resumed = ag.search(space, method, DATA, out=tmp_path, resume=True, **settings)
+    same(whole, resumed)
+
+
+def same(whole: SearchResult, resumed: SearchResult) -> None:
+    assert whole.genotype == resumed.genotype
+    for name, value in whole.alpha.items():
+        assert torch.equal(value, resumed.alpha[name])
+    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
+        assert torch.equal(one, other)
+    first, second = (
+        [{name: value for name, value in record.items() if name != "seconds"} for record in result.history]
+        for result in (whole, resumed)
+    )
+    assert first == second
 
 
 @pytest.mark.parametrize(("level", "updates"), LEVELS)
@@ -140,12 +174,7 @@ def test_a_stopped_search_of_any_level_goes_on_to_the_same_bits(level: Level, up
     with pytest.raises(KeyboardInterrupt):
         found(method, epochs=4, out=tmp_path / "parts", listeners=[stop])
     resumed = found(method, epochs=4, out=tmp_path / "parts", resume=True)
-    for name, value in whole.alpha.items():
-        assert torch.equal(value, resumed.alpha[name])
-    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
-        assert torch.equal(one, other)
-    without = [{name: value for name, value in record.items() if name != "seconds"} for record in whole.history]
-    assert without == [{n: v for n, v in record.items() if n != "seconds"} for record in resumed.history]
+    same(whole, resumed)
 
 
 class Pull(Regularizer):
@@ -185,6 +214,39 @@ def test_regularisers_take_part_in_a_simultaneous_step() -> None:
 def test_what_contradicts_the_schedule_is_refused(schedule: Schedule, split: Any, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         found(replace(ag.recipes.gaea(), schedule=schedule), split=split)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_coin_that_falls_on_one_side_only_is_refused(seed: int) -> None:
+    with pytest.raises(UserError, match=r"has 1 steps, and by its seed each of them would move the (arch|weights)"):
+        found(single("random"), epochs=1, batch_size=64, seed=seed)
+
+
+def test_images_that_train_both_are_not_called_validation() -> None:
+    record = found(single()).history[-1]
+    assert {"arch_loss", "arch_accuracy"} <= set(record)
+    assert not {"valid_loss", "valid_accuracy"} & set(record)
+    assert {"valid_loss", "valid_accuracy"} <= set(found(ag.recipes.gaea(level="bilevel")).history[-1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"schedule": Schedule(warmup_epochs=2)}, "schedule.warmup_epochs is 2, but Fixed never moves"),
+        ({"schedule": Schedule(inner_steps=2)}, "schedule.inner_steps is 2, but Fixed never moves"),
+        ({"schedule": Schedule(level="single", updates="random")}, "schedule.updates is 'random', but Fixed never"),
+        ({"arch_optimizer": ag.arch_optimizers.Adam()}, "Uniform does not depend on its architecture parameters"),
+    ],
+)
+def test_what_a_search_without_motion_would_ignore_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        replace(ag.recipes.random_nas(), **changes)
+
+
+@pytest.mark.parametrize("recipe", ["gdas", "xnas", "random-nas"])
+def test_what_changes_from_step_to_step_is_not_compiled(recipe: str) -> None:
+    with pytest.raises(UserError, match="computes other operations from step to step"):
+        found(ag.recipes.named(recipe), compile=True)
 
 
 def test_only_the_gradient_of_first_order_is_simultaneous() -> None:

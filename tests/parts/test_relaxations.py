@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from archgrad.relaxations import (
     Sampled,
     Simplex,
     Softmax,
+    Uniform,
     named,
     spread,
 )
@@ -39,14 +41,18 @@ MEMBERS: dict[str, Relaxation] = {
     "concrete-per-cell": Concrete(per_cell=True),
     "dirichlet": Dirichlet(),
     "dirichlet-per-cell": Dirichlet(per_cell=True),
+    "uniform": Uniform(),
+    "uniform-per-cell": Uniform(per_cell=True),
 }
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
+LEARNING = {name: member for name, member in MEMBERS.items() if member.learns}
+every_learning = pytest.mark.parametrize("member", LEARNING.values(), ids=LEARNING)
 SAMPLED = {name: member for name, member in MEMBERS.items() if isinstance(member, Sampled)}
 every_sampled = pytest.mark.parametrize("member", SAMPLED.values(), ids=SAMPLED)
 STEADY = {name: member for name, member in MEMBERS.items() if name not in SAMPLED}
 every_steady = pytest.mark.parametrize("member", STEADY.values(), ids=STEADY)
 # At fixed noise, the others' mixtures are not smooth: one is one-hot, the other has the gradient of its distribution.
-SMOOTH = {name: member for name, member in MEMBERS.items() if not isinstance(member, GumbelHard | Dirichlet)}
+SMOOTH = {name: member for name, member in LEARNING.items() if not isinstance(member, GumbelHard | Dirichlet)}
 
 # Rows of unequal length, so that some choices are absent.
 NORMAL = DecisionBlock("normal", 3, (Row(1, 0, ("a", "b", "c")), Row(2, 0, ("a", "b")), Row(2, 1, ("a",))))
@@ -87,7 +93,7 @@ def test_the_start_is_a_function_of_the_stream(member: Relaxation) -> None:
         assert not value.requires_grad
         assert not value[~block.mask].any()
         assert torch.equal(value, same[block.name])
-        assert torch.equal(value, other[block.name]) == (member.domain == "simplex")
+        assert torch.equal(value, other[block.name]) == (member.domain == "simplex" or not member.learns)
 
 
 @every_member
@@ -155,7 +161,7 @@ def test_the_mixture_does_not_depend_on_whether_it_is_differentiated(member: Rel
     watched = member.relax(BLOCKS, {k: v.requires_grad_() for k, v in alpha_of(member).items()}, noise, 0.5).mixture
     plain = member.relax(BLOCKS, alpha_of(member), noise, 0.5).mixture
     for name, value in plain.items():
-        assert watched[name].requires_grad
+        assert watched[name].requires_grad == member.learns
         assert not value.requires_grad
         assert torch.equal(watched[name], value)
 
@@ -167,7 +173,7 @@ def test_the_same_noise_is_drawn_from_the_same_stream(member: Relaxation) -> Non
     assert all(torch.equal(first.mixture[name], second.mixture[name]) for name in first.mixture)
 
 
-@every_member
+@every_learning
 def test_probabilities_agree_with_differences(member: Relaxation) -> None:
     def function(*alpha: Tensor) -> tuple[Tensor, ...]:
         named_alpha = {block.name: value for block, value in zip(BLOCKS, alpha, strict=True)}
@@ -191,7 +197,7 @@ def test_mixtures_agree_with_differences(member: Relaxation) -> None:
     assert torch.autograd.gradgradcheck(function, inputs)
 
 
-@every_member
+@every_learning
 def test_every_real_choice_of_several_has_a_gradient_and_absent_ones_none(member: Relaxation) -> None:
     alpha = {name: value.requires_grad_() for name, value in alpha_of(member).items()}
     mixture = member.relax(BLOCKS, alpha, member.noise(BLOCKS, stream()), 0.0).mixture
@@ -203,7 +209,7 @@ def test_every_real_choice_of_several_has_a_gradient_and_absent_ones_none(member
         assert (gradient[several] != 0).all()
 
 
-@every_member
+@every_learning
 def test_mixed_products_reach_alpha(member: Relaxation) -> None:
     """∂/∂α ⟨∂L/∂w, v⟩, as exact products need it, where L = Σ w²·c·p: it is 2·⟨w·v·c, ∂p/∂α⟩."""
     alpha = {name: value.requires_grad_() for name, value in alpha_of(member).items()}
@@ -316,7 +322,7 @@ def test_softmax_is_the_softmax_of_what_a_row_has() -> None:
     torch.testing.assert_close(rows, torch.tensor([*expected, [1.0, 0.0, 0.0]]))
 
 
-@every_member
+@every_learning
 def test_large_parameters_are_no_danger(member: Relaxation) -> None:
     if member.domain == "simplex":
         corner = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
@@ -335,9 +341,9 @@ def test_large_parameters_are_no_danger(member: Relaxation) -> None:
 
 
 @pytest.mark.parametrize("kind", [Softmax, GumbelHard, Concrete, Dirichlet])
-@pytest.mark.parametrize("scale", [-1.0, float("nan")])
-def test_a_negative_scale_is_refused(kind: type, scale: float) -> None:
-    with pytest.raises(UserError, match=r"relaxation.init_scale is .*; it must be 0 or greater"):
+@pytest.mark.parametrize("scale", [-1.0, float("nan"), float("inf"), "a"])
+def test_what_is_no_scale_is_refused(kind: type, scale: object) -> None:
+    with pytest.raises(UserError, match=r"relaxation.init_scale is .*; it must be a number of 0 or more"):
         kind(init_scale=scale)
 
 
@@ -359,6 +365,26 @@ def test_wiped_out_choices_are_skipped_if_asked() -> None:
     marks = Simplex(skip_zero=True).relax([NORMAL], by_image, None, 0.5).active
     assert marks is not None
     assert torch.equal(marks["normal"], (by_image["normal"] * NORMAL.mask > 0).any(0).expand(3, -1, -1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "knob"),
+    [(Simplex, "skip_zero"), *((kind, "per_cell") for kind in (GumbelHard, Concrete, Dirichlet, Uniform))],
+)
+def test_what_is_neither_true_nor_false_is_refused(kind: type, knob: str) -> None:
+    with pytest.raises(UserError, match=f"relaxation.{knob} is 'no'; it must be true or false"):
+        kind(**{knob: "no"})
+
+
+def test_uniform_draws_are_uniform() -> None:
+    noise = torch.cat([Uniform(per_cell=True).noise([NORMAL], stream(seed))["normal"] for seed in range(2000)])
+    many = replace(NORMAL, cells=6000)
+    drawn = Uniform(per_cell=True).relax([many], {"normal": torch.zeros(3, 3)}, {"normal": noise}, 0.5)
+    assert drawn.active is not None
+    assert torch.equal(drawn.active["normal"], drawn.mixture["normal"] == 1)
+    expected = Simplex().init([NORMAL], stream())["normal"]
+    bound = 4 * (expected * (1 - expected) / 6000).sqrt() + 1e-9
+    assert ((drawn.mixture["normal"].mean(0) - expected).abs() < bound).all()
 
 
 @pytest.mark.parametrize("name", RELAXATIONS)

@@ -113,7 +113,7 @@ def test_a_bad_partial_is_explained(name: str, value: object) -> None:
 
 @pytest.mark.parametrize("value", [1, "yes", None])
 def test_bad_edge_weights_are_explained(value: object) -> None:
-    with pytest.raises(UserError, match=r"edge_weights of the space 'nasbench201' is .*; it must be True or False"):
+    with pytest.raises(UserError, match=r"edge_weights of the space 'nasbench201' is .*; it must be true or false"):
         nasbench201(edge_weights=value)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from archgrad.arch_optimizers.fixed import Fixed
 from archgrad.arch_optimizers.geometry import GEOMETRIES, Entropy, Euclidean, Geometry
 from archgrad.arch_optimizers.mirror_descent import MirrorDescent
 from archgrad.arch_optimizers.xnas import XNAS
-from archgrad.errors import unknown
+from archgrad.errors import chosen
 
 __all__ = [
     "ARCH_OPTIMIZERS",
@@ -43,6 +43,4 @@ def named(name: str) -> ArchOptimizer:
     >>> named("exponentiated-gradient").lr
     0.1
     """
-    if name not in ARCH_OPTIMIZERS:
-        raise unknown("architecture optimiser", name, ARCH_OPTIMIZERS)
-    return ARCH_OPTIMIZERS[name]()
+    return chosen("architecture optimiser", name, ARCH_OPTIMIZERS)()

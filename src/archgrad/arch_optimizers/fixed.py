@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.bilevel import Alpha
-from archgrad.errors import unknown
+from archgrad.errors import check_one_of
 from archgrad.relaxations.base import Domain
 
 __all__ = ["Fixed"]
-
-_DOMAINS = ("real", "simplex")
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,7 @@ class Fixed(ArchOptimizer):
     domain: Domain = "real"
 
     def __post_init__(self) -> None:
-        if self.domain not in _DOMAINS:
-            raise unknown("arch_optimizer.domain", str(self.domain), _DOMAINS)
+        check_one_of("arch_optimizer.domain", self.domain, get_args(Domain))
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Remember nothing."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.arch_optimizers.geometry import GEOMETRIES
 from archgrad.bilevel import Alpha
-from archgrad.errors import UserError, check_number, unknown
+from archgrad.errors import UserError, check_number, check_one_of
 from archgrad.relaxations.base import Domain
 
 __all__ = ["MirrorDescent"]
@@ -33,8 +33,7 @@ class MirrorDescent(ArchOptimizer):
     floor: float | None = None
 
     def __post_init__(self) -> None:
-        if self.geometry not in GEOMETRIES:
-            raise unknown("arch_optimizer.geometry", str(self.geometry), GEOMETRIES)
+        check_one_of("arch_optimizer.geometry", self.geometry, GEOMETRIES)
         check_number("arch_optimizer.lr", self.lr, positive=True)
         if self.floor is None:
             return

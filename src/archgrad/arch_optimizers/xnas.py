@@ -10,7 +10,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.bilevel import Alpha
-from archgrad.errors import UserError, check_number, check_whole
+from archgrad.errors import UserError, check_bool, check_number, check_whole
 from archgrad.relaxations.base import Domain
 
 __all__ = ["XNAS"]
@@ -37,6 +37,7 @@ class XNAS(ArchOptimizer):
         if self.lr is not None:
             check_number("arch_optimizer.lr", self.lr, positive=True)
         check_number("arch_optimizer.bound", self.bound, positive=True)
+        check_bool("arch_optimizer.wipe_out", self.wipe_out)
         if not isinstance(self.wipe_out, bool):
             raise UserError(f"arch_optimizer.wipe_out is {self.wipe_out!r}; it must be true or false.")
 

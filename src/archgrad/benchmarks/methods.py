@@ -24,6 +24,7 @@ from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Drawn, Stepper
 from archgrad.method import Method
 from archgrad.recipes import RECIPES, named
+from archgrad.relaxations import GumbelHard
 from archgrad.spaces import DecisionBlock, SearchSpace
 
 __all__ = ["HEADER", "REFERENCE", "Kind", "Report", "Row", "Share", "cases", "measure", "run", "shares"]
@@ -152,7 +153,7 @@ def _row(case: Case, name: str, reference: _Search, repeats: int) -> Row:
     searches = [reference] if name == REFERENCE else [reference, _Search.of(case, named(name))]
     timed = in_turns([step for search in searches for step in search.steps().values()], repeats, _PATIENCE)
     found, times = searches[-1], [step.milliseconds for step in timed]
-    first = reference.shared(times)
+    first = reference.shared(times[: len(reference.shares)])
     steps = found.shared(times[-len(found.shares) :])
     milliseconds, setup = _iteration(steps), found.setup
     return Row(
@@ -191,6 +192,8 @@ class _Search:
     @classmethod
     def of(cls, case: Case, method: Method) -> _Search:
         method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
+        if not method.relaxation.learns:  # the same step, of operations that the starts can choose
+            method = replace(method, relaxation=GumbelHard())
         setup = Setup.of(case.build(), method, _data(case), seed=_SEED, batch_size=case.batch)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(_SEED)
@@ -216,7 +219,7 @@ class _Search:
 
     def shared(self, times: Iterable[float]) -> dict[Kind, Share]:
         """Put the milliseconds of :meth:`steps` together with their shares."""
-        pairs = zip(self.shares.items(), times, strict=False)
+        pairs = zip(self.shares.items(), times, strict=True)
         return {kind: Share(share, time / len(self.starts)) for (kind, share), time in pairs}
 
     def _from_every_start(self, take: Callable[[Drawn], None]) -> Callable[[], list[Marks]]:

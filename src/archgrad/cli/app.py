@@ -82,6 +82,12 @@ def search(
     arch_optimizer: Annotated[
         Text, typer.Option(help="Another architecture optimiser than the method's (see `archgrad list optimizers`).")
     ] = None,
+    regularizer: Annotated[
+        Text,
+        typer.Option(
+            help="Other regularisers than the method's, by commas (see `archgrad list regularizers`), or none."
+        ),
+    ] = None,
     data: Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")] = None,
     epochs: Annotated[Number, typer.Option(help="Epochs of the search.")] = None,
     seed: Annotated[Number, typer.Option(help="Seed of everything random. [0]")] = None,
@@ -113,9 +119,9 @@ def search(
 
     given = {
         "space": space, "method": method, "relaxation": relaxation, "hypergradient": hypergradient,
-        "arch_optimizer": arch_optimizer, "data": data, "epochs": epochs, "seed": seed, "channels": channels,
-        "cells": cells, "batch_size": batch_size, "limit": limit, "image_size": image_size, "split": split,
-        "data_dir": data_dir, "device": device, "threads": threads, "compile": compile_,
+        "arch_optimizer": arch_optimizer, "regularizer": regularizer, "data": data, "epochs": epochs, "seed": seed,
+        "channels": channels, "cells": cells, "batch_size": batch_size, "limit": limit, "image_size": image_size,
+        "split": split, "data_dir": data_dir, "device": device, "threads": threads, "compile": compile_,
     }  # fmt: skip
     values = read_config(config) if config is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}
@@ -193,7 +199,9 @@ def inspect(
 def list_(
     what: Annotated[
         str,
-        typer.Argument(metavar="spaces|methods|relaxations|hypergradients|optimizers|data", help="What to list."),
+        typer.Argument(
+            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|data", help="What to list."
+        ),
     ],
 ) -> None:
     """List spaces, methods, the parts that methods are made of, or data, with their knobs."""

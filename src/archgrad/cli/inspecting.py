@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from archgrad.hypergradients import Hypergradient
+    from archgrad.loop import SearchState
+    from archgrad.loop.setup import Setup
 
 __all__ = [
     "inspect_discretisation",
@@ -57,23 +59,21 @@ def show_progress(found: Mapping[str, Any]) -> str:
 
 def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
     """Measure what the supernet loses when its mixture becomes one architecture, on all images that judge it."""
-    from archgrad.cli.running import config_of, with_threads
     from archgrad.diagnostics import Snapshot, measure_discretisation
     from archgrad.loop.judging import judge_of
-    from archgrad.loop.reopen import reopened
 
-    config = config_of(folder)
-    setup = with_threads(config if device is None else replace(config, device=device)).build_setup()
-    state, space = reopened(setup, folder), setup.space
+    setup, state = _opened(folder, device)
+    space, judge = setup.space, judge_of(setup, state)
     probabilities = setup.method.relaxation.probabilities(space.searched, state.alpha)
-    judge = judge_of(setup, state)
+    if state.step:  # stopped within an epoch: the genotype that is kept is that of the epoch before
+        state.genotype = setup.method.discretizer.select(space, probabilities, judge)
     measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, judge), judge.batches)
-    held_out = setup.method.schedule.level == "bilevel"
     found = {
         "run": str(folder),
         "epoch": state.epoch,
+        "step": state.step,
         "images": judge.batches * setup.judge_loader.batch_size,
-        "held_out": held_out,
+        "held_out": setup.method.schedule.level == "bilevel",
         **measured,
         "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
         "genotype": str(state.genotype),
@@ -87,7 +87,7 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
     kind = "held-out images" if found["held_out"] else "training images (a single-level search holds none out)"
     return "\n".join(
         [
-            f"after epoch {found['epoch']}, shared weights on {found['images']} {kind}:",
+            f"{_place(found)}, shared weights on {found['images']} {kind}:",
             f"  with the mixture          {found['mixture_accuracy']:6.2f} %",
             f"  with one architecture     {found['discrete_accuracy']:6.2f} %",
             f"  lost by discretisation    {found['drop']:6.2f} points",
@@ -104,13 +104,10 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     from statistics import mean
 
     from archgrad.cli.console import say
-    from archgrad.cli.running import config_of, with_threads
     from archgrad.diagnostics import average, compare, reference_at
-    from archgrad.loop.reopen import reopened, standing_at
+    from archgrad.loop.reopen import standing_at
 
-    config = config_of(folder)
-    setup = with_threads(config if device is None else replace(config, device=device)).build_setup()
-    state = reopened(setup, folder)
+    setup, state = _opened(folder, device)
     estimators = _estimators(setup.method.hypergradient)
     references, rows = [], []
     for batch in range(batches):
@@ -121,6 +118,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     found = {
         "run": str(folder),
         "epoch": state.epoch,
+        "step": state.step,
         "batches": batches,
         "lr": setup.training.lr_at(state.current_epoch),
         "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
@@ -130,6 +128,21 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     }
     _keep(found, folder / _ESTIMATES)
     return found
+
+
+def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState]:
+    """Return what a run is set up from, and the state it was last saved in."""
+    from archgrad.cli.running import config_of, with_threads
+    from archgrad.loop.reopen import reopened
+
+    config = config_of(folder)
+    setup = with_threads(config if device is None else replace(config, device=device)).build_setup()
+    return setup, reopened(setup, folder)
+
+
+def _place(found: Mapping[str, Any]) -> str:
+    within = f" and {found['step']} steps" if found["step"] else ""
+    return f"after epoch {found['epoch']}{within}"
 
 
 def _keep(found: dict[str, Any], path: Path) -> None:
@@ -170,7 +183,7 @@ def show_estimates(found: Mapping[str, Any]) -> str:
     reference = found["reference"]
     width = max(map(len, found["estimates"]))
     lines = [
-        f"after epoch {found['epoch']}, mean of {found['batches']} batches; learning rate {found['lr']:.3g}",
+        f"{_place(found)}, mean of {found['batches']} batches; learning rate {found['lr']:.3g}",
         f"eigenvalues of the inner Hessian: {found['lambda_min']:.3g} to {found['lambda_max']:.3g}",
         f"reference: {reference['steps']} steps of conjugate gradient, damping {reference['damping']:.3g}",
         f"{'':<{width}}   whole estimate     second term",

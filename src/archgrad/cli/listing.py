@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from archgrad import arch_optimizers, data, hypergradients, recipes, relaxations, spaces
+from archgrad import arch_optimizers, data, hypergradients, recipes, regularizers, relaxations, spaces
 from archgrad.config import FROM_DATA, FROM_METHOD, PARTS
 from archgrad.knobs import knobs_of
 
@@ -53,19 +53,21 @@ def list_methods() -> str:
             member = getattr(method, part)
             settings = ", ".join(_settings(knobs_of(member), f"{part}."))
             lines.append(f"    {part}: {type(member).__name__}  {settings}".rstrip())
-        lines += [f"    regularizer: {regularizer}" for regularizer in method.regularizers]
+        for regularizer in method.regularizers:
+            settings = ", ".join(_settings(knobs_of(regularizer), f"{regularizers.name_of(regularizer)}."))
+            lines.append(f"    regularizer: {type(regularizer).__name__}  {settings}")
         if method.training:
             lines.append(f"    weights: {', '.join(_settings(method.training, 'weights.'))}")
     return "\n".join(lines)
 
 
-def _list_parts(names: Iterable[str], named: Callable[[str], Any], part: str) -> str:
-    """Describe every member of a family and its knobs."""
+def _list_parts(names: Iterable[str], named: Callable[[str], Any], part: str | None = None) -> str:
+    """Describe every member of a family and its knobs, which are those of ``part`` or go by the member's own name."""
     lines = []
     for name in names:
         member = named(name)
         lines.append(f"{name}: {_first_line(type(member))}")
-        lines += [f"    {', '.join(_settings(knobs_of(member), f'{part}.'))}"] if knobs_of(member) else []
+        lines += [f"    {', '.join(_settings(knobs_of(member), f'{part or name}.'))}"] if knobs_of(member) else []
     return "\n".join(lines)
 
 
@@ -84,6 +86,11 @@ def list_optimizers() -> str:
     return _list_parts(arch_optimizers.ARCH_OPTIMIZERS, arch_optimizers.named, "arch_optimizer")
 
 
+def list_regularizers() -> str:
+    """Describe every regulariser."""
+    return _list_parts(regularizers.REGULARIZERS, regularizers.named)
+
+
 def list_data() -> str:
     """Describe every source of data."""
     width = max(map(len, data.SOURCES))
@@ -98,5 +105,6 @@ LISTS: dict[str, Callable[[], str]] = {
     "relaxations": list_relaxations,
     "hypergradients": list_hypergradients,
     "optimizers": list_optimizers,
+    "regularizers": list_regularizers,
     "data": list_data,
 }

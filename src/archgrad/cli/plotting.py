@@ -3,34 +3,59 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from archgrad.cli.running import config_of
+from archgrad.config import RunConfig
 from archgrad.errors import UserError, unknown
 from archgrad.report import Curve, curve_of, draw_curves
 
 __all__ = ["plot_runs", "records_of"]
 
+_NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "settings")
+
 
 def plot_runs(folders: Sequence[Path], measure: str, out: Path) -> dict[str, Curve]:
-    """Draw one measure of several runs into a file; runs of one method on one space are seeds of one curve."""
-    groups: dict[str, list[list[dict[str, Any]]]] = {}
-    for folder in folders:
-        groups.setdefault(_label(folder), []).append(_measured(folder, measure))
-    curves = {label: curve_of(histories, measure) for label, histories in groups.items()}
-    for label, curve in curves.items():
+    """Draw one measure of several runs into a file; runs that differ in nothing but their seeds are one curve."""
+    curves = {}
+    for label, group in _groups(folders).items():
+        curve = curve_of([_measured(folder, measure) for folder in group], measure)
         if not curve:
             raise UserError(f"the runs of {label} have no epoch in common, so there is nothing to plot.")
+        curves[label] = curve
     draw_curves(curves, measure, out)
     return curves
 
 
-def _label(folder: Path) -> str:
-    config = config_of(folder)
-    named = [part for part in (config.relaxation, config.hypergradient, config.arch_optimizer) if part is not None]
-    return f"{config.method} ({', '.join(named)})" if named else config.method
+def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
+    """Put the seeds of one experiment together, under a label that tells it from the others."""
+    configs = {folder: config_of(folder) for folder in folders}
+    experiments = {folder: _experiment(config) for folder, config in configs.items()}
+    groups: dict[str, list[Path]] = {}
+    for folder in folders:
+        same = groups.setdefault(_label(experiments[folder], list(experiments.values())), [])
+        for other in same:
+            if configs[other].seed == configs[folder].seed:
+                raise UserError(f"{other} and {folder} are one search with one seed; leave one of them out.")
+        same.append(folder)
+    return groups
+
+
+def _experiment(config: RunConfig) -> dict[str, Any]:
+    """Return all that a search depends on but its seed."""
+    choices = {name: value for name, value in asdict(config).items() if name not in _NOT_THE_EXPERIMENT}
+    return {**choices, **config.settings}
+
+
+def _label(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> str:
+    """Name a method, and whatever its experiments differ in."""
+    rivals = [other for other in all_of_them if other["method"] == own["method"]]
+    keys = sorted({key for one in rivals for key in one if any(other.get(key) != one[key] for other in rivals)})
+    told = ", ".join(f"{key}={own.get(key)}" for key in keys)
+    return f"{own['method']} ({told})" if told else str(own["method"])
 
 
 def _measured(folder: Path, measure: str) -> list[dict[str, Any]]:

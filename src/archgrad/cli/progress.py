@@ -19,6 +19,8 @@ _SHOWN = {
     "train_accuracy": "accuracy",
     "valid_loss": "valid loss",
     "valid_accuracy": "valid accuracy",
+    "arch_loss": "α loss",
+    "arch_accuracy": "α accuracy",
     "entropy": "entropy",
     "skips": "skips",
     "oracle_cifar10": "oracle",

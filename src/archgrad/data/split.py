@@ -61,7 +61,7 @@ def parse_split(text: str) -> tuple[float, float] | None:
     except ValueError:
         raise UserError(
             f"the split {text!r} is not two fractions; write weights:architecture such as 0.5:0.5, "
-            f"or none to train both on all the data."
+            f"or set schedule.level=single to train both on all the data."
         ) from None
     _check_fractions(weights, architecture)
     return weights, architecture
@@ -74,7 +74,7 @@ def _check_fractions(weights: float, architecture: float) -> None:
     if weights + architecture > 1 + 1e-9:
         raise UserError(
             f"the split {shown} takes {weights + architecture:g} times the data; the fractions may sum to 1 at most, "
-            f"or use none to train both on all the data."
+            f"or set schedule.level=single to train both on all the data."
         )
 
 
@@ -89,7 +89,7 @@ def _check_sizes(labels: Tensor, groups: list[Tensor], sizes: dict[str, int]) ->
         if len(group) < 2:
             raise UserError(
                 f"class {int(labels[group[0]])} has one image, so it cannot be in both parts of the split; "
-                f"add images, leave the class out, or use the split none."
+                f"add images, leave the class out, or set schedule.level=single."
             )
     for name, size in sizes.items():
         if size < len(groups):

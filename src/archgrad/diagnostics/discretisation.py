@@ -8,6 +8,7 @@ from statistics import mean
 from torch import Tensor
 
 from archgrad.diagnostics.base import Snapshot
+from archgrad.errors import UserError
 from archgrad.relaxations import spread
 
 __all__ = ["discretisation", "measure_discretisation"]
@@ -27,7 +28,7 @@ def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]
     """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches."""
     judge, space = snapshot.judge, snapshot.space
     if judge is None:
-        return {}
+        raise UserError("a snapshot without a judge cannot tell accuracies; give it one.")
 
     def accuracy(mixture: Mapping[str, Tensor]) -> float:
         return mean(judge.accuracy(mixture, number) for number in range(min(batches, judge.batches)))

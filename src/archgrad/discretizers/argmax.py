@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, Judge, edge_strengths, strongest
+from archgrad.discretizers.base import Discretizer, Judge, derived
 from archgrad.spaces import Genotype, SearchSpace
 
 __all__ = ["Argmax"]
@@ -24,11 +24,4 @@ class Argmax(Discretizer):
 
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive by each block's own rule."""
-        return space.genotype(
-            {
-                block.name: strongest(
-                    block, probabilities[block.name], block.keep, edge_strengths(space, block, probabilities)
-                )
-                for block in space.blocks
-            }
-        )
+        return derived(space, probabilities, {block.name: block.keep for block in space.blocks})

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
-__all__ = ["Discretizer", "Judge", "edge_strengths", "strongest"]
+__all__ = ["Discretizer", "Judge", "derived", "edge_strengths", "strongest"]
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,9 @@ class Judge:
     """What a derivation may ask of the search: how good a discrete architecture is with the shared weights.
 
     ``accuracy`` takes a mixture ``{block: [cells, rows, choices]}`` of all searched blocks, of ones and zeros for a
-    discrete architecture, and the number of a held-out batch, and returns the supernet's accuracy on it in per cent.
-    ``generator`` is what a derivation draws from; after ``batches`` batches every held-out image was seen.
+    discrete architecture, and the number of a batch, and returns the supernet's accuracy on it in per cent. The images
+    are those that train the architecture, as they are; a bilevel search holds them out from the weights. After
+    ``batches`` batches the same images come again, in another order. ``generator`` is what a derivation draws from.
     """
 
     accuracy: Callable[[Mapping[str, Tensor], int], float]
@@ -38,6 +39,18 @@ class Discretizer(ABC):
     @abstractmethod
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive the discrete architecture; a derivation that measures architectures asks the ``judge``."""
+
+
+def derived(space: SearchSpace, probabilities: Mapping[str, Tensor], keep: Mapping[str, int | None]) -> Genotype:
+    """Return the genotype of each row's strongest choices, of ``keep[block]`` rows at each node (None: of all)."""
+    return space.genotype(
+        {
+            block.name: strongest(
+                block, probabilities[block.name], keep[block.name], edge_strengths(space, block, probabilities)
+            )
+            for block in space.blocks
+        }
+    )
 
 
 def strongest(

@@ -22,7 +22,7 @@ class BestSampled(Discretizer):
     That is how random search with weight sharing ends (Li & Talwalkar, 2019, Section 3.2). Each row's operation is
     drawn by its probabilities without the excluded ones; of the edges into a node, as many as the space keeps are drawn
     uniformly, or by the edge weights of a space that has them. Every drawn architecture is measured on the same
-    ``batches`` held-out batches, and the first of equals wins.
+    ``batches`` batches, and the first of equals wins.
     """
 
     samples: int = 100

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, Judge, edge_strengths, strongest
+from archgrad.discretizers.base import Discretizer, Judge, derived
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 
@@ -39,11 +39,4 @@ class TopEdges(Discretizer):
 
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive with the same number of edges at every node."""
-        return space.genotype(
-            {
-                block.name: strongest(
-                    block, probabilities[block.name], self.edges, edge_strengths(space, block, probabilities)
-                )
-                for block in space.blocks
-            }
-        )
+        return derived(space, probabilities, {block.name: self.edges for block in space.blocks})

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from archgrad.errors import unknown
+from archgrad.errors import chosen
 from archgrad.hypergradients.amended import Amended
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
@@ -69,6 +69,4 @@ def named(name: str) -> Hypergradient:
     >>> named("neumann").terms
     2
     """
-    if name not in HYPERGRADIENTS:
-        raise unknown("hypergradient", name, HYPERGRADIENTS)
-    return HYPERGRADIENTS[name]()
+    return chosen("hypergradient", name, HYPERGRADIENTS)()

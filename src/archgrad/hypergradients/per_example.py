@@ -17,11 +17,15 @@ __all__ = ["PerExample"]
 
 @dataclass(frozen=True)
 class PerExample(Hypergradient):
-    """1/N·Σ clip(∂ℓ_n/∂α, ±bound): ∂L2/∂α, clipped entry by entry for each of the batch's N images (GAEA, C.4).
+    """1/N·Σ clip(N·∂L2/∂αₙ, ±bound): ∂L2/∂α, clipped entry by entry for each of the batch's N images (GAEA, C.4).
 
     XNAS (Nayman et al., 2019) bounds the gradient of each data point so. L2 is evaluated once, with an α for each
     image, ``[N, rows, choices]``; it must be a mean over images, and regularisers add means over rows. With a bound
     that no image exceeds, this is the gradient of first order.
+
+    N·∂L2/∂αₙ is what the mixture of image n does to the whole batch. Where images do not meet it is ∂ℓₙ/∂α, the
+    gradient of the image's own loss; in a supernet they meet in the statistics of batch norm, and it is not: there
+    ∂ℓₙ/∂α would take a backward pass for each image.
     """
 
     per_image: ClassVar[bool] = True

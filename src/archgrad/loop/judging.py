@@ -17,7 +17,7 @@ __all__ = ["judge_of"]
 
 def judge_of(setup: Setup, state: SearchState) -> Judge:
     """Return a judge that classifies the images which train the architecture, as they are, with the present weights."""
-    seed = randomness.seed_of(setup.seed, "judge", state.epoch)
+    seed = randomness.seed_of(setup.seed, "judge")
 
     def accuracy(mixture: Mapping[str, Tensor], number: int) -> float:
         batch = setup.judge_loader.batch(number)

@@ -96,17 +96,17 @@ def search(
     folder = None if out is None else RunFolder(Path(out), setup.description, files)
     watched = diagnostics if diagnostics is not None else measures.standard(method.hypergradient)
     notices.forget()
-    with (
-        _own_modes(setup.device),
-        folder.opened(resume) if folder else nullcontext() as saved,
-        interruptible(folder is not None) as interrupt,
-    ):
+    with _own_modes(setup.device):
         _seed_globally(randomness.seed_of(seed, "global"), setup.device)
-        state = setup.initial_state()
-        if saved is not None:
-            state.restore(saved)
-        told: list[Listener] = [*([folder] if folder else []), *listeners]
-        _Run(setup, setup.stepper(state, compile), told, watched, folder, interrupt).go(state)
+        state = setup.initial_state()  # before the folder is opened: it may refuse, and then nothing shall be left
+        with (
+            folder.opened(resume) if folder else nullcontext() as saved,
+            interruptible(folder is not None) as interrupt,
+        ):
+            if saved is not None:
+                state.restore(saved)
+            told: list[Listener] = [*([folder] if folder else []), *listeners]
+            _Run(setup, setup.stepper(state, compile), told, watched, folder, interrupt).go(state)
     blocks = setup.space.searched
     mixture = spread(blocks, method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
@@ -207,6 +207,11 @@ def _check_compile(compile_: bool, method: Method) -> None:
         raise UserError(
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "
             f"torch.compile cannot do; search without compile, or with FirstOrder."
+        )
+    if compile_ and method.relaxation.sparse:
+        raise UserError(
+            f"{type(method.relaxation).__name__} computes other operations from step to step, so that torch.compile "
+            f"would have to compile each time; search without compile, or with a dense relaxation."
         )
 
 

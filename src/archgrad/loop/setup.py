@@ -157,6 +157,12 @@ def _check_batch_size(batch_size: int | None, parts: Split) -> None:
 def _check_length(setup: Setup) -> None:
     """Refuse a search that would end before its architecture has moved."""
     schedule, epochs = setup.method.schedule, setup.training.epochs
+    steps = epochs * setup.weight_loader.steps
+    if schedule.updates == "random" and not 0 < setup.arch_steps < steps:
+        raise UserError(
+            f"the search has {steps} steps, and by its seed each of them would move "
+            f"{'the architecture' if setup.arch_steps else 'the weights'}; give more epochs or data, or another seed."
+        )
     if setup.arch_steps or not setup.method.arch_optimizer.moves:
         return
     if schedule.warmup_epochs >= epochs:
@@ -166,8 +172,7 @@ def _check_length(setup: Setup) -> None:
         )
     raise UserError(
         f"the architecture moves once for every {schedule.inner_steps} steps of the weights "
-        f"(schedule.inner_steps), but the search has only {epochs * setup.weight_loader.steps}; "
-        f"give more epochs or data, or fewer inner steps."
+        f"(schedule.inner_steps), but the search has only {steps}; give more epochs or data, or fewer inner steps."
     )
 
 

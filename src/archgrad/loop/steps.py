@@ -112,7 +112,8 @@ class Stepper:
         with moment.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
         if moment.seen:
-            self._record(state, "valid", *moment.seen[0])
+            kind = "valid" if self.method.schedule.level == "bilevel" else "arch"
+            self._record(state, kind, *moment.seen[0])
         self._move(state, gradient)
 
     def moment(self, state: SearchState) -> Moment:

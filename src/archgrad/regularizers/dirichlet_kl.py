@@ -32,7 +32,7 @@ class DirichletKL(Regularizer):
         if not isinstance(relaxation, Dirichlet):
             raise UserError(
                 f"DirichletKL bounds a Dirichlet distribution, but {type(relaxation).__name__} has none; "
-                f"use relaxations.Dirichlet(), or leave DirichletKL out."
+                f"use relaxations.Dirichlet(), or leave DirichletKL out (--regularizer none)."
             )
 
     def outer_term(self, step: OuterStep) -> Tensor | None:

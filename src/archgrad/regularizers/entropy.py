@@ -21,7 +21,7 @@ class EntropyTerm(Regularizer):
     A choice of probability 0 adds nothing and is left where it is.
     """
 
-    weight: float
+    weight: float = 0.1
 
     def __post_init__(self) -> None:
         number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)

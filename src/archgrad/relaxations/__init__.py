@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from archgrad.errors import unknown
+from archgrad.errors import chosen
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, spread
 from archgrad.relaxations.concrete import Concrete
 from archgrad.relaxations.dirichlet import Dirichlet, concentration
@@ -10,6 +10,7 @@ from archgrad.relaxations.gumbel_hard import GumbelHard
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax
+from archgrad.relaxations.uniform import Uniform
 
 __all__ = [
     "RELAXATIONS",
@@ -22,6 +23,7 @@ __all__ = [
     "Sampled",
     "Simplex",
     "Softmax",
+    "Uniform",
     "concentration",
     "named",
     "spread",
@@ -33,6 +35,7 @@ RELAXATIONS: dict[str, Callable[[], Relaxation]] = {
     "gumbel-hard": GumbelHard,
     "concrete": Concrete,
     "dirichlet": Dirichlet,
+    "uniform": Uniform,
 }
 """The names on the command line."""
 
@@ -43,6 +46,4 @@ def named(name: str) -> Relaxation:
     >>> named("gumbel-hard").tau
     (10.0, 0.1)
     """
-    if name not in RELAXATIONS:
-        raise unknown("relaxation", name, RELAXATIONS)
-    return RELAXATIONS[name]()
+    return chosen("relaxation", name, RELAXATIONS)()

@@ -35,15 +35,21 @@ class Relaxation(ABC):
     """α → mixture.
 
     A relaxation is a pure function of α and of noise that is drawn beforehand, once per step, so that an estimator may
-    evaluate the same mixture many times. One that is ``sampled`` needs such noise.
+    evaluate the same mixture many times. One that is ``sampled`` needs such noise; one that ``learns`` depends on α.
     """
 
     sampled: ClassVar[bool] = False
+    learns: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def domain(self) -> Domain:
         """Where α lives; a class variable or a knob of each member."""
+
+    @property
+    def sparse(self) -> bool:
+        """Whether it leaves operations out, others from step to step."""
+        return False
 
     @abstractmethod
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.bilevel import Alpha
+from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.softmax import Softmax
@@ -37,6 +38,7 @@ class Dirichlet(Sampled):
     per_cell: bool = False
 
     def __post_init__(self) -> None:
+        check_bool("relaxation.per_cell", self.per_cell)
         Softmax(self.init_scale)  # refuses a scale that is none
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:

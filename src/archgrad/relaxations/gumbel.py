@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from archgrad.bilevel import Alpha
-from archgrad.errors import UserError, check_number, unknown
+from archgrad.errors import UserError, check_bool, check_number, check_one_of
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
@@ -37,8 +37,8 @@ class Gumbel(Sampled):
     init_scale: float = _INIT_SCALE
 
     def __post_init__(self) -> None:
-        if self.domain not in get_args(Domain):
-            raise unknown("relaxation.domain", str(self.domain), get_args(Domain))
+        check_one_of("relaxation.domain", self.domain, get_args(Domain))
+        check_bool("relaxation.per_cell", self.per_cell)
         if not isinstance(self.tau, tuple) or len(self.tau) != 2:
             raise UserError(f"relaxation.tau is {self.tau!r}; it must be two numbers: at the start and at the end.")
         for value in self.tau:

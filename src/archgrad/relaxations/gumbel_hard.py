@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,6 +22,8 @@ class GumbelHard(Gumbel):
     alone. The published code also adds the others' weights, which are 0, to every entry of an edge's output, so that
     they get the sum of its gradient; the paper has no such term. τ goes linearly from 10 to 0.1.
     """
+
+    sparse: ClassVar[bool] = True
 
     tau: tuple[float, float] = (10.0, 0.1)
 

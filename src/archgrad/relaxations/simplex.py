@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from archgrad.bilevel import Alpha
+from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed
 from archgrad.spaces import DecisionBlock
 
@@ -26,6 +27,14 @@ class Simplex(Relaxation):
     domain: ClassVar[Domain] = "simplex"
 
     skip_zero: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("relaxation.skip_zero", self.skip_zero)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether weights of 0 are skipped."""
+        return self.skip_zero
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Weigh all choices of a row alike; nothing is drawn."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from archgrad.bilevel import Alpha
-from archgrad.errors import UserError
+from archgrad.errors import check_number
 from archgrad.relaxations.base import Domain, Relaxation
 from archgrad.spaces import DecisionBlock
 
@@ -29,8 +29,7 @@ class Softmax(Relaxation):
     init_scale: float = 1e-3
 
     def __post_init__(self) -> None:
-        if not self.init_scale >= 0:
-            raise UserError(f"relaxation.init_scale is {self.init_scale}; it must be 0 or greater.")
+        check_number("relaxation.init_scale", self.init_scale)
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Draw small random parameters."""

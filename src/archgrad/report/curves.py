@@ -16,6 +16,8 @@ __all__ = ["PICTURES", "Curve", "curve_of", "draw_curves"]
 
 PICTURES = (".svg", ".png", ".pdf")
 
+_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
 Curve = list[tuple[int, float, float, float]]
 """Epoch, mean, least and greatest value of a group's runs; only epochs that all of them have."""
 
@@ -61,7 +63,7 @@ def _rendered(curves: Mapping[str, Curve], measure: str, picture: str) -> bytes:
     axes = figure.add_subplot()
     for label, curve in curves.items():
         epochs, means, least, greatest = zip(*curve, strict=True)
-        (line,) = axes.plot(epochs, means, label=label)
+        (line,) = axes.plot(epochs, means, label=label, marker="o" if len(epochs) == 1 else None)
         axes.fill_between(epochs, least, greatest, color=line.get_color(), alpha=0.15, linewidth=0)
     axes.set_xlabel("epoch")
     axes.set_ylabel(measure.replace("_", " "))
@@ -69,5 +71,5 @@ def _rendered(curves: Mapping[str, Curve], measure: str, picture: str) -> bytes:
     axes.legend()
     file = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "archgrad", "svg.fonttype": "path"}):
-        figure.savefig(file, format=picture, dpi=150, metadata={"Date": None} if picture == "svg" else None)
+        figure.savefig(file, format=picture, dpi=150, metadata=_UNDATED.get(picture))
     return file.getvalue()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from archgrad.errors import unknown
+from archgrad.errors import chosen
 from archgrad.spaces.amended import amended
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
 from archgrad.spaces.cost import Cost, cost
@@ -52,6 +52,4 @@ def named(name: str) -> Callable[..., SearchSpace]:
     >>> named("s3")(channels=4).name
     's3'
     """
-    if name not in SPACES:
-        raise unknown("space", name, SPACES)
-    return SPACES[name]
+    return chosen("space", name, SPACES)

@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, check_bool, unknown
 from archgrad.operations import Factory, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.cost import Cost, cost
@@ -61,9 +61,7 @@ class SearchSpace(ABC):
                 f"partial of the space {self.name!r} is {self.partial}, which does not divide its {self.channels} "
                 f"channels; choose from {divisors}, or another number of channels."
             )
-        if not isinstance(self.edge_weights, bool):
-            fix = "it must be True or False"
-            raise UserError(f"edge_weights of the space {self.name!r} is {self.edge_weights!r}; {fix}.")
+        check_bool(f"edge_weights of the space {self.name!r}", self.edge_weights)
 
     @property
     def auxiliary(self) -> float:
@@ -157,7 +155,10 @@ class SearchSpace(ABC):
         return Genotype.of(cells)
 
     def one_hot(self, genotype: Genotype) -> dict[str, Tensor]:
-        """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges."""
+        """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges.
+
+        As in the plain network, every edge that is kept has the weight 1, where edge weights of a search sum to 1.
+        """
         self.check(genotype)
         mixture = {}
         for block in self.blocks:

@@ -1,0 +1,58 @@
+"""One operation at a time, all of them equally likely: what random search shares weights by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Alpha
+from archgrad.errors import check_bool
+from archgrad.relaxations.base import Domain
+from archgrad.relaxations.sampled import Sampled
+from archgrad.relaxations.simplex import Simplex
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Uniform"]
+
+
+@dataclass(frozen=True)
+class Uniform(Sampled):
+    """One choice of every row alone, each with the same probability (RandomNAS; Li & Talwalkar, 2019).
+
+    α is zero and says nothing, so that no optimiser can move it: take ``arch_optimizers.Fixed()``.
+    """
+
+    domain: ClassVar[Domain] = "real"
+    learns: ClassVar[bool] = False
+    sparse: ClassVar[bool] = True
+
+    per_cell: bool = False
+
+    def __post_init__(self) -> None:
+        check_bool("relaxation.per_cell", self.per_cell)
+
+    def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
+        """Return zeros."""
+        return {block.name: torch.zeros(block.shape) for block in blocks}
+
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+        """Weigh all choices of a row alike."""
+        start = Simplex().init(blocks, torch.Generator())
+        return {block.name: start[block.name].to(alpha[block.name]) for block in blocks}
+
+    def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:
+        """Draw a score for every choice of every row."""
+        return torch.rand((self.copies(block), *block.shape), generator=generator, device=generator.device)
+
+    def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
+        """Take the choice with the largest score."""
+        scores = noise.masked_fill(~block.mask.to(noise.device), -1.0)
+        return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0).to(alpha)
+
+    def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Mark what was drawn."""
+        return {name: value != 0 for name, value in mixture.items()}
