@@ -43,8 +43,8 @@ def test_search_leaves_a_complete_run_directory(archgrad, space, cells):
     for key in (
         "train_loss",
         "train_accuracy",
-        "valid_loss",
-        "valid_accuracy",
+        "arch_loss",
+        "arch_accuracy",
         "entropy",
         "skips",
         "genotype",
