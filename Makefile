@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 ## a real search on the embedded digits, in about a minute; prints and draws the cell
 demo: $(STAMP)
-	$(BIN)/archgrad search --space nasbench201 --channels 8 --cells 1 --data digits --epochs 40 --threads 1
+	$(BIN)/archgrad search --space nasbench201 --channels 8 --cells 1 --data digits --epochs 20 --threads 1
 
 test: lint types unit
 
@@ -25,8 +25,9 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# One thread: the steps are small, and two threads wait for each other longer than they compute.
 unit: $(STAMP)
-	$(BIN)/pytest --cov=archgrad --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest --cov=archgrad --cov-report=term:skip-covered
 
 ## a step of every supernet against the plain reference and against its convolutions alone
 bench: $(STAMP)
