@@ -12,6 +12,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+import archgrad as ag
 from archgrad import notices
 from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, ExponentiatedGradient
 from archgrad.bilevel import BilevelProblem
@@ -265,7 +266,7 @@ def test_a_loss_that_is_not_finite_has_no_stationarity() -> None:
         (lambda: Stationarity(tolerance=-1.0), "tolerance of Stationarity is -1.0; it must be a number greater than 0"),
         (
             lambda: Stationarity(geometry="euclid"),
-            "unknown geometry of Stationarity 'euclid'; did you mean 'euclidean'",
+            "unknown value of geometry of Stationarity: 'euclid'; did you mean 'euclidean'",
         ),
         (lambda: Stationarity(geometry="euclidean"), "blocks of Stationarity is empty.*give blocks=space.searched"),
         (lambda: probed(Stationarity(), 2 * THETA), "block 'cell' are not on the simplex.*relaxation of the 'simplex'"),
@@ -274,3 +275,14 @@ def test_a_loss_that_is_not_finite_has_no_stationarity() -> None:
 def test_what_stationarity_cannot_do_is_explained(make, sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
         make()
+
+
+def test_a_search_can_be_watched_without_being_changed() -> None:
+    space, data = ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
+    settings = {"epochs": 2, "batch_size": 20, "seed": 0}
+    watched = ag.search(space, ag.recipes.gaea(), data, diagnostics=[Stationarity(every=2, steps=8)], **settings)
+    plain = ag.search(space, ag.recipes.gaea(), data, diagnostics=(), **settings)
+    assert all(0 < record["stationarity"] < math.inf for record in watched.history)
+    assert torch.equal(watched.alpha["cell"], plain.alpha["cell"])
+    with pytest.raises(UserError, match="not on the simplex"):
+        ag.search(space, ag.recipes.darts(), data, diagnostics=[Stationarity(every=2, steps=8)], **settings)

@@ -14,7 +14,7 @@ from torch import Tensor
 from archgrad.arch_optimizers import GEOMETRIES, Geometry
 from archgrad.bilevel import Alpha, Weights
 from archgrad.diagnostics.base import Probe
-from archgrad.errors import UserError, check_number, check_whole, unknown
+from archgrad.errors import UserError, check_number, check_one_of, check_whole
 from archgrad.hypergradients import Point
 from archgrad.hypergradients.point import gradients, leaves
 from archgrad.linalg import Vector, added, dot, scaled
@@ -58,8 +58,7 @@ class Stationarity(Probe):
         check_number("lam of Stationarity", self.lam, positive=True)
         check_whole("steps of Stationarity", self.steps)
         check_number("tolerance of Stationarity", self.tolerance, positive=True)
-        if self.geometry not in GEOMETRIES:
-            raise unknown("geometry of Stationarity", str(self.geometry), GEOMETRIES)
+        check_one_of("geometry of Stationarity", self.geometry, GEOMETRIES)
         if self.geometry == "euclidean" and not self.blocks:
             raise UserError(
                 "blocks of Stationarity is empty, but the euclidean geometry cannot tell a choice that has reached 0 "
