@@ -25,9 +25,9 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
-# One thread: the steps are small, and two threads wait for each other longer than they compute.
+# Two processes of one thread each: the steps are small, and threads wait for each other longer than they compute.
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --cov=archgrad --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov=archgrad --cov-report=term:skip-covered
 
 ## a step of every supernet against the plain reference and against its convolutions alone
 bench: $(STAMP)

@@ -76,6 +76,7 @@ def test_first_order_darts_as_published() -> None:
 
 PUBLISHED: dict[str, dict[str, object]] = {
     "gaea": {"lr": 0.1, "level": "single", "warmup": 0, "partial": 1, "training": {"epochs": 25, "weight_decay": 3e-4}},
+    "gaea-simultaneous": {"lr": 0.1, "level": "single", "updates": "simultaneous"},
     "gaea-bilevel": {"lr": 0.1, "level": "bilevel", "warmup": 0, "partial": 1},
     "gaea-pc-darts": {
         "lr": 0.1,
@@ -126,6 +127,7 @@ def test_methods_are_values() -> None:
     first, second = (dataclasses.replace(gaea(), training=training) for training in (one, other))
     assert (first, hash(first), repr(first)) == (second, hash(second), repr(second))
     assert gaea("gdas", "single").name == "gaea-gdas-single"
+    assert gaea("gdas", "single", updates="random").name == "gaea-gdas-single-random"
 
 
 def test_an_unknown_base_of_gaea_is_explained() -> None:

@@ -13,7 +13,7 @@ from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann,
 from archgrad.method import Method, SupernetOptions
 from archgrad.regularizers import DirichletKL
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
-from archgrad.schedule import Level, Schedule
+from archgrad.schedule import Level, Schedule, Updates
 
 __all__ = [
     "RECIPES",
@@ -97,22 +97,32 @@ def gdas() -> Method:
     return replace(darts(), name="gdas", relaxation=GumbelHard(), training={"epochs": 250})
 
 
-def gaea(base: str = "darts", level: Level | None = None, hypergradient: Hypergradient | None = None) -> Method:
+def gaea(
+    base: str = "darts",
+    level: Level | None = None,
+    hypergradient: Hypergradient | None = None,
+    updates: Updates = "alternate",
+) -> Method:
     """Exponentiated gradient on the simplex, on top of ``darts``, ``pc_darts`` or ``gdas``: GAEA (Li et al., 2021).
 
     ``level`` is by default that of the paper's best result: single for ``darts``, bilevel for the others. The epochs
     and the weight decay are those of the paper's searches, on ``darts`` of NAS-Bench-201, which left ``none`` out of
-    the space as well: ``nasbench201(exclude=("none",))``.
+    the space as well: ``nasbench201(exclude=("none",))``. It alternates; ``updates`` of a single-level search may be
+    simultaneous or random as well.
 
     >>> gaea().schedule.level, gaea("pc_darts").schedule.level, gaea().arch_optimizer.lr
     ('single', 'bilevel', 0.1)
     """
     method = chosen("base of GAEA:", base, _GEOMETRIC)()
-    changed = level is not None and level != method.schedule.level
+    schedule = replace(method.schedule, level=method.schedule.level if level is None else level, updates=updates)
+    marks = [
+        *([schedule.level] if schedule.level != method.schedule.level else []),
+        *([updates] if updates != "alternate" else []),
+    ]
     return replace(
         method,
-        name=f"{method.name}-{level}" if changed else method.name,
-        schedule=replace(method.schedule, level=level) if level is not None else method.schedule,
+        name="-".join([method.name, *marks]),
+        schedule=schedule,
         hypergradient=method.hypergradient if hypergradient is None else hypergradient,
     )
 
@@ -207,6 +217,7 @@ RECIPES: dict[str, Callable[[], Method]] = {
     "idarts": idarts,
     "amended": amended,
     "gaea": gaea,
+    "gaea-simultaneous": partial(gaea, updates="simultaneous"),
     "gaea-bilevel": partial(gaea, level="bilevel"),
     "gaea-pc-darts": partial(gaea, "pc_darts"),
     "gaea-gdas": partial(gaea, "gdas"),

@@ -36,7 +36,7 @@ def refusal(method: str, hypergradient: str) -> str | None:
     """Return the sentence that a pair is refused with, None for one that works."""
     if method == "random-nas" and hypergradient != "first-order":
         return "never moves the architecture, so that .* would have nothing to do; leave FirstOrder"
-    if method == "snas" and hypergradient != "first-order":
+    if method in ("snas", "gaea-simultaneous") and hypergradient != "first-order":
         return "simultaneous updates take one backward pass .* set schedule.updates=alternate"
     if hypergradient == "per-example" and method in SAMPLED:
         return "gives each image its own architecture parameters, but .* choose a relaxation that does not sample"
