@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import sys
 
 import pytest
@@ -12,6 +13,12 @@ from archgrad.cli import main
 def _one_thread() -> None:
     """The networks of the tests are so small that a second thread only waits."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _signals() -> None:
+    """Processes in the background ignore Ctrl-C, and so would every search in them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -286,7 +286,8 @@ def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, Sear
         ({"data": replace(DATA, augmentation=ag.data.Augmentation())}, "augmentation is"),
         ({"epochs": 3}, "training is"),
         ({"batch_size": 8}, "training is"),
-        ({"split": None}, "split is 0.5:0.5, this one's is none"),
+        ({"split": (0.25, 0.5)}, "split is 0.5:0.5, this one's is 0.25:0.5"),
+        ({"method": ag.recipes.darts(level="single")}, "method is"),
         ({"method": replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=0.1))}, "method is"),
     ],
 )
