@@ -38,7 +38,7 @@ class RunConfig:
     """
 
     space: str = "nasbench201"
-    method: str = "gaea"
+    method: str = "gaea-simultaneous"
     relaxation: str | None = None
     hypergradient: str | None = None
     arch_optimizer: str | None = None

@@ -25,7 +25,7 @@ def runs(archgrad) -> list[Path]:
 
 def test_what_differs_in_a_setting_is_another_line(archgrad, runs):
     for out, *options in (("other", "--set", "arch_optimizer.lr=0.2"), ("bilevel", "--set", "schedule.level=bilevel")):
-        code, _, err = archgrad("search", *options, "--epochs", 2, *TINY, "--out", out)
+        code, _, err = archgrad("search", "--method", "gaea", *options, "--epochs", 2, *TINY, "--out", out)
         assert code == 0, err
     code, out, err = archgrad("plot", runs[0], "other", "bilevel", "--measure", "entropy")
     assert code == 0, err

@@ -72,7 +72,7 @@ def _options(
 @app.command()
 def search(
     space: Annotated[Text, typer.Option(help="Search space (see `archgrad list spaces`). [nasbench201]")] = None,
-    method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [gaea]")] = None,
+    method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [gaea-simultaneous]")] = None,
     relaxation: Annotated[
         Text, typer.Option(help="Another relaxation than the method's (see `archgrad list relaxations`).")
     ] = None,
