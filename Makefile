@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 ## a real search on the embedded digits, in about a minute; prints and draws the cell
 demo: $(STAMP)
-	$(BIN)/archgrad search --space nasbench201 --channels 8 --cells 1 --data digits --epochs 20 --threads 1
+	$(BIN)/archgrad search --space nasbench201 --channels 8 --cells 1 --data digits --epochs 30 --threads 1
 
 test: lint types unit
 

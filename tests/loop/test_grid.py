@@ -29,6 +29,8 @@ RELAXATIONS: dict[str, Relaxation] = {
     "dirichlet": Dirichlet(),
     "dirichlet-per-cell": Dirichlet(per_cell=True),
 }
+# With another hypergradient these are DARTS or, at the other level, GAEA.
+METHODS = [name for name in RECIPES if name not in ("darts-2nd", "idarts", "amended", "gaea-bilevel")]
 SAMPLED = ("gdas", "gaea-gdas", "snas", "drnas", "random-nas")
 
 
@@ -79,7 +81,7 @@ def check(result: ag.SearchResult, steps: Steps, moving: bool) -> None:
 
 
 @pytest.mark.parametrize("hypergradient", HYPERGRADIENTS)
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", METHODS)
 def test_every_method_with_every_hypergradient(
     recipe: str, hypergradient: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,7 +142,7 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(recipe: str, 
     method = ag.recipes.named(recipe)
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
     space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
-    settings: dict[str, Any] = {"epochs": 3, "batch_size": 16, "seed": 2}
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 16, "seed": 2}
     whole = ag.search(space, method, DATA, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
         ag.search(space, method, DATA, out=tmp_path, listeners=[stop], **settings)

@@ -13,11 +13,11 @@ DATA = ag.data.digits(limit=240)
 
 def entropies(method: ag.Method, seed: int) -> list[float]:
     space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
-    result = ag.search(space, method, DATA, epochs=4, batch_size=20, seed=seed)
+    result = ag.search(space, method, DATA, epochs=3, batch_size=20, seed=seed)
     return [record["entropy"] for record in result.history]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_entropy_falls_faster_on_the_simplex(seed: int) -> None:
     geometric, plain = entropies(ag.recipes.gaea(level="bilevel"), seed), entropies(ag.recipes.darts(), seed)
     assert all(one < other for one, other in zip(geometric, plain, strict=True))

@@ -36,7 +36,7 @@ Kind = Literal["architecture", "weights", "joint"]
 """A step of α, a step of the weights, or one pass for both."""
 
 HEADER = (
-    f"{'method':<14} | {'α step':>8} {'taken':>6} | {'weight step':>11} {'taken':>6} | {'iteration':>9} {'cost':>7} | "
+    f"{'method':<17} | {'α step':>8} {'taken':>6} | {'weight step':>11} {'taken':>6} | {'iteration':>9} {'cost':>7} | "
     f"{'operations':>10} {'channels':>8}"
 )
 
@@ -87,7 +87,7 @@ class Row:
         alpha = self.steps.get("architecture")
         shown = (str(alpha), f"x{alpha.per_iteration:g}") if alpha else ("joint" if "joint" in self.steps else "-", "")
         return (
-            f"{self.method:<14} | {shown[0]:>8} {shown[1]:>6} | {weights!s:>11} {f'x{weights.per_iteration:g}':>6} | "
+            f"{self.method:<17} | {shown[0]:>8} {shown[1]:>6} | {weights!s:>11} {f'x{weights.per_iteration:g}':>6} | "
             f"{self.milliseconds:>6.0f} ms {self.cost:>6.2f}x | {self.operations:>10.4g} {self.channels:>8.4g}"
         )
 
