@@ -103,6 +103,12 @@ class Method:
                     f"schedule.{knob} is {value!r}, but {optimizer} never moves the architecture; leave it at "
                     f"{default!r}, or choose an optimiser that moves."
                 )
+        for regularizer in self.regularizers:
+            if type(regularizer).outer_term is not Regularizer.outer_term:
+                raise UserError(
+                    f"{type(regularizer).__name__} adds to the loss of the architecture, but {optimizer} never moves "
+                    f"that; leave it out, or choose an optimiser that moves."
+                )
         if type(self.hypergradient) is not FirstOrder:
             raise UserError(
                 f"{optimizer} never moves the architecture, so that {type(self.hypergradient).__name__} would have "

@@ -235,6 +235,10 @@ def test_images_that_train_both_are_not_called_validation() -> None:
         ({"schedule": Schedule(warmup_epochs=2)}, "schedule.warmup_epochs is 2, but Fixed never moves"),
         ({"schedule": Schedule(inner_steps=2)}, "schedule.inner_steps is 2, but Fixed never moves"),
         ({"schedule": Schedule(level="single", updates="random")}, "schedule.updates is 'random', but Fixed never"),
+        (
+            {"regularizers": (ag.regularizers.EntropyTerm(),)},
+            "EntropyTerm adds to the loss of the architecture, but Fi",
+        ),
         ({"arch_optimizer": ag.arch_optimizers.Adam()}, "Uniform does not depend on its architecture parameters"),
     ],
 )

@@ -32,8 +32,7 @@ _log = logging.getLogger("archgrad")
 
 def inspect_progress(folder: Path) -> dict[str, Any]:
     """Return what the run is and its last finished epoch."""
-    from archgrad.cli.plotting import records_of
-    from archgrad.cli.running import config_of
+    from archgrad.cli.running import config_of, records_of
 
     config, records = config_of(folder), records_of(folder)
     return {

@@ -1,19 +1,18 @@
-"""Reading the records of runs, and plotting them."""
+"""Plotting the records of runs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from archgrad.cli.running import config_of
+from archgrad.cli.running import config_of, records_of
 from archgrad.config import RunConfig
 from archgrad.errors import UserError, unknown
 from archgrad.report import Curve, curve_of, draw_curves
 
-__all__ = ["plot_runs", "records_of"]
+__all__ = ["plot_runs"]
 
 _NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "settings")
 
@@ -66,15 +65,3 @@ def _measured(folder: Path, measure: str) -> list[dict[str, Any]]:
         known = sorted({name for record in records for name, value in record.items() if isinstance(value, int | float)})
         raise unknown(f"measure in {folder}:", measure, known)
     return records
-
-
-def records_of(folder: Path) -> list[dict[str, Any]]:
-    """Return a run's records, one for each finished epoch."""
-    path = folder / "metrics.jsonl"
-    try:
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        if all({"epoch", "genotype"} <= set(record) for record in records):
-            return records
-    except (OSError, ValueError, TypeError):
-        pass
-    raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it anew.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
 
-__all__ = ["config_of", "run", "with_threads"]
+__all__ = ["config_of", "records_of", "run", "with_threads"]
 
 
 def config_of(folder: Path) -> RunConfig:
@@ -28,6 +28,18 @@ def config_of(folder: Path) -> RunConfig:
     if not (folder / "config.toml").is_file():
         raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
     return RunConfig(**read_config(folder / "config.toml"))
+
+
+def records_of(folder: Path) -> list[dict[str, Any]]:
+    """Return a run's records, one for each finished epoch."""
+    path = folder / "metrics.jsonl"
+    try:
+        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if all({"epoch", "genotype"} <= set(record) for record in records):
+            return records
+    except (OSError, ValueError, TypeError):
+        pass
+    raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it anew.")
 
 
 def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from archgrad.hypergradients.first_order import FirstOrder
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
 from archgrad.hypergradients.per_example import PerExample
-from archgrad.hypergradients.point import Batches, Point, constants, leaves, standing
+from archgrad.hypergradients.point import Batches, Point, constants, standing
 from archgrad.hypergradients.products import ExactProducts, FiniteProducts, ForwardProducts, Products
 from archgrad.hypergradients.reverse import Reverse
 from archgrad.hypergradients.reverse_mode import ReverseMode
@@ -43,7 +43,6 @@ __all__ = [
     "Unrolled",
     "constants",
     "largest_safe_rate",
-    "leaves",
     "named",
     "standing",
 ]
