@@ -124,6 +124,12 @@ class Method:
                 f"simultaneous updates take one backward pass for weights and architecture, which is the gradient of "
                 f"first order, and not {name}; set schedule.updates=alternate, or hypergradient FirstOrder."
             )
+        for regularizer in self.regularizers:
+            if regularizer.differentiates_outer_loss and self.schedule.updates == "simultaneous":
+                raise UserError(
+                    f"{type(regularizer).__name__} on the outer objective differentiates the architecture's loss, "
+                    f"which simultaneous updates never evaluate; set schedule.updates=alternate, or put it inside."
+                )
         if self.relaxation.sampled and self.hypergradient.per_image:
             raise UserError(
                 f"{name} gives each image its own architecture parameters, but {type(self.relaxation).__name__} "
@@ -132,7 +138,10 @@ class Method:
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if the method cannot search this space."""
-        self.discretizer.check(self.supernet.applied(space))
+        space = self.supernet.applied(space)
+        self.discretizer.check(space)
+        for regularizer in self.regularizers:
+            regularizer.check_blocks(space.searched)
 
     def trained(self, training: WeightTraining) -> WeightTraining:
         """Return the space's settings for the weights with the method's own in their place."""

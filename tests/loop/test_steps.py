@@ -20,7 +20,7 @@ from archgrad.errors import DivergedError
 from archgrad.hypergradients import Hypergradient, Point
 from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.loop.steps import Stepper
-from archgrad.regularizers import OuterStep, Regularizer, WeightStep
+from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxation, Relaxed, Softmax, spread
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import DecisionBlock, SearchSpace
@@ -235,9 +235,9 @@ def test_progress_counts_the_steps_that_are_done() -> None:
     seen: list[float] = []
 
     class Progress(Regularizer):
-        def perturb(self, mixture: dict[str, Tensor], progress: float, generator: torch.Generator) -> dict[str, Tensor]:
-            seen.append(progress)
-            return mixture
+        def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
+            seen.append(step.progress)
+            return step.mixture
 
     traced(replace(ag.recipes.darts(), regularizers=(Progress(),)), TRAINING)
     assert seen == [0, 0.25, 0.5, 0.75]
@@ -249,9 +249,9 @@ class Jitter(Regularizer):
 
     used: list[Tensor] = field(default_factory=list, repr=False)
 
-    def perturb(self, mixture: dict[str, Tensor], progress: float, generator: torch.Generator) -> dict[str, Tensor]:
-        noise = 0.3 * torch.rand(mixture["cell"].shape, generator=generator)
-        self.used.append(mixture["cell"] + noise)
+    def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
+        noise = 0.3 * torch.rand(step.mixture["cell"].shape, generator=step.generator)
+        self.used.append(step.mixture["cell"] + noise)
         return {"cell": self.used[-1]}
 
 
@@ -471,9 +471,9 @@ class Poison(Regularizer):
     def outer_term(self, step: OuterStep) -> Tensor | None:
         return self.value * step.alpha["cell"].sum() if self.place == "outer" and step.progress >= self.start else None
 
-    def perturb(self, mixture: dict[str, Tensor], progress: float, generator: torch.Generator) -> dict[str, Tensor]:
-        bad = self.place == "perturb" and progress >= self.start
-        return {name: value * self.value for name, value in mixture.items()} if bad else mixture
+    def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
+        bad = self.place == "perturb" and step.progress >= self.start
+        return {name: value * self.value for name, value in step.mixture.items()} if bad else step.mixture
 
     def weight_gradient(self, step: WeightStep) -> Weights | None:
         bad = self.place == "gradient" and step.progress >= self.start

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.regularizers import DirichletKL, EntropyTerm, OuterStep, Regularizer, WeightStep
+from archgrad.regularizers import DirichletKL, EntropyTerm, OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.spaces import DecisionBlock, Row
 
 MEMBERS: dict[str, Regularizer] = {
@@ -26,7 +26,8 @@ def alpha_and_mixture() -> tuple[Tensors, Tensors]:
 
 def outer_step(progress: float) -> OuterStep:
     alpha, mixture = alpha_and_mixture()
-    return OuterStep((BLOCK,), alpha, {"cell": mixture["cell"][0]}, mixture, progress)
+    value = loss({"w": torch.ones(3)}, mixture)
+    return OuterStep((BLOCK,), alpha, {"cell": mixture["cell"][0]}, mixture, progress, value)
 
 
 def loss(weights: Tensors, mixture: Tensors) -> Tensor:
@@ -36,11 +37,16 @@ def loss(weights: Tensors, mixture: Tensors) -> Tensor:
 def weight_step(member: Regularizer, progress: float) -> WeightStep:
     weights = {"w": torch.randn(3, generator=torch.Generator().manual_seed(1)).requires_grad_()}
     mixture = {name: value.detach().clone().requires_grad_() for name, value in alpha_and_mixture()[1].items()}
-    gradient = None
-    if member.needs_mixture_gradient:
-        (value,) = torch.autograd.grad(loss(weights, mixture), [mixture["cell"]])
-        gradient = {"cell": value}
-    return WeightStep(loss, weights, mixture, gradient, progress)
+    value = loss(weights, mixture)
+    inputs, graph = [weights["w"], mixture["cell"]], member.differentiates_gradient
+    of_weights, slope = torch.autograd.grad(value, inputs, create_graph=graph)
+    slopes = {"cell": slope} if member.needs_mixture_gradient else None
+    return WeightStep(loss, (BLOCK,), weights, {"w": of_weights.detach()}, mixture, slopes, progress, 0)
+
+
+def perturb_step(mixture: Tensors, progress: float) -> PerturbStep:
+    weights = {"w": torch.randn(3, generator=torch.Generator().manual_seed(1))}
+    return PerturbStep(mixture, lambda given: loss(weights, given), progress, torch.Generator().manual_seed(3))
 
 
 @every_member
@@ -60,7 +66,7 @@ def test_perturbed_mixtures_have_their_shape_and_follow_the_stream(member: Regul
     mixture = {name: value.detach() for name, value in alpha_and_mixture()[1].items()}
     before = {name: value.clone() for name, value in mixture.items()}
     state = torch.get_rng_state()
-    first, second = (member.perturb(mixture, progress, torch.Generator().manual_seed(3)) for _ in range(2))
+    first, second = (member.perturb(perturb_step(mixture, progress)) for _ in range(2))
     for name, value in mixture.items():
         assert first[name].shape == value.shape
         assert torch.equal(first[name], second[name])
@@ -86,6 +92,6 @@ def test_a_regulariser_does_nothing_unless_it_says_so() -> None:
     mixture = alpha_and_mixture()[1]
     nothing = Regularizer()
     assert nothing.outer_term(outer_step(0.5)) is None
-    assert nothing.perturb(mixture, 0.5, torch.Generator()) is mixture
+    assert nothing.perturb(perturb_step(mixture, 0.5)) is mixture
     assert nothing.weight_gradient(weight_step(nothing, 0.5)) is None
     assert not nothing.needs_mixture_gradient

@@ -210,7 +210,7 @@ class _Search:
     def steps(self) -> dict[Kind, Callable[[], list[Marks]]]:
         """Return what takes each kind of step once from every start, and returns what was computed."""
         stepper, state = self.stepper, self.state
-        takes: dict[Kind, Callable[[Drawn], None]] = {
+        takes: dict[Kind, Callable[[Drawn], object]] = {
             "architecture": lambda batches: stepper.architecture_step(state, batches),
             "weights": lambda batches: stepper.weight_step(state, batches.inner(0)),
             "joint": lambda batches: stepper.joint_step(state, batches.inner(0)),
@@ -222,7 +222,7 @@ class _Search:
         pairs = zip(self.shares.items(), times, strict=True)
         return {kind: Share(share, time / len(self.starts)) for (kind, share), time in pairs}
 
-    def _from_every_start(self, take: Callable[[Drawn], None]) -> Callable[[], list[Marks]]:
+    def _from_every_start(self, take: Callable[[Drawn], object]) -> Callable[[], list[Marks]]:
         setup, state, arch_state = self.setup, self.state, self.state.arch_state
 
         def steps() -> list[Marks]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +22,16 @@ from archgrad.hypergradients import Batches, Point, constants, standing
 from archgrad.hypergradients.point import gradients, leaves
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
-from archgrad.regularizers import OuterStep, WeightStep
+from archgrad.operations.twice import TwiceDifferentiable
+from archgrad.regularizers import OuterStep, PerturbStep, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["Drawn", "Moment", "Stepper"]
+__all__ = ["Drawn", "Moment", "Slopes", "Stepper"]
+
+Slopes = dict[str, Tensor]
+"""Block → ∂L/∂p of every cell ``[cells, rows, choices]``."""
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
@@ -37,13 +41,15 @@ Forward = Callable[..., Any]
 class Moment:
     """The bilevel problem of a search at one step: two losses, the weights that are trained, and how.
 
-    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss, once there was one.
+    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss, once there was one, and
+    ``slopes`` the gradient of every cell's mixture that passed through it on its way to α.
     """
 
     problem: BilevelProblem
     weights: Weights
     descent: Descent
     seen: list[tuple[Tensor, Tensor, Tensor]]
+    slopes: Slopes
 
     def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[Point]:
         """Stand at this moment of the search with these batches."""
@@ -104,8 +110,8 @@ class Stepper:
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward)
 
-    def architecture_step(self, state: SearchState, batches: Drawn) -> None:
-        """Move the architecture: α ← optimiser(α, hypergradient)."""
+    def architecture_step(self, state: SearchState, batches: Drawn) -> Slopes:
+        """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
         hypergradient = self.method.hypergradient
         moment = self.moment(state)
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
@@ -115,12 +121,15 @@ class Stepper:
             kind = "valid" if self.method.schedule.level == "bilevel" else "arch"
             self._record(state, kind, *moment.seen[0])
         self._move(state, gradient)
+        return moment.slopes
 
     def moment(self, state: SearchState) -> Moment:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
         trained, frozen = _by_training(state.weights)
         seen: list[tuple[Tensor, Tensor, Tensor]] = []
+        slopes: Slopes = {}
+        twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
             """Add what is not trained; buffers as copies, so that no evaluation leaves a trace."""
@@ -132,55 +141,70 @@ class Stepper:
 
         def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             relaxed = self._relax(alpha, noise, state)
-            loss, logits = self._loss(whole(weights), relaxed, batch, state)
+            with TwiceDifferentiable() if twice else nullcontext():
+                loss, logits = self._loss(whole(weights), relaxed, batch, state)
             if not seen:
                 seen.append((loss.detach(), logits.detach(), batch.labels))
-            return sum(self._outer_terms(alpha, relaxed, state), start=loss)
+            if not slopes:
+                _keep_gradients(relaxed.mixture, slopes)
+            return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
-        return Moment(BilevelProblem(inner, outer), trained, self._descent(state, trained), seen)
+        return Moment(BilevelProblem(inner, outer), trained, self._descent(state, trained), seen, slopes)
+
+    def slopes(self, state: SearchState, batch: Batch) -> Slopes:
+        """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""
+        with torch.no_grad():
+            relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
+        mixture = leaves(relaxed.mixture)
+        weights = {name: weight.detach() for name, weight in state.weights.items()}
+        (found,) = gradients(lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture)
+        return found
 
     def weight_step(self, state: SearchState, batch: Batch) -> None:
         """Move the weights: w ← SGD(w, clipped gradient of the training loss + what regularisers add)."""
         with torch.no_grad():
-            relaxed = self._seen_by_weights(state.alpha, state)
+            relaxed = self._seen_by_weights(state.alpha, batch, state)
         wanted = any(part.needs_mixture_gradient for part in self.method.regularizers)
         self._descend(state, relaxed, batch, wanted)
 
-    def joint_step(self, state: SearchState, batch: Batch) -> None:
+    def joint_step(self, state: SearchState, batch: Batch) -> Slopes:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
 
-        One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α.
+        One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α and
+        returned.
         """
         alpha = leaves(state.alpha)
-        relaxed = self._seen_by_weights(alpha, state)
+        relaxed = self._seen_by_weights(alpha, batch, state)
         slopes = self._descend(state, relaxed, batch, wanted=True)
         terms = [(relaxed.mixture[name] * slope).sum() for name, slope in slopes.items()]
         terms += self._outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
         self._move(state, gradient)
+        return slopes
 
     def _move(self, state: SearchState, gradient: Alpha) -> None:
         _check_gradient(gradient, state)
         state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
 
-    def _seen_by_weights(self, alpha: Alpha, state: SearchState) -> Relaxed:
+    def _seen_by_weights(self, alpha: Alpha, batch: Batch, state: SearchState) -> Relaxed:
         """Return the mixture of a weight step, as regularisers perturb it."""
         relaxed = self._relax(alpha, self._noise(state, "weights"), state)
-        return Relaxed(self._perturbed(relaxed.mixture, state), relaxed.active)
+        return self._perturbed(relaxed, batch, state)
 
-    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, wanted: bool) -> dict[str, Tensor]:
+    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, wanted: bool) -> Slopes:
         """Take a step of the weights; return the gradient of the mixture if that is ``wanted``, else nothing."""
         mixture = {name: value.detach() for name, value in relaxed.mixture.items()}
         if wanted:
             mixture = {name: value.clone().requires_grad_() for name, value in mixture.items()}
         relaxed, weights = Relaxed(mixture, relaxed.active), state.weights
-        loss, logits = self._training_loss(weights, relaxed, batch, state)
+        inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
         state.optimizer.zero_grad(set_to_none=True)
-        # Not autograd.grad, whose results may share memory: they are clipped in place.
-        inputs = [weight for weight in weights.values() if weight.requires_grad]
-        torch.autograd.backward(loss, inputs=[*inputs, *(mixture.values() if wanted else ())])
-        self._regularise(state, weights, relaxed, batch)
-        norm = torch.nn.utils.clip_grad_norm_(inputs, self.training.clip)
+        twice = any(part.differentiates_gradient for part in self.method.regularizers)
+        with TwiceDifferentiable() if twice else nullcontext():
+            loss, logits = self._training_loss(weights, relaxed, batch, state)
+        slopes = _backward(loss, inputs, mixture if wanted else {}, twice)
+        self._regularise(state, inputs, relaxed, slopes, batch)
+        norm = torch.nn.utils.clip_grad_norm_(inputs.values(), self.training.clip)
         self._record(state, "train", loss.detach(), logits.detach(), batch.labels)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
@@ -188,7 +212,7 @@ class Stepper:
             group["lr"] = self.training.lr_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
-        return _gradients(mixture) or {}
+        return {name: slope.detach() for name, slope in slopes.items()}
 
     def check(self, state: SearchState) -> None:
         """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
@@ -197,29 +221,42 @@ class Stepper:
                 if not bool(torch.isfinite(value).all()):
                     raise DivergedError(_diverged(f"{kind} {name!r}", "not finite", state.epoch, state.step))
 
-    def _regularise(self, state: SearchState, weights: Weights, relaxed: Relaxed, batch: Batch) -> None:
+    def _regularise(self, state: SearchState, inputs: Weights, relaxed: Relaxed, slopes: Slopes, batch: Batch) -> None:
+        """Add to the gradient of the weights what regularisers want."""
         if not self.method.regularizers:
             return
+        frozen = _by_training(state.weights)[1]
 
         def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
-            return self._training_loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0]
+            return self._training_loss({**frozen, **weights}, Relaxed(mixture, relaxed.active), batch, state)[0]
 
-        step = WeightStep(loss, weights, relaxed.mixture, _gradients(relaxed.mixture), state.progress)
+        step = WeightStep(
+            loss,
+            self.space.searched,
+            inputs,
+            {name: _or_zero(weight.grad, weight) for name, weight in inputs.items()},
+            relaxed.mixture,
+            slopes or None,
+            state.progress,
+            state.index,
+        )
         extras = [part.weight_gradient(step) or {} for part in self.method.regularizers]
         for name, extra in ((name, extra.detach()) for added in extras for name, extra in added.items()):
-            gradient = weights[name].grad
-            weights[name].grad = extra.clone() if gradient is None else gradient + extra
+            gradient = inputs[name].grad
+            inputs[name].grad = extra.clone() if gradient is None else gradient + extra
 
     def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
         return self.method.relaxation.relax(self.space.searched, alpha, noise, state.progress)
 
-    def _outer_terms(self, alpha: Alpha, relaxed: Relaxed, state: SearchState) -> list[Tensor]:
+    def _outer_terms(
+        self, alpha: Alpha, relaxed: Relaxed, state: SearchState, loss: Tensor | None = None
+    ) -> list[Tensor]:
         """Return what regularisers add to the outer loss."""
         if not self.method.regularizers:
             return []
         blocks = self.space.searched
         probabilities = self.method.relaxation.probabilities(blocks, alpha)
-        step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress)
+        step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss)
         terms = (part.outer_term(step) for part in self.method.regularizers)
         return [term for term in terms if term is not None]
 
@@ -228,11 +265,18 @@ class Stepper:
         noise = self.method.relaxation.noise(self.space.searched, stream)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
-    def _perturbed(self, mixture: dict[str, Tensor], state: SearchState) -> dict[str, Tensor]:
+    def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
+        weights = {name: weight.detach() for name, weight in state.weights.items()}
+
+        def loss(mixture: dict[str, Tensor]) -> Tensor:
+            with torch.enable_grad():
+                return self._training_loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0]
+
+        mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
             stream = randomness.generator(self.seed, "perturb", position, state.index)
-            mixture = part.perturb(mixture, state.progress, stream)
-        return mixture
+            mixture = part.perturb(PerturbStep(mixture, loss, state.progress, stream))
+        return Relaxed(mixture, relaxed.active)
 
     def _loss(
         self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object
@@ -295,11 +339,34 @@ def _check_gradient(gradient: Alpha, state: SearchState) -> None:
             )
 
 
-def _gradients(mixture: dict[str, Tensor]) -> dict[str, Tensor] | None:
-    """Return what the backward pass left at the mixture; zero where no cell reads a block, None if not asked for."""
-    if not any(value.requires_grad for value in mixture.values()):
-        return None
-    return {name: torch.zeros_like(value) if value.grad is None else value.grad for name, value in mixture.items()}
+def _backward(loss: Tensor, inputs: Weights, mixture: dict[str, Tensor], twice: bool) -> Slopes:
+    """Leave ∂loss/∂w at the weights; return that of the mixture, ``twice`` as a function that has a gradient itself."""
+    if not twice:  # not autograd.grad, whose results may share memory: they are clipped in place
+        torch.autograd.backward(loss, inputs=[*inputs.values(), *mixture.values()])
+        return {name: _or_zero(value.grad, value) for name, value in mixture.items()}
+    of_weights, slopes = gradients(lambda: loss, inputs, mixture, create_graph=True)
+    for name, weight in inputs.items():
+        weight.grad = of_weights[name].detach().clone()
+    return slopes
+
+
+def _or_zero(gradient: Tensor | None, like: Tensor) -> Tensor:
+    """Return a gradient; zero where nothing reads the tensor it belongs to."""
+    return torch.zeros_like(like) if gradient is None else gradient
+
+
+def _keep_gradients(mixture: dict[str, Tensor], slopes: Slopes) -> None:
+    """Have what a backward pass brings to the mixture kept; of mixtures for each image, their sum."""
+
+    def keeper(name: str) -> Callable[[Tensor], None]:
+        def keep(gradient: Tensor) -> None:
+            slopes.setdefault(name, gradient.detach() if gradient.dim() == 3 else gradient.detach().sum(1))
+
+        return keep
+
+    for name, value in mixture.items():
+        if value.requires_grad:
+            value.register_hook(keeper(name))  # type: ignore[no-untyped-call]
 
 
 def _diverged(what: str, value: float | str, epoch: int, step: int) -> str:

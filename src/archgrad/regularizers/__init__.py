@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from archgrad.errors import chosen
-from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
+from archgrad.regularizers.base import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.regularizers.dirichlet_kl import DirichletKL
 from archgrad.regularizers.entropy import EntropyTerm
 
@@ -12,6 +12,7 @@ __all__ = [
     "DirichletKL",
     "EntropyTerm",
     "OuterStep",
+    "PerturbStep",
     "Regularizer",
     "WeightStep",
     "name_of",

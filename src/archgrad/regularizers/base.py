@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from archgrad.bilevel import Alpha, Weights
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock
 
-__all__ = ["OuterStep", "Regularizer", "WeightStep"]
+__all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,8 @@ class OuterStep:
 
     ``probabilities`` are what α says on average, ``{block: [rows, choices]}``, and ``mixture`` is what the supernet
     computed, ``{block: [cells, rows, choices]}``; both are differentiable in α. ``block.mask`` marks the choices that
-    are real.
+    are real. ``loss`` is L2 without any regulariser's term, for those that differentiate it by the mixture; only who
+    ``differentiates_outer_loss`` may count on it, and on second derivatives.
     """
 
     blocks: Sequence[DecisionBlock]
@@ -30,43 +30,77 @@ class OuterStep:
     probabilities: dict[str, Tensor]
     mixture: dict[str, Tensor]
     progress: float
+    loss: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class PerturbStep:
+    """What a regulariser may read to perturb the mixture of a weight step.
+
+    ``loss(mixture)`` evaluates the training loss of this batch with any mixture, at the weights as constants.
+    """
+
+    mixture: dict[str, Tensor]
+    loss: Callable[[dict[str, Tensor]], Tensor]
+    progress: float
+    generator: torch.Generator
 
 
 @dataclass(frozen=True)
 class WeightStep:
-    """What a regulariser may read of one weight step.
+    """What a regulariser may read of one weight step, the search's ``index``-th.
 
-    ``loss(w, mixture)`` evaluates the training loss of this batch again at other weights or another mixture;
-    ``mixture_gradient`` holds ∂L1/∂p of every cell, if the regulariser asked for it.
+    ``loss(w, mixture)`` evaluates the training loss of this batch again at other weights or another mixture.
+    ``gradient`` is ∂L1/∂w, and ``mixture_gradient`` holds ∂L1/∂p of every cell, if the regulariser asked for it: a
+    function of the weights for one that ``differentiates_gradient``.
     """
 
     loss: Callable[[Weights, dict[str, Tensor]], Tensor]
+    blocks: Sequence[DecisionBlock]
     weights: Weights
+    gradient: Weights
     mixture: dict[str, Tensor]
     mixture_gradient: dict[str, Tensor] | None
     progress: float
+    index: int
 
 
 class Regularizer:
     """Override any of the three places where a term may enter; each does nothing by default.
 
-    ``progress`` runs from 0 to 1 over the search. ``needs_mixture_gradient`` asks the weight step for the gradient of
-    every cell's mixture, which comes out of the same backward pass.
+    ``progress`` runs from 0 to 1 over the search.
     """
 
-    needs_mixture_gradient: ClassVar[bool] = False
+    @property
+    def needs_mixture_gradient(self) -> bool:
+        """Whether the weight step shall give the gradient of every cell's mixture, from the same backward pass."""
+        return False
+
+    @property
+    def differentiates_gradient(self) -> bool:
+        """Whether that gradient shall be a function of the weights, to be differentiated once more."""
+        return False
+
+    @property
+    def differentiates_outer_loss(self) -> bool:
+        """Whether the outer loss shall be differentiable twice, for a term made of its gradient."""
+        return False
 
     def check(self, relaxation: Relaxation) -> None:
         """Raise a UserError, before anything is trained, if it means nothing for this relaxation."""
+        return
+
+    def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
+        """Raise a UserError, before anything is trained, if it means nothing for a space of these blocks."""
         return
 
     def outer_term(self, step: OuterStep) -> Tensor | None:
         """Return a scalar to add to the outer loss, differentiable in α."""
         return None
 
-    def perturb(self, mixture: dict[str, Tensor], progress: float, generator: torch.Generator) -> dict[str, Tensor]:
+    def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
         """Return the mixture that the weight step shall see."""
-        return mixture
+        return step.mixture
 
     def weight_gradient(self, step: WeightStep) -> Weights | None:
         """Return what to add to the gradient of the weights."""
