@@ -15,7 +15,7 @@ import archgrad
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
-    ("errors", "typing", "files", "notices", "randomness", "training", "schedule", "linalg"),
+    ("errors", "typing", "files", "notices", "randomness", "training", "schedule", "stopping", "linalg"),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),

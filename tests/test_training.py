@@ -57,3 +57,23 @@ def test_counts_are_whole_numbers(name: str, value: object) -> None:
 def test_nesterov_needs_momentum() -> None:
     with pytest.raises(UserError, match=r"weights\.nesterov needs weights\.momentum greater than 0"):
         WeightTraining(momentum=0.0, nesterov=True)
+
+
+@pytest.mark.parametrize(("first", "last"), [(3e-4, 81e-4), (81e-4, 3e-4), (0.0, 1e-3), (1e-3, 0.0)])
+def test_the_weight_decay_moves_linearly_over_the_epochs(first: float, last: float) -> None:
+    settings = WeightTraining(weight_decay=first, weight_decay_end=last, epochs=4)
+    quarter = (last - first) / 4
+    assert [settings.weight_decay_at(epoch) for epoch in range(5)] == pytest.approx(
+        [first, first + quarter, first + 2 * quarter, first + 3 * quarter, last]
+    )
+
+
+def test_the_weight_decay_is_constant_by_default() -> None:
+    settings = WeightTraining(weight_decay=0.1 + 0.2)
+    assert {settings.weight_decay_at(epoch) for epoch in range(50)} == {0.1 + 0.2}
+
+
+@pytest.mark.parametrize("value", [-1e-4, float("nan"), float("inf"), True, "0.1"])
+def test_a_weight_decay_to_end_with_is_a_number(value: object) -> None:
+    with pytest.raises(UserError, match=r"weights\.weight_decay_end is .*; it must be a number of 0 or more"):
+        dataclasses.replace(WeightTraining(), weight_decay_end=value)

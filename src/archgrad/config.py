@@ -17,17 +17,23 @@ if TYPE_CHECKING:
     from archgrad.loop.setup import Setup
     from archgrad.method import Method
     from archgrad.regularizers import Regularizer
-    from archgrad.spaces import SearchSpace
+    from archgrad.spaces import Progressive, SearchSpace
     from archgrad.training import WeightTraining
 
 __all__ = ["RunConfig", "read_config"]
 
 PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule", "supernet")
-SETTABLE = (*PARTS, "weights", "space", "augmentation")
+OPTIONAL = ("stop", "progressive")
+"""Parts that a method may be without."""
+SETTABLE = (*PARTS, *OPTIONAL, "weights", "space", "augmentation")
 FROM_DATA = ("input_channels", "num_classes", "image_size")
 """Fields of a space that a search takes from its data, so that they are no knobs."""
-FROM_METHOD = ("partial", "edge_weights")
-"""Fields of a space that a search takes from its method, where they are knobs of the part ``supernet``."""
+FROM_METHOD = {
+    "partial": "set supernet.partial",
+    "edge_weights": "set supernet.edge_weights",
+    "auxiliary_skip": "add --regularizer auxiliary-skip",
+}
+"""Fields of a space that a search takes from its method, and how to ask for them there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +62,7 @@ class RunConfig:
     device: str = "cpu"
     threads: int | None = None
     compile: bool = False
+    on_collapse: str = "warn"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -70,7 +77,7 @@ class RunConfig:
                     f"{path} cannot be set: a search takes it from the data; use --image-size for the size."
                 )
             if part == "space" and knob in FROM_METHOD:
-                raise UserError(f"{path} cannot be set: it is a choice of the method; set supernet.{knob}.")
+                raise UserError(f"{path} cannot be set: it is a choice of the method; {FROM_METHOD[knob]}.")
 
     def build_space(self) -> SearchSpace:
         """Return the space at the configured size."""
@@ -92,7 +99,35 @@ class RunConfig:
             if (name := getattr(self, part)) is not None:
                 parts[part] = family.named(name)
         parts = {part: turned(parts[part], self._settings_of(part), part) for part in PARTS}
+        method = replace(method, progressive=self._at_depth(method.progressive))
+        parts |= {part: self._optional(part, method) for part in OPTIONAL}
         return replace(method, **parts, regularizers=self._regularizers(method))
+
+    def _at_depth(self, stages: Progressive | None) -> Progressive | None:
+        """Give all stages the depth of the space if one is asked for; refuse it where each stage is given its own."""
+        if stages is None or self.cells is None:
+            return stages
+        if "progressive.cells" not in self.settings:
+            return turned(stages, {"cells": "none"}, "progressive")
+        given = turned(stages, self._settings_of("progressive"), "progressive").stages
+        if all(stage.cells for stage in given):
+            own = ", ".join(str(stage.cells) for stage in given)
+            raise UserError(
+                f"cells is {self.cells}, but stages have their own, {own}; leave it out, or set progressive.cells=none."
+            )
+        return stages
+
+    def _optional(self, part: str, method: Method) -> Any:
+        """Return a part that the method may be without, with its knobs turned; refuse to turn those of none."""
+        member, settings = getattr(method, part), self._settings_of(part)
+        if member is not None:
+            return turned(member, settings, part)
+        for knob in settings:
+            raise UserError(
+                f"{part}.{knob} cannot be set: the method {self.method!r} has no {part}; `archgrad list methods` "
+                f"shows which have one."
+            )
+        return None
 
     def _regularizers(self, method: Method) -> tuple[Regularizer, ...]:
         """Return the method's regularisers or those that are named, with their knobs turned."""
@@ -130,6 +165,11 @@ class RunConfig:
         from archgrad.loop.setup import Setup
 
         space, method = self.build_space(), self.build_method()
+        if method.progressive is not None:
+            raise UserError(
+                f"the method {self.method!r} searches in stages, each in a supernet of its own, so that there is no "
+                f"one search to look into; `archgrad inspect DIR` without options shows its progress."
+            )
         return Setup.of(
             space,
             method,
@@ -139,6 +179,7 @@ class RunConfig:
             batch_size=self.batch_size,
             split=self.split,
             device=self.device,
+            on_collapse=self.on_collapse,
         )
 
     def resolved(self, space: SearchSpace, method: Method, training: WeightTraining, images: ImageData) -> RunConfig:
@@ -146,13 +187,16 @@ class RunConfig:
         from archgrad.regularizers import name_of
 
         parts = {part: getattr(method, part) for part in PARTS}
+        parts |= {part: member for part in OPTIONAL if (member := getattr(method, part)) is not None}
         parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
         parts |= {name: regularizer for regularizer in method.regularizers if (name := name_of(regularizer))}
-        sizes = {"channels": space.channels, "cells": getattr(space, space.depth_knob), "epochs": training.epochs}
+        stages = () if method.progressive is None else method.progressive.stages
+        depth = None if stages and all(stage.cells for stage in stages) else getattr(space, space.depth_knob)
+        sizes: dict[str, Any] = {"channels": space.channels, "cells": depth, "epochs": training.epochs}
         sizes_of_space = (*FROM_DATA, *FROM_METHOD, "channels", space.depth_knob)
         named = {f"space.{knob}" for knob in sizes_of_space} | {"weights.epochs"}
         knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in knobs_of(member).items()}
-        kept = {path: "none" if value is None else value for path, value in knobs.items() if path not in named}
+        kept = {path: _as_toml(value) for path, value in knobs.items() if path not in named}
         kind, colon, path = self.data.partition(":")
         folder = self.data_dir or os.environ.get("ARCHGRAD_DATA")
         return replace(
@@ -162,6 +206,12 @@ class RunConfig:
             data=f"{kind}:{Path(path).resolve()}" if colon else self.data,
             data_dir=str(Path(folder).resolve()) if folder and not colon else None,
         )
+
+    @property
+    def all_epochs(self) -> int | None:
+        """The epochs of all stages, of a configuration that is resolved."""
+        stages = self.settings.get("progressive.keep", (None,))
+        return None if self.epochs is None else self.epochs * len(stages)
 
     def _settings_of(self, part: str) -> dict[str, Any]:
         prefix = f"{part}."
@@ -220,6 +270,11 @@ def _flat(content: Any, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not all(isinstance(knobs, dict) for knobs in content.values()):
         raise UserError(f"the table [set] in {path} must hold knobs by part, such as arch_optimizer.lr = 0.001.")
     return {f"{part}.{knob}": value for part, knobs in content.items() for knob, value in knobs.items()}
+
+
+def _as_toml(value: Any) -> Any:
+    """TOML knows no None: it is the word."""
+    return "none" if value is None else tuple(map(_as_toml, value)) if isinstance(value, tuple) else value
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

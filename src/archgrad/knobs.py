@@ -24,7 +24,8 @@ def knobs_of(part: Any) -> dict[str, Any]:
     >>> knobs_of(Adam())["lr"]
     0.0003
     """
-    return {knob.name: getattr(part, knob.name) for knob in _knobs(part)}
+    flat = getattr(part, "flat", part)
+    return {knob.name: getattr(flat, knob.name) for knob in _knobs(flat)}
 
 
 def turned(part: Part, settings: Mapping[str, Any], name: str) -> Part:
@@ -33,9 +34,12 @@ def turned(part: Part, settings: Mapping[str, Any], name: str) -> Part:
     >>> from archgrad.arch_optimizers import Adam
     >>> turned(Adam(), {"lr": "0.01", "betas": "0.9,0.99"}, "arch_optimizer").betas
     (0.9, 0.99)
+
+    A part whose knobs are not its fields has them as the fields of its ``flat``, of which ``whole`` is such a part.
     """
-    known = {knob.name for knob in _knobs(part)}
-    hints = get_type_hints(type(part))
+    flat: Any = getattr(part, "flat", part)
+    known = {knob.name for knob in _knobs(flat)}
+    hints = get_type_hints(type(flat))
     values = {}
     for knob, value in settings.items():
         if knob not in known:
@@ -43,7 +47,9 @@ def turned(part: Part, settings: Mapping[str, Any], name: str) -> Part:
                 raise UserError(f"{name}.{knob} cannot be set: {type(part).__name__} has no knobs.")
             raise unknown(f"knob of {name} ({type(part).__name__}):", knob, sorted(known))
         values[knob] = _converted(value, hints[knob], f"{name}.{knob}")
-    return replace(part, **values)  # type: ignore[type-var]
+    changed: Any = replace(flat, **values)
+    whole: Part = changed if flat is part else changed.whole
+    return whole
 
 
 def parse_setting(text: str) -> tuple[str, str]:
@@ -59,7 +65,8 @@ def parse_setting(text: str) -> tuple[str, str]:
 
 
 def _knobs(part: Any) -> list[Field[Any]]:
-    return [knob for knob in fields(part) if knob.init]
+    """Return the fields that are knobs: what a program alone can give says so in its metadata."""
+    return [knob for knob in fields(part) if knob.init and knob.metadata.get("knob", True)]
 
 
 def _converted(value: Any, kind: Any, name: str) -> Any:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 
 from archgrad.arch_optimizers import ArchOptimizer
-from archgrad.discretizers import Discretizer
+from archgrad.discretizers import Discretizer, LimitedSkips
 from archgrad.errors import UserError, check_bool, check_whole, unknown
 from archgrad.hypergradients import FirstOrder, Hypergradient
 from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
-from archgrad.spaces import SearchSpace
+from archgrad.spaces import Progressive, SearchSpace
+from archgrad.stopping import EigenvalueStop
+from archgrad.supernet import check_chance
 from archgrad.training import WeightTraining
 
 __all__ = ["Method", "SupernetOptions"]
@@ -23,27 +25,50 @@ class SupernetOptions:
     """How a method wants its supernet built.
 
     Only 1/``partial`` of the channels pass through the operations, and ``edge_weights`` adds a simplex over the
-    incoming edges of each node (PC-DARTS, Xu et al., 2020).
+    incoming edges of each node (PC-DARTS, Xu et al., 2020). ``drop_path`` is the probability, at the end of the search,
+    with which an operation is dropped for an image (R-DARTS, Zela et al., 2020), and ``skip_dropout`` the one, at its
+    beginning, for single numbers on skip connections (P-DARTS, Chen et al., 2019); None leaves them to the space.
     """
 
     partial: int = 1
     edge_weights: bool = False
+    drop_path: float | None = None
+    skip_dropout: float | None = None
 
     def __post_init__(self) -> None:
         check_whole("supernet.partial", self.partial)
         check_bool("supernet.edge_weights", self.edge_weights)
+        for name in _RATES:
+            if (rate := getattr(self, name)) is not None:
+                check_chance(f"supernet.{name}", rate)
 
     def applied(self, space: SearchSpace) -> SearchSpace:
         """Return the space with these options; refuse one that was given others."""
-        given = SupernetOptions(space.partial, space.edge_weights)
-        if given == self or self == SupernetOptions():
+        space = self._with_rates(space)
+        given, wanted, default = (space.partial, space.edge_weights), (self.partial, self.edge_weights), (1, False)
+        if given == wanted or wanted == default:
             return space
-        if given != SupernetOptions():
+        if given != default:
             raise UserError(
-                f"the space {space.name!r} was made with partial={given.partial} and edge_weights={given.edge_weights},"
+                f"the space {space.name!r} was made with partial={space.partial} and edge_weights={space.edge_weights},"
                 f" but the method asks for {self.partial} and {self.edge_weights}; leave them out of one of the two."
             )
         return replace(space, partial=self.partial, edge_weights=self.edge_weights)
+
+    def _with_rates(self, space: SearchSpace) -> SearchSpace:
+        """Put the rates that the method chooses in the place of the space's published ones, but of no others."""
+        rates = {name: rate for name in _RATES if (rate := getattr(self, name)) is not None}
+        for name, rate in rates.items():
+            given = getattr(space, name)
+            if given not in (rate, getattr(type(space), name)):
+                raise UserError(
+                    f"the space {space.name!r} was made with {name}={given}, but the method asks for {rate}; leave it "
+                    f"out of one of the two."
+                )
+        return replace(space, **rates) if rates else space
+
+
+_RATES = ("drop_path", "skip_dropout")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +76,8 @@ class Method:
     """A frozen bundle of five parts, any of which may be exchanged with :func:`dataclasses.replace`.
 
     ``schedule`` says when the architecture moves and on which data, ``supernet`` how the supernet is built, and
-    ``training`` what the method changes of the space's settings for the weights, by name.
+    ``training`` what the method changes of the space's settings for the weights, by name. ``stop`` may end a search
+    early (None: never), and ``progressive`` has it run in stages (None: in one).
     """
 
     relaxation: Relaxation
@@ -62,6 +88,8 @@ class Method:
     schedule: Schedule = field(default_factory=Schedule)
     supernet: SupernetOptions = field(default_factory=SupernetOptions)
     training: Mapping[str, float | int | bool] = field(default_factory=dict, hash=False)
+    stop: EigenvalueStop | None = None
+    progressive: Progressive | None = None
     name: str = "custom"
 
     def __post_init__(self) -> None:
@@ -72,6 +100,8 @@ class Method:
                 f"domain; choose a relaxation and an optimiser of one domain (some have it as a knob, domain)."
             )
         self._check_motion()
+        self._check_stop()
+        self._check_stages()
         self._check_hypergradient()
         for regularizer in self.regularizers:
             regularizer.check(self.relaxation)
@@ -115,6 +145,45 @@ class Method:
                 f"nothing to do; leave FirstOrder, or choose an optimiser that moves."
             )
 
+    def _check_stop(self) -> None:
+        """Refuse an early stop that could not come, or whose architecture could not be derived."""
+        if self.stop is None:
+            return
+        if not self.arch_optimizer.moves:
+            raise UserError(
+                f"{type(self.stop).__name__} watches how the loss bends where the architecture goes, but "
+                f"{type(self.arch_optimizer).__name__} never moves it; leave stop out, or choose one that does."
+            )
+        if self.relaxation.sampled:
+            raise UserError(
+                f"{type(self.stop).__name__} watches how the loss bends, but that of {type(self.relaxation).__name__} "
+                f"jumps from draw to draw; leave stop out, or choose a relaxation that does not sample."
+            )
+        if self.discretizer.once:
+            raise UserError(
+                f"{type(self.stop).__name__} returns the architecture of an earlier epoch, but "
+                f"{type(self.discretizer).__name__} derives only one, at the end; leave stop out, or use "
+                f"discretizers.Argmax()."
+            )
+
+    def _check_stages(self) -> None:
+        """Refuse stages that could not choose what to drop, and settings of theirs that are given twice."""
+        if self.progressive is None:
+            return
+        if not self.arch_optimizer.moves:
+            raise UserError(
+                f"a progressive search drops the weakest choices after each stage, but "
+                f"{type(self.arch_optimizer).__name__} never moves the architecture; leave progressive out, or choose "
+                f"an optimiser that moves."
+            )
+        if self.supernet.skip_dropout is not None:
+            raise UserError(
+                f"supernet.skip_dropout is {self.supernet.skip_dropout}, but the stages of a progressive search have "
+                f"their own; leave it out and set theirs (progressive.skip_dropout)."
+            )
+        if self.progressive.max_skips is not None:
+            LimitedSkips(self.discretizer, self.progressive.max_skips)
+
     def _check_hypergradient(self) -> None:
         """Refuse an architecture gradient that the method would not take."""
         plain = type(self.hypergradient) is FirstOrder
@@ -138,10 +207,23 @@ class Method:
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if the method cannot search this space."""
-        space = self.supernet.applied(space)
+        if self.progressive is not None:
+            self.progressive.check(space)
+        space = self.applied(space)
         self.discretizer.check(space)
         for regularizer in self.regularizers:
             regularizer.check_blocks(space.searched)
+
+    def applied(self, space: SearchSpace) -> SearchSpace:
+        """Return the space as the method's supernet is built from it: with its options, and what regularisers need."""
+        space = self.supernet.applied(space)
+        needed = any(regularizer.needs_auxiliary_skip for regularizer in self.regularizers)
+        if space.auxiliary_skip and not needed:
+            raise UserError(
+                f"the space {space.name!r} was made with auxiliary_skip=True, but nothing in the method would use the "
+                f"connections; add the regulariser AuxiliarySkip, or leave auxiliary_skip out."
+            )
+        return replace(space, auxiliary_skip=True) if needed else space
 
     def trained(self, training: WeightTraining) -> WeightTraining:
         """Return the space's settings for the weights with the method's own in their place."""

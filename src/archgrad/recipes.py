@@ -7,25 +7,43 @@ from dataclasses import replace
 from functools import partial
 
 from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
-from archgrad.discretizers import Argmax, BestSampled
+from archgrad.discretizers import Argmax, BestSampled, Perturbation
 from archgrad.errors import UserError, chosen
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
 from archgrad.method import Method, SupernetOptions
-from archgrad.regularizers import DirichletKL
+from archgrad.regularizers import (
+    AdversarialPerturbation,
+    AuxiliarySkip,
+    BetaDecay,
+    DirichletKL,
+    LayerAlignment,
+    RandomPerturbation,
+    Regularizer,
+)
+from archgrad.regularizers.layers import Kind as AlignmentKind
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
 from archgrad.schedule import Level, Schedule, Updates
+from archgrad.spaces import Progressive, Stage
+from archgrad.stopping import EigenvalueStop
 
 __all__ = [
     "RECIPES",
     "amended",
+    "beta_darts",
     "darts",
+    "darts_minus",
+    "darts_pt",
     "drnas",
     "gaea",
     "gdas",
     "idarts",
+    "lambda_darts",
     "named",
+    "p_darts",
     "pc_darts",
+    "r_darts",
     "random_nas",
+    "sdarts",
     "snas",
     "xnas",
 ]
@@ -194,6 +212,87 @@ def xnas() -> Method:
     )
 
 
+def sdarts(kind: str = "rs") -> Method:
+    """Weights trained at random (``rs``) or the worst (``adv``) mixtures nearby: SDARTS (Chen & Hsieh, 2020).
+
+    >>> sdarts("adv").regularizers[0].steps
+    7
+    """
+    perturbation = chosen("kind of SDARTS:", kind, _PERTURBATIONS)()
+    return replace(darts(), name=f"sdarts-{kind}", regularizers=(perturbation,))
+
+
+_PERTURBATIONS: dict[str, Callable[[], Regularizer]] = {"rs": RandomPerturbation, "adv": AdversarialPerturbation}
+
+
+def beta_darts(weight: float = 50.0) -> Method:
+    """Log-sum-exp in the place of weight decay on the architecture: β-DARTS (Ye et al., 2022).
+
+    >>> beta_darts().arch_optimizer.weight_decay, beta_darts().regularizers[0].weight
+    (0.0, 50.0)
+    """
+    return replace(darts(), name="beta-darts", arch_optimizer=Adam(weight_decay=0.0), regularizers=(BetaDecay(weight),))
+
+
+def darts_minus() -> Method:
+    """DARTS with a skip connection beside every edge that fades over the search: DARTS- (Chu et al., 2021).
+
+    >>> darts_minus().regularizers[0].start
+    1.0
+    """
+    return replace(darts(), name="darts-minus", regularizers=(AuxiliarySkip(),))
+
+
+def r_darts(weight_decay: float = 81e-4, drop_path: float = 0.2, early_stop: bool = True) -> Method:
+    """Stronger regularisation of the weights, and a stop before the loss bends too much: R-DARTS (Zela et al., 2020).
+
+    The paper tries L2 factors of 3, 9, 27, 81 and 243·1e-4, and drop-path, which grows to 0, 0.2, 0.4 or 0.6 at the end
+    of the search, there together with cutout: a setting of the data, ``augmentation.cutout=16`` for 32 pixels.
+
+    >>> r_darts().training, r_darts().supernet.drop_path
+    ({'weight_decay': 0.0081}, 0.2)
+    """
+    return replace(
+        darts(),
+        name="r-darts",
+        supernet=SupernetOptions(drop_path=drop_path),
+        training={"weight_decay": weight_decay},
+        stop=EigenvalueStop() if early_stop else None,
+    )
+
+
+def p_darts(priors: bool = True) -> Method:
+    """Deeper supernets with fewer operations, in three stages: P-DARTS (Chen et al., 2019).
+
+    Without its ``priors`` it has neither dropout on skip connections nor a limit of two of them in a normal cell, as
+    Λ-DARTS combines with it: ``lambda_darts(base=p_darts(priors=False))``. Each stage has 25 epochs, the first 10
+    without α. The settings of the weights that the paper does not name are those of the space.
+
+    >>> [stage.keep for stage in p_darts().progressive.stages], p_darts(priors=False).progressive.max_skips
+    ([8, 5, 3], None)
+    """
+    plan = Progressive()
+    if not priors:
+        plan = Progressive(tuple(Stage(stage.cells, stage.keep) for stage in plan.stages), max_skips=None)
+    return replace(
+        darts(),
+        name="p-darts",
+        arch_optimizer=Adam(lr=6e-4),
+        schedule=Schedule(warmup_epochs=10),
+        training={"epochs": 25, "batch_size": 96},
+        progressive=plan,
+    )
+
+
+def darts_pt() -> Method:
+    """DARTS that ends by keeping what its supernet cannot do without: DARTS+PT (Wang et al., 2021).
+
+    >>> darts_pt().discretizer.tune_epochs
+    5
+    """
+    return replace(darts(), name="darts-pt", discretizer=Perturbation())
+
+
 def random_nas() -> Method:
     """Train uniformly sampled architectures, then take the best of some: RandomNAS (Li & Talwalkar, 2019).
 
@@ -208,6 +307,22 @@ def random_nas() -> Method:
         discretizer=BestSampled(),
         training={"epochs": 250},
     )
+
+
+def lambda_darts(kind: AlignmentKind = "cosine", base: Method | None = None, weight: float | None = None) -> Method:
+    """Train the weights so that all cells want the same architecture: Λ-DARTS (Movahedi et al., 2023).
+
+    ``base`` is the method that it is added to, by default DARTS as the paper searches NAS-Bench-201: 100 epochs with
+    an α learning rate of 1e-4. ``weight`` is λ, by default 0.125; the paper has 0.25 for Λ in the DARTS space.
+
+    >>> lambda_darts(base=gaea()).name, lambda_darts("sign").regularizers[0].kind
+    ('lambda-gaea', 'sign')
+    """
+    term = LayerAlignment(kind) if weight is None else LayerAlignment(kind, weight)
+    if base is None:
+        base = replace(darts(), arch_optimizer=Adam(lr=1e-4), training={"epochs": 100})
+    name = f"lambda-{base.name}" if kind == "cosine" else f"lambda-sign-{base.name}"
+    return replace(base, name=name, regularizers=(*base.regularizers, term))
 
 
 RECIPES: dict[str, Callable[[], Method]] = {
@@ -226,7 +341,19 @@ RECIPES: dict[str, Callable[[], Method]] = {
     "snas": snas,
     "drnas": drnas,
     "xnas": xnas,
+    "sdarts-rs": partial(sdarts, "rs"),
+    "sdarts-adv": partial(sdarts, "adv"),
+    "beta-darts": beta_darts,
+    "darts-minus": darts_minus,
+    "r-darts": r_darts,
+    "darts-pt": darts_pt,
+    "p-darts": p_darts,
     "random-nas": random_nas,
+    "lambda-darts": lambda_darts,
+    "lambda-sign-darts": partial(lambda_darts, "sign"),
+    "lambda-gaea-simultaneous": partial(lambda_darts, base=gaea(updates="simultaneous")),
+    "lambda-sdarts-rs": partial(lambda_darts, base=sdarts("rs")),
+    "lambda-p-darts-no-priors": partial(lambda_darts, base=p_darts(priors=False)),
 }
 """The names on the command line."""
 

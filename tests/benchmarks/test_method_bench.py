@@ -58,7 +58,7 @@ def test_operations_are_those_that_a_cell_computes(measured):
 
 
 def test_two_kinds_of_cells_are_counted_together():
-    search = methods._Search.of(Case("darts", 2, 3, 8, 4), named("random-nas"))
+    search = methods.TimedSearch.of(Case("darts", 2, 3, 8, 4), named("random-nas"))
     assert [block.cells for block in search.setup.space.blocks] == [1, 2]
     assert methods._operations(search.setup.space, search.steps()["weights"]()) == 14
     assert methods._operations(search.setup.space, [None]) == 14 * 8
@@ -90,14 +90,14 @@ def test_shares_are_what_the_schedule_does_in_the_long_run(method):
 
 @pytest.mark.parametrize("name", ["gdas", "gaea-gdas", "random-nas"])
 def test_drawn_architectures_have_every_operation_once_on_every_edge(name):
-    weight_steps = methods._Search.of(TINY, named(name)).steps()["weights"]
+    weight_steps = methods.TimedSearch.of(TINY, named(name)).steps()["weights"]
     marks = [active["cell"] for active in weight_steps()]
     assert torch.stack(marks).sum(0).tolist() == torch.ones(3, 6, 5).tolist()
     assert all(torch.equal(*pair) for pair in zip(marks, [active["cell"] for active in weight_steps()], strict=True))
 
 
 def test_steps_begin_where_they_began_before():
-    search = methods._Search.of(TINY, named("xnas"))
+    search = methods.TimedSearch.of(TINY, named("xnas"))
     step, ends = search.steps()["architecture"], []
     start = {name: value.clone() for name, value in search.starts[0].items()}
     for _ in range(2):

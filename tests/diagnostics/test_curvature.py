@@ -11,7 +11,8 @@ from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
 from archgrad.diagnostics import Curvature, standard
 from archgrad.errors import UserError
-from archgrad.hypergradients import FirstOrder, Neumann, standing
+from archgrad.hypergradients import Neumann, standing
+from archgrad.recipes import darts, idarts
 
 SPECTRUM = torch.tensor([-0.5, 0.1, 1.0, 2.0, 8.0], dtype=torch.float64)
 Tensors = dict[str, Tensor]
@@ -56,8 +57,8 @@ def test_a_series_that_cannot_converge_is_warned_of_once(caplog: pytest.LogCaptu
 
 
 def test_only_a_series_is_watched() -> None:
-    assert not any(isinstance(part, Curvature) for part in standard(FirstOrder()))
-    assert standard(Neumann(3))[-1] == Curvature(Neumann(3))
+    assert not any(isinstance(part, Curvature) for part in standard(darts()))
+    assert standard(idarts(terms=3))[-1] == Curvature(idarts(terms=3).hypergradient)
 
 
 def test_bad_settings_are_explained() -> None:

@@ -10,12 +10,14 @@ import torch
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, MirrorDescent
+from archgrad.discretizers import Perturbation
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS, exact_implicit
 from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.recipes import RECIPES
+from archgrad.regularizers import LayerAlignment
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import SPACES
+from archgrad.spaces import SPACES, Stage
 
 DATA = ag.data.digits(limit=40)
 RELAXATIONS: dict[str, Relaxation] = {
@@ -29,8 +31,11 @@ RELAXATIONS: dict[str, Relaxation] = {
     "dirichlet": Dirichlet(),
     "dirichlet-per-cell": Dirichlet(per_cell=True),
 }
-# With another hypergradient these are DARTS or, at the other level, GAEA.
-METHODS = [name for name in RECIPES if name not in ("darts-2nd", "idarts", "amended", "gaea-bilevel")]
+# With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in regularisers
+# alone, which have a grid of their own.
+SAME = ("darts-2nd", "idarts", "amended", "gaea-bilevel")
+STABILISED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts")
+METHODS = [name for name in RECIPES if name not in (*SAME, *STABILISED) and not name.startswith("lambda-")]
 SAMPLED = ("gdas", "gaea-gdas", "snas", "drnas", "random-nas")
 
 
@@ -63,12 +68,26 @@ def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> 
     steps = Steps()
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0, inner_steps=1))
     images = 20 if method.schedule.level == "bilevel" else 40
-    small = ag.spaces.named(space)(4, 1 if space == "nasbench201" else 3)
+    small = ag.spaces.named(space)(4, 1 if space == "nasbench201" else 4 if _aligns(method) else 3)
     result = ag.search(
         small, method, DATA, epochs=1, batch_size=images // 2, listeners=[steps], diagnostics=(), **settings
     )
     small.check(result.genotype)
     return result, steps
+
+
+def _aligns(method: ag.Method) -> bool:
+    return any(isinstance(part, LayerAlignment) for part in method.regularizers)
+
+
+def shortened(method: ag.Method) -> ag.Method:
+    """Return the method with one small stage, and without tuning between the decisions of a derivation."""
+    if method.progressive is not None:
+        stages = replace(method.progressive, stages=(Stage(None, 8),))
+        method = replace(method, progressive=stages)
+    if isinstance(method.discretizer, Perturbation):
+        method = replace(method, discretizer=replace(method.discretizer, tune_epochs=0, batches=1))
+    return method
 
 
 def check(result: ag.SearchResult, steps: Steps, moving: bool) -> None:
@@ -120,7 +139,12 @@ def test_every_relaxation_with_partial_channels_and_edge_weights(relaxation: str
 @pytest.mark.parametrize("space", SPACES)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_takes_real_steps_in_every_space(recipe: str, space: str) -> None:
-    check(*searched(ag.recipes.named(recipe), space), moving=recipe != "random-nas")
+    method = shortened(ag.recipes.named(recipe))
+    if space == "amended-a2" and _aligns(method):
+        with pytest.raises(UserError, match="in this space no two do; search with more cells, or leave LayerAlignment"):
+            searched(method, space)
+        return
+    check(*searched(method, space), moving=recipe != "random-nas")
 
 
 def test_a_combination_nobody_has_published_is_one_line() -> None:

@@ -6,7 +6,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.discretizers import Argmax, BestSampled, Discretizer, Judge, TopEdges, strongest
+from archgrad.discretizers import (
+    Argmax,
+    BestSampled,
+    Discretizer,
+    Judge,
+    LimitedSkips,
+    Perturbation,
+    TopEdges,
+    strongest,
+)
 from archgrad.errors import UserError
 from archgrad.spaces import SPACES, DecisionBlock, Row, SearchSpace, darts, named, nasbench201
 
@@ -14,6 +23,8 @@ MEMBERS: dict[str, Discretizer] = {
     "argmax": Argmax(),
     "top_edges": TopEdges(edges=2),
     "best_sampled": BestSampled(samples=3),
+    "perturbation": Perturbation(),
+    "limited_skips": LimitedSkips(Argmax(), 2),
 }
 PAIRS = [
     pytest.param(member, name, id=f"{label}-{name}")
@@ -31,7 +42,7 @@ def probabilities_of(space: SearchSpace, seed: int = 0) -> dict[str, Tensor]:
 
 def judge() -> Judge:
     """Return a judge to whom all architectures are the same."""
-    return Judge(lambda mixture, batch: 50.0, torch.Generator().manual_seed(0))
+    return Judge(lambda mixture, batch: 50.0, torch.Generator().manual_seed(0), tune=lambda mixture, epochs: None)
 
 
 @pytest.mark.parametrize(("member", "name"), PAIRS)
@@ -44,6 +55,7 @@ def test_genotypes_belong_to_their_space(member: Discretizer, name: str) -> None
         genotype = member.select(space, probabilities, judge())
         space.check(genotype)
         assert genotype == member.select(space, probabilities, judge())
+        space.check(member.interim(space, probabilities, judge()))
         assert all(torch.equal(value, copies[key]) for key, value in probabilities.items())
         assert not any(decision.choice in block.excluded for block in space.blocks for decision in genotype[block.name])
 
@@ -60,7 +72,7 @@ def test_a_decided_search_gives_what_it_decided(member: Discretizer, name: str) 
 def test_ties_are_broken_the_same_way(member: Discretizer, name: str) -> None:
     space = named(name)()
     even = {b.name: b.mask / b.mask.sum(-1, keepdim=True) for b in space.blocks}
-    genotype = member.select(space, even)
+    genotype = member.select(space, even, judge())
     for block in space.blocks:
         for decision in genotype[block.name]:
             row = next(r for r in block.rows if (r.target, r.source) == (decision.target, decision.source))

@@ -1,20 +1,43 @@
-"""One suite that every regulariser passes; a new one is one row of MEMBERS."""
+"""One suite that every regulariser passes; a new one is in it by its name, and other settings are a row of MEMBERS."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from archgrad.regularizers import DirichletKL, EntropyTerm, OuterStep, PerturbStep, Regularizer, WeightStep
+from archgrad.errors import UserError
+from archgrad.regularizers import (
+    REGULARIZERS,
+    AdversarialPerturbation,
+    EntropyTerm,
+    LayerAlignment,
+    OuterStep,
+    PerturbStep,
+    Regularizer,
+    WeightStep,
+    name_of,
+    named,
+)
 from archgrad.spaces import DecisionBlock, Row
 
+NAMED: dict[str, Regularizer] = {name: named(name) for name in REGULARIZERS}
 MEMBERS: dict[str, Regularizer] = {
     "nothing": Regularizer(),
-    "entropy": EntropyTerm(0.1),
-    "dirichlet-kl": DirichletKL(),
+    **NAMED,
+    "entropy-negative": EntropyTerm(-0.1),
+    "layer-alignment-exact": LayerAlignment(difference="exact", schedule="constant"),
+    "layer-alignment-interleaved": LayerAlignment(difference="interleaved", schedule="constant"),
+    "layer-alignment-sign": LayerAlignment("sign"),
+    "layer-alignment-outer": LayerAlignment(objective="outer"),
+    "adversarial-perturbation-once": AdversarialPerturbation(steps=1),
 }
 BLOCK = DecisionBlock("cell", 2, tuple(Row(target, 0, ("a", "b", "c")) for target in range(1, 5)))
+every_named = pytest.mark.parametrize("name", REGULARIZERS)
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 Tensors = dict[str, Tensor]
 
@@ -46,7 +69,9 @@ def weight_step(member: Regularizer, progress: float) -> WeightStep:
 
 def perturb_step(mixture: Tensors, progress: float) -> PerturbStep:
     weights = {"w": torch.randn(3, generator=torch.Generator().manual_seed(1))}
-    return PerturbStep(mixture, lambda given: loss(weights, given), progress, torch.Generator().manual_seed(3))
+    return PerturbStep(
+        (BLOCK,), mixture, lambda given: loss(weights, given), progress, torch.Generator().manual_seed(3)
+    )
 
 
 @every_member
@@ -86,6 +111,49 @@ def test_weight_gradients_are_like_the_weights(member: Regularizer, progress: fl
     for name, value in step.weights.items():
         assert torch.equal(value, before[name])
         assert value.grad is None
+
+
+@every_member
+def test_what_is_added_to_a_mixture_is_a_constant_of_alpha(member: Regularizer) -> None:
+    alpha, mixture = alpha_and_mixture()
+    factors = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(5))
+    seen = member.perturb(perturb_step(mixture, 0.5))
+    (found,) = torch.autograd.grad((seen["cell"] * factors).sum(), [alpha["cell"]], retain_graph=True)
+    (plain,) = torch.autograd.grad((mixture["cell"] * factors).sum(), [alpha["cell"]])
+    torch.testing.assert_close(found, plain)
+
+
+@every_member
+def test_perturbing_needs_no_gradient_mode_and_leaves_none(member: Regularizer) -> None:
+    with torch.no_grad():
+        mixture = alpha_and_mixture()[1]
+        quiet = member.perturb(perturb_step(mixture, 0.5))
+        assert not torch.is_grad_enabled()
+    assert not quiet["cell"].requires_grad
+    assert torch.equal(quiet["cell"], member.perturb(perturb_step(mixture, 0.5))["cell"])
+
+
+@every_named
+def test_a_name_stands_for_a_frozen_value_of_plain_knobs(name: str) -> None:
+    member = NAMED[name]
+    assert name_of(member) == name
+    assert is_dataclass(member)
+    assert (member, hash(member), repr(member)) == (named(name), hash(named(name)), repr(named(name)))
+    assert " at 0x" not in repr(member)
+    assert type(member).__doc__
+    for knob in fields(member):
+        with pytest.raises(FrozenInstanceError):
+            setattr(member, knob.name, getattr(member, knob.name))
+
+
+@every_named
+@pytest.mark.parametrize("value", [math.nan, math.inf, True, "1"])
+def test_a_number_that_is_none_is_refused_in_a_sentence(name: str, value: object) -> None:
+    member: Any = NAMED[name]
+    numbers = [knob.name for knob in fields(member) if type(getattr(member, knob.name)) in (int, float)]
+    for knob in numbers:
+        with pytest.raises(UserError, match=rf"{knob} of \w+ is {value!r}; it must be "):
+            replace(member, **{knob: value})
 
 
 def test_a_regulariser_does_nothing_unless_it_says_so() -> None:

@@ -54,10 +54,10 @@ def anything(draw: Random) -> Genotype:
 
 def error_of(text: str) -> str:
     """Return the message of the refusal, which must come quickly and be short."""
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(UserError) as caught:
         Genotype.parse(text)
-    assert time.perf_counter() - start < 10  # milliseconds, unless something is quadratic
+    assert time.process_time() - start < 10  # milliseconds, unless something is quadratic
     assert len(str(caught.value)) < 600
     return str(caught.value)
 
@@ -111,9 +111,9 @@ def test_edge_cases_round_trip(name: str, cell: CellGenotype) -> None:
 def test_every_edge_of_a_large_cell_is_written_in_good_time() -> None:
     edges = tuple(Decision(target, source, "a") for target in range(1, 500) for source in range(target))
     genotype = Genotype.of({"cell": CellGenotype(edges)})
-    start = time.perf_counter()
+    start = time.process_time()
     assert Genotype.parse(str(genotype)) == genotype
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize(

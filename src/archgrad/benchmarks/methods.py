@@ -116,7 +116,7 @@ def run(space: str | None, repeats: int, tell: Callable[[str], object]) -> Repor
     """Measure every recipe, telling each line as soon as it is known."""
     chosen, rows = cases(space), []
     for case in chosen:
-        tell(_described(case, repeats))
+        tell(described(case, repeats))
         tell(HEADER)
         for row in measure(case, repeats):
             tell(str(row))
@@ -128,7 +128,7 @@ def run(space: str | None, repeats: int, tell: Callable[[str], object]) -> Repor
 def measure(case: Case, repeats: int = 5, names: Iterable[str] = RECIPES) -> Iterator[Row]:
     """Measure the named recipes; one that has taken 8 seconds is not repeated any more."""
     with one_thread():
-        reference = _Search.of(case, named(REFERENCE))
+        reference = TimedSearch.of(case, named(REFERENCE))
         for name in names:
             yield _row(case, name, reference, repeats)
 
@@ -149,8 +149,8 @@ def shares(method: Method) -> dict[Kind, float]:
     return {"architecture": 1 / schedule.inner_steps, "weights": 1.0}
 
 
-def _row(case: Case, name: str, reference: _Search, repeats: int) -> Row:
-    searches = [reference] if name == REFERENCE else [reference, _Search.of(case, named(name))]
+def _row(case: Case, name: str, reference: TimedSearch, repeats: int) -> Row:
+    searches = [reference] if name == REFERENCE else [reference, TimedSearch.of(case, named(name))]
     timed = in_turns([step for search in searches for step in search.steps().values()], repeats, _PATIENCE)
     found, times = searches[-1], [step.milliseconds for step in timed]
     first = reference.shared(times[: len(reference.shares)])
@@ -175,7 +175,7 @@ def _iteration(steps: Mapping[Kind, Share]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Search:
+class TimedSearch:
     """A search at its beginning, whose first steps are taken again and again.
 
     ``starts`` are the architecture parameters to take them from. What a drawn architecture costs depends on what was
@@ -190,7 +190,7 @@ class _Search:
     seen: list[Marks]
 
     @classmethod
-    def of(cls, case: Case, method: Method) -> _Search:
+    def of(cls, case: Case, method: Method) -> TimedSearch:
         method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
         if not method.relaxation.learns:  # the same step, of operations that the starts can choose
             method = replace(method, relaxation=GumbelHard())
@@ -273,7 +273,7 @@ def _data(case: Case) -> ImageData:
     return ImageData("random", images, torch.arange(count) % _CLASSES, tuple("0123456789"), augmentation)
 
 
-def _described(case: Case, repeats: int) -> str:
+def described(case: Case, repeats: int) -> str:
     cells = f"{case.cells} {'cell per stage' if case.space == 'nasbench201' else 'cells'}"
     return (
         f"{case.space}: C={case.channels}, {cells}, {case.image_size}x{case.image_size}; {case.batch} images in each "

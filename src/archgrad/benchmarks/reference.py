@@ -16,7 +16,6 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError
 from archgrad.randomness import Path, seed_of
-from archgrad.spaces.block import Row
 from archgrad.spaces.darts import DARTSSpace
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
@@ -25,7 +24,7 @@ __all__ = ["reference_supernet"]
 
 
 def reference_supernet(space: SearchSpace, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
-    """Build the plain supernet ``net(x, mixture, seed=0) -> logits`` of a space; it knows no drop-path."""
+    """Build the plain supernet ``net(x, mixture, seed=0) -> logits`` of a space; it knows no dropping of any kind."""
     if isinstance(space, NASBench201):
         return _Body(_StagedNet(space, num_classes, input_channels))
     if isinstance(space, DARTSSpace):
@@ -47,8 +46,11 @@ class _Body(nn.Module):
         self.body = body
 
     def forward(
-        self, x: Tensor, mixture: Mapping[str, Tensor], seed: int = 0, auxiliary: bool = False
+        self, x: Tensor, mixture: Mapping[str, Tensor], seed: int = 0, auxiliary: bool = False, skip: float = 0.0
     ) -> Tensor | tuple[Tensor, Tensor]:
+        for module in self.modules():
+            if isinstance(module, _Cell):
+                module.skip = skip
         output: Tensor | tuple[Tensor, Tensor] = self.body(x, mixture, seed, auxiliary)
         return output
 
@@ -160,18 +162,23 @@ def _operation(name: str, channels: int, stride: int, row: int, normed_pools: bo
 
 
 class _Cell(nn.Module):
-    """Σ β·shuffle(Σ p·o(x₁) ‖ x₂) at every node, one operation after the other."""
+    """Σ β·shuffle(Σ p·o(x₁) ‖ x₂) + shuffle(skip·x₁ ‖ 0) at every node, one operation after the other."""
 
     def __init__(
-        self, rows: Sequence[Row], channels: int, inputs: int, strided: bool, normed_pools: bool, partial: int
+        self, space: SearchSpace, block: str, channels: int, inputs: int, strided: bool, normed_pools: bool
     ) -> None:
         super().__init__()
-        self.rows, self.inputs, self.partial = rows, inputs, partial
+        rows, partial = space.block(block).rows, space.partial
+        self.rows, self.inputs, self.partial, self.skip = rows, inputs, partial, 0.0
         self.strides = [2 if strided and row.source in range(inputs) else 1 for row in rows]
         self.edges = nn.ModuleList()
         for index, (row, stride) in enumerate(zip(rows, self.strides, strict=True)):
             operations = [_operation(name, channels // partial, stride, index, normed_pools) for name in row.choices]
             self.edges.append(nn.ModuleList(operations))
+        self.skips = nn.ModuleList(
+            _operation("skip_connect", channels // partial, stride, index, normed_pools)
+            for index, stride in enumerate(self.strides if space.auxiliary_skip else [])
+        )
 
     def forward(self, inputs: Sequence[Tensor], weights: _Weights, stream: Path) -> list[Tensor]:
         nodes = list(inputs)
@@ -184,6 +191,8 @@ class _Cell(nn.Module):
             for place, edge in enumerate(edges):
                 term = self._edge(edge, nodes[self.rows[edge].source or 0], weights.operations)
                 terms.append(term if weights.edges is None else _times(weights.edges[..., number, place], term))
+                if len(self.skips):
+                    terms.append(self.skip * self._auxiliary(edge, nodes[self.rows[edge].source or 0]))
             nodes.append(sum(terms[1:], terms[0]))
         return nodes
 
@@ -194,10 +203,16 @@ class _Cell(nn.Module):
         mixed, rest = self._mix(edge, x[:, :width], weights), x[:, width:]
         if self.strides[edge] == 2:
             rest = F.max_pool2d(rest, 2, 2, ceil_mode=True)
-        both = torch.cat([mixed, rest], 1)
-        n, channels, height, across = both.shape
-        grouped = both.view(n, self.partial, width, height, across)
-        return grouped.transpose(1, 2).reshape(n, channels, height, across)
+        return self._shuffled(torch.cat([mixed, rest], 1))
+
+    def _shuffled(self, x: Tensor) -> Tensor:
+        n, channels, height, width = x.shape
+        grouped = x.view(n, self.partial, channels // self.partial, height, width)
+        return grouped.transpose(1, 2).reshape(n, channels, height, width)
+
+    def _auxiliary(self, edge: int, x: Tensor) -> Tensor:
+        carried: Tensor = self.skips[edge](x[:, : x.shape[1] // self.partial])
+        return self._shuffled(torch.cat([carried, *[torch.zeros_like(carried)] * (self.partial - 1)], 1))
 
     def _mix(self, edge: int, x: Tensor, weights: Tensor) -> Tensor:
         operations = cast("nn.ModuleList", self.edges[edge])
@@ -239,7 +254,6 @@ class _StagedNet(nn.Module):
     def __init__(self, space: NASBench201, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = space.channels
-        rows = space.block("cell").rows
         self.stem = nn.Sequential(_conv(input_channels, width, 3), _norm(width))
         self.layers = nn.ModuleList()
         for stage in range(3):
@@ -247,7 +261,7 @@ class _StagedNet(nn.Module):
                 self.layers.append(_Residual(width, 2 * width))
                 width *= 2
             for _ in range(space.cells_per_stage):
-                self.layers.append(_Cell(rows, width, 1, False, False, space.partial))
+                self.layers.append(_Cell(space, "cell", width, 1, False, False))
         self.norm = _norm(width)
         self.classifier = nn.Linear(width, num_classes)
 
@@ -267,12 +281,12 @@ class _StagedNet(nn.Module):
 
 class _DARTSCell(nn.Module):
     def __init__(
-        self, rows: Sequence[Row], inputs: tuple[int, int], width: int, reducing: bool, reduced: bool, partial: int
+        self, space: DARTSSpace, block: str, inputs: tuple[int, int], width: int, reducing: bool, reduced: bool
     ) -> None:
         super().__init__()
         first = _FactorizedReduce(inputs[0], width) if reduced else _ReLUConvBN(inputs[0], width, 1)
         self.preprocess = nn.ModuleList([first, _ReLUConvBN(inputs[1], width, 1)])
-        self.cell = _Cell(rows, width, 2, reducing, True, partial)
+        self.cell = _Cell(space, block, width, 2, reducing, True)
 
     def forward(self, before: Tensor, last: Tensor, weights: _Weights, stream: Path) -> Tensor:
         nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, stream)
@@ -308,8 +322,7 @@ class _DARTSNet(nn.Module):
         reduced = False
         for block, reducing in zip(self.blocks, self.reducing, strict=True):
             width *= 2 if reducing else 1
-            rows = space.block(block).rows
-            self.cells.append(_DARTSCell(rows, (before, last), width, reducing, reduced, space.partial))
+            self.cells.append(_DARTSCell(space, block, (before, last), width, reducing, reduced))
             before, last, reduced = last, 4 * width, reducing
             branch = last if reducing else branch
         self.classifier = nn.Linear(last, num_classes)

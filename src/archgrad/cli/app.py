@@ -111,6 +111,14 @@ def search(
     compile_: Annotated[
         bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile: slow to start, then faster.")
     ] = None,
+    on_collapse: Annotated[
+        Text,
+        typer.Option(
+            metavar="warn|stop|switch|ignore",
+            help="When the search collapses into skip connections: say so, stop with the last sound architecture, or "
+            "go back to it and on with layer alignment. [warn]",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Search for an architecture."""
@@ -122,6 +130,7 @@ def search(
         "arch_optimizer": arch_optimizer, "regularizer": regularizer, "data": data, "epochs": epochs, "seed": seed,
         "channels": channels, "cells": cells, "batch_size": batch_size, "limit": limit, "image_size": image_size,
         "split": split, "data_dir": data_dir, "device": device, "threads": threads, "compile": compile_,
+        "on_collapse": on_collapse,
     }  # fmt: skip
     values = read_config(config) if config is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}
@@ -158,37 +167,66 @@ def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> 
 
 @app.command()
 def inspect(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directory; several with --warnings.")],
     hypergradient: Annotated[
         bool, typer.Option("--hypergradient", help="Compare architecture gradients with long conjugate gradient.")
     ] = False,
     discretisation: Annotated[
         bool, typer.Option("--discretisation", help="Measure what the shared weights lose with one architecture.")
     ] = False,
-    batches: Annotated[Number, typer.Option(min=1, help="Pairs of batches to compare on. [4]")] = None,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Compare node gradients and convolutions of the cells of a stage.")
+    ] = False,
+    warnings: Annotated[
+        bool, typer.Option("--warnings", help="Say of finished runs whether the doctor's warnings were right.")
+    ] = False,
+    out: Annotated[
+        File,
+        typer.Option("--out", "-o", help="Draw the curves into FILE.svg, .png or .pdf. [diagnosis.svg in the run]"),
+    ] = None,
+    batches: Annotated[Number, typer.Option(min=1, help="Batches, or pairs of them, to compare on. [4]")] = None,
     steps: Annotated[Number, typer.Option(min=1, help="Steps of conjugate gradient in the reference. [50]")] = None,
     device: Annotated[Text, typer.Option(help="Measure on this device. [that of the run]")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look into a run: its last epoch, how wrong its architecture gradient is, or what its discretisation costs."""
-    from archgrad.cli import inspecting
+    """Look into a run: its health, how wrong its architecture gradient is, or what its discretisation costs.
+
+    Without options it shows the last epoch and a diagnosis, and draws the curves behind it.
+    """
+    from archgrad.cli import diagnosing, inspecting
     from archgrad.cli.console import errors, print_json, say
 
-    if hypergradient and discretisation:
-        raise UserError("--hypergradient and --discretisation look at different things; choose one.")
-    if not hypergradient and (batches is not None or steps is not None):
-        raise UserError("--batches and --steps belong to --hypergradient; add it, or leave them out.")
+    flags = {
+        "--hypergradient": hypergradient, "--discretisation": discretisation, "--layers": layers,
+        "--warnings": warnings,
+    }  # fmt: skip
+    wanted = [flag for flag, given in flags.items() if given]
+    if len(wanted) > 1:
+        raise UserError(f"{' and '.join(wanted)} look at different things; choose one.")
+    if not hypergradient and (steps is not None or (batches is not None and not layers)):
+        raise UserError("--batches and --steps belong to --hypergradient, --batches to --layers too; leave them out.")
+    if out is not None and wanted:
+        raise UserError(f"--out belongs to the curves, which {wanted[0]} does not draw; leave one of the two out.")
+    if len(folders) > 1 and not warnings:
+        raise UserError(f"{len(folders)} runs are compared with --warnings only; give one, or add that.")
+    folder = folders[0]
     if hypergradient:
         found = inspecting.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
         text = inspecting.show_estimates(found)
     elif discretisation:
         found = inspecting.inspect_discretisation(folder, device)
         text = inspecting.show_discretisation(found)
+    elif layers:
+        found = inspecting.inspect_layers(folder, batches or 4, device)
+        text = inspecting.show_layers(found)
     elif device is not None:
-        raise UserError("--device belongs to --hypergradient and --discretisation; add one, or leave it out.")
+        raise UserError("--device belongs to --hypergradient and --discretisation, and --layers; leave it out.")
+    elif warnings:
+        found = diagnosing.inspect_warnings(folders)
+        text = diagnosing.show_warnings(found)
     else:
-        found = inspecting.inspect_progress(folder)
-        text = inspecting.show_progress(found)
+        found = diagnosing.inspect_diagnosis(folder, out)
+        text = diagnosing.show_diagnosis(found)
     if as_json:
         print_json(found)
     else:
@@ -297,13 +335,18 @@ def bench(
     methods: Annotated[
         bool, typer.Option("--methods", help="Measure an iteration of every method instead (nasbench201, darts).")
     ] = False,
+    regularizers: Annotated[
+        bool, typer.Option("--regularizers", help="Measure what regularisers add instead (nasbench201, darts).")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure a step of the supernet against the plain reference and the convolutions alone."""
     from archgrad.cli.console import errors, print_json, results, say
 
-    if hypergradients and methods:
-        raise UserError("--hypergradients and --methods measure different things; choose one.")
+    wanted = {"--hypergradients": hypergradients, "--methods": methods, "--regularizers": regularizers}
+    if sum(wanted.values()) > 1:
+        asked = " and ".join(flag for flag, on in wanted.items() if on)
+        raise UserError(f"{asked} measure different things; choose one.")
     if methods and memory:
         raise UserError("--memory is not measured with --methods; leave one of the two out.")
     console = errors() if as_json else results()
@@ -316,6 +359,10 @@ def bench(
         from archgrad.benchmarks import hypergradients as estimates
 
         content = estimates.run(space, repeats, memory is not False, lambda line: say(line, console)).to_dict()
+    elif regularizers:
+        from archgrad.benchmarks import regularizers as terms
+
+        content = terms.run(space, repeats, memory is not False, lambda line: say(line, console)).to_dict()
     else:
         content = _bench_supernets(space, repeats, memory is not False, as_json)
     if as_json:

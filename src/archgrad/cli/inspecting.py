@@ -1,4 +1,4 @@
-"""What ``archgrad inspect`` finds in a run."""
+"""What ``archgrad inspect`` measures where a run stands."""
 
 from __future__ import annotations
 
@@ -20,40 +20,14 @@ if TYPE_CHECKING:
 __all__ = [
     "inspect_discretisation",
     "inspect_estimates",
-    "inspect_progress",
+    "inspect_layers",
     "show_discretisation",
     "show_estimates",
-    "show_progress",
+    "show_layers",
 ]
 
-_ESTIMATES, _DISCRETISATION = "hypergradient.json", "discretisation.json"
+_ESTIMATES, _DISCRETISATION, _LAYERS = "hypergradient.json", "discretisation.json", "layers.json"
 _log = logging.getLogger("archgrad")
-
-
-def inspect_progress(folder: Path) -> dict[str, Any]:
-    """Return what the run is and its last finished epoch."""
-    from archgrad.cli.running import config_of, records_of
-
-    config, records = config_of(folder), records_of(folder)
-    return {
-        "run": str(folder),
-        "method": config.method,
-        "space": config.space,
-        "data": config.data,
-        "seed": config.seed,
-        "epochs": config.epochs,
-        "last_epoch": records[-1] if records else None,
-    }
-
-
-def show_progress(found: Mapping[str, Any]) -> str:
-    """Say it in lines."""
-    last = found["last_epoch"]
-    head = f"{found['method']} on {found['space']}, {found['data']}, seed {found['seed']}: "
-    if last is None:
-        return f"{head}no epoch of {found['epochs']} is finished"
-    numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
-    return "\n".join([f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers, f"  {last['genotype']}"])
 
 
 def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
@@ -93,6 +67,41 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
             f"  {found['genotype']}",
         ]
     )
+
+
+def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
+    """Compare the cells of a run's supernet, stage by stage, where the run stands, and keep it in the run."""
+    from archgrad.diagnostics import average_similarity, layer_similarity
+    from archgrad.loop.reopen import standing_at
+
+    setup, state = _opened(folder, device)
+    rows = []
+    for batch in range(batches):
+        with standing_at(setup, state, batch) as point:
+            rows.append(layer_similarity(point, state.supernet))
+    found = {
+        "run": str(folder),
+        "epoch": state.epoch,
+        "step": state.step,
+        "batches": batches,
+        "stages": [asdict(stage) for stage in average_similarity(rows)],
+    }
+    _keep(found, folder / _LAYERS)
+    return found
+
+
+def show_layers(found: Mapping[str, Any]) -> str:
+    """Say it in a table."""
+    lines = [
+        f"{_place(found)}, mean of {found['batches']} batches; cosines between the cells of a stage",
+        "stage          cells   node gradients   convolutions",
+    ]
+    for stage in found["stages"]:
+        height, width = stage["size"]
+        name, convolutions = f"{stage['channels']}x{height}x{width}", stage["convolutions"]
+        shown = "-" if convolutions is None else f"{convolutions:.3f}"
+        lines.append(f"{name:<12} {stage['cells']:7}   {stage['node_gradients']:14.3f}   {shown:>12}")
+    return "\n".join(lines)
 
 
 def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None, console: Console) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from archgrad import arch_optimizers, data, hypergradients, recipes, regularizers, relaxations, spaces
-from archgrad.config import FROM_DATA, FROM_METHOD, PARTS
+from archgrad.config import FROM_DATA, FROM_METHOD, OPTIONAL, PARTS
 from archgrad.knobs import knobs_of
 
 __all__ = ["LISTS"]
@@ -53,6 +53,10 @@ def list_methods() -> str:
             member = getattr(method, part)
             settings = ", ".join(_settings(knobs_of(member), f"{part}."))
             lines.append(f"    {part}: {type(member).__name__}  {settings}".rstrip())
+        for part in OPTIONAL:
+            if (member := getattr(method, part)) is not None:
+                settings = ", ".join(_settings(knobs_of(member), f"{part}."))
+                lines.append(f"    {part}: {type(member).__name__}  {settings}")
         for regularizer in method.regularizers:
             settings = ", ".join(_settings(knobs_of(regularizer), f"{regularizers.name_of(regularizer)}."))
             lines.append(f"    regularizer: {type(regularizer).__name__}  {settings}")

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from archgrad.cli.console import say
-from archgrad.loop import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished
+from archgrad.loop import DecisionMade, EpochFinished, Event, SearchFinished, SearchStarted, StageStarted, StepFinished
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -40,12 +40,18 @@ class PlainProgress:
 
     def __call__(self, event: Event) -> None:
         """Print what has happened."""
-        if isinstance(event, SearchStarted) and event.state.index:
+        if isinstance(event, StageStarted):
+            self._print(_stage(event))
+        elif isinstance(event, SearchStarted) and event.state.index:
             self._print(f"resuming at epoch {event.state.epoch + 1}, step {event.state.step + 1}")
+        elif isinstance(event, DecisionMade):
+            self._print(_decision(event))
         elif isinstance(event, EpochFinished):
             numbers = ", ".join(f"{name} {value}" for name, value in _numbers(event.record).items())
             self._print(f"epoch {event.record['epoch']}/{event.state.epochs}: {numbers}")
             self._print(f"  {event.record['genotype']}")
+        elif isinstance(event, SearchFinished) and event.state.stopped is not None:
+            self._print(event.state.stopped)
 
     def close(self) -> None:
         """Leave nothing behind."""
@@ -65,14 +71,20 @@ class LiveProgress:
 
     def __call__(self, event: Event) -> None:
         """Redraw."""
-        if isinstance(event, SearchStarted):
+        if isinstance(event, StageStarted):
+            say(_stage(event), self.console)
+        elif isinstance(event, SearchStarted):
             self._start(event)
+        elif isinstance(event, DecisionMade):
+            say(_decision(event), self.console)
         elif isinstance(event, EpochFinished):
             self._record = event.record
         elif isinstance(event, StepFinished) and self._live is not None:
             self._live.update(self._view(event))
         elif isinstance(event, SearchFinished):
             self.close()
+            if event.state.stopped is not None:
+                say(event.state.stopped, self.console)
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -106,6 +118,14 @@ class LiveProgress:
         return Group(bars, numbers, Text(self._record.get("genotype", ""), overflow="fold"))
 
 
+def _stage(event: StageStarted) -> str:
+    """Say which stage begins, how deep its supernet is and how much there is to choose from."""
+    blocks = event.space.blocks
+    cells = sum(block.cells for block in blocks)
+    choices = max(block.shape[1] for block in blocks)
+    return f"stage {event.number} of {event.stages}: {cells} cells, up to {choices} choices on each edge"
+
+
 class _Clock:
     """Estimates the time left from the steps done in this process."""
 
@@ -117,6 +137,10 @@ class _Clock:
         seconds = int((time.monotonic() - self._began) / taken * (total - done))
         hours, minutes = divmod(seconds // 60, 60)
         return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+
+
+def _decision(event: DecisionMade) -> str:
+    return f"decision {event.done}/{event.total}: {event.what}"
 
 
 def _numbers(record: dict[str, Any]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archgrad.diagnostics import Diagnostic, Probe
+    from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe
     from archgrad.loop import SearchResult
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
@@ -26,6 +26,8 @@ __all__ = ["config_of", "records_of", "run", "with_threads"]
 def config_of(folder: Path) -> RunConfig:
     """Read the configuration of a run."""
     if not (folder / "config.toml").is_file():
+        if folder.name.startswith("stage-") and (folder.parent / "config.toml").is_file():
+            raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
         raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
     return RunConfig(**read_config(folder / "config.toml"))
 
@@ -80,6 +82,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
             resume=resume,
             listeners=[progress],
             diagnostics=diagnostics,
+            on_collapse=config.on_collapse,
             compile=config.compile,
         )
     except UserError:
@@ -122,11 +125,11 @@ def with_threads(config: RunConfig) -> RunConfig:
     return config
 
 
-def _diagnostics(space: SearchSpace, method: Method, console: Console) -> list[Diagnostic | Probe]:
+def _diagnostics(space: SearchSpace, method: Method, console: Console) -> list[Diagnostic | Probe | LayerMeasure]:
     from archgrad import benchmarks, diagnostics
     from archgrad.cli.console import say
 
-    watched = list(diagnostics.standard(method.hypergradient))
+    watched = list(diagnostics.standard(method))
     table = benchmarks.find_table() if space.name == "nasbench201" else None
     if table is not None:
         watched.append(benchmarks.oracle(table))

@@ -1,34 +1,73 @@
 """What is measured while a search runs: named numbers for its log."""
 
-from archgrad.diagnostics.architecture import entropy, skip_connections
+from collections.abc import Iterator, Sequence
+
+from archgrad.diagnostics.arch_curvature import ArchCurvature
+from archgrad.diagnostics.architecture import entropy, movement, skip_connections
 from archgrad.diagnostics.base import Diagnostic, Probe, Snapshot
 from archgrad.diagnostics.curvature import Curvature
 from archgrad.diagnostics.discretisation import discretisation, measure_discretisation
+from archgrad.diagnostics.doctor import Diagnosis, Thresholds, diagnose
 from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
+from archgrad.diagnostics.layers import Agreement, LayerMeasure
+from archgrad.diagnostics.similarity import StageSimilarity, average_similarity, layer_similarity
 from archgrad.diagnostics.stationarity import Stationarity, bregman_stationarity
-from archgrad.hypergradients import Hypergradient, Neumann
+from archgrad.hypergradients import Neumann
+from archgrad.method import Method
+from archgrad.stopping import EigenvalueStop
 
 __all__ = [
+    "Agreement",
+    "ArchCurvature",
     "Comparison",
     "Curvature",
+    "Diagnosis",
     "Diagnostic",
+    "LayerMeasure",
     "Probe",
     "Reference",
     "Snapshot",
+    "StageSimilarity",
     "Stationarity",
+    "Thresholds",
     "average",
+    "average_similarity",
     "bregman_stationarity",
     "compare",
+    "diagnose",
     "discretisation",
     "entropy",
+    "layer_similarity",
     "measure_discretisation",
+    "movement",
     "reference_at",
     "skip_connections",
     "standard",
+    "with_stop",
 ]
 
 
-def standard(hypergradient: Hypergradient | None = None) -> tuple[Diagnostic | Probe, ...]:
-    """Return what every search measures, and what one with this hypergradient should."""
-    series = (Curvature(hypergradient),) if isinstance(hypergradient, Neumann) else ()
-    return (entropy, skip_connections, discretisation, *series)
+def standard(method: Method | None = None) -> tuple[Diagnostic | Probe | LayerMeasure, ...]:
+    """Return what every search measures, and what one by this method should."""
+    probes = () if method is None else _probes(method)
+    return (entropy, skip_connections, movement, discretisation, Agreement(), *probes)
+
+
+def with_stop(
+    watched: Sequence[Diagnostic | Probe | LayerMeasure], method: Method
+) -> tuple[Diagnostic | Probe | LayerMeasure, ...]:
+    """Return what is watched, and before it what the method's early stop has to know."""
+    return (*(() if method.stop is None else (_sharpness(method.stop),)), *watched)
+
+
+def _sharpness(stop: EigenvalueStop) -> ArchCurvature:
+    return ArchCurvature(stop.steps, minimum=1)
+
+
+def _probes(method: Method) -> Iterator[Probe]:
+    if method.stop is not None:
+        yield _sharpness(method.stop)
+    elif method.arch_optimizer.moves and not method.relaxation.sampled:
+        yield ArchCurvature()
+    if isinstance(method.hypergradient, Neumann):
+        yield Curvature(method.hypergradient)

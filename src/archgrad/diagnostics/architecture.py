@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import mean
+
 import torch
 
 from archgrad.diagnostics.base import Snapshot
 
-__all__ = ["entropy", "skip_connections"]
+__all__ = ["entropy", "movement", "skip_connections"]
 
 SKIP = "skip_connect"
 
@@ -22,5 +24,26 @@ def entropy(snapshot: Snapshot) -> dict[str, float]:
 
 
 def skip_connections(snapshot: Snapshot) -> dict[str, float]:
-    """Count the skip connections of the current genotype, the sign of collapse."""
-    return {"skips": snapshot.genotype.count(SKIP)}
+    """Count the skip connections of the current genotype, the sign of collapse.
+
+    ``skips`` is their number, ``skip_share`` that of all its decisions, and ``skip_weight`` the mean probability of a
+    skip connection over the rows that offer one.
+    """
+    skips, decisions = snapshot.genotype.count(SKIP), len(snapshot.genotype.decisions)
+    measured: dict[str, float] = {"skips": skips, "skip_share": skips / decisions if decisions else 0.0}
+    weights = [
+        snapshot.probabilities[block.name][row, offered.choices.index(SKIP)].item()
+        for block in snapshot.space.blocks
+        for row, offered in enumerate(block.rows)
+        if SKIP in offered.choices
+    ]
+    return measured | ({"skip_weight": mean(weights)} if weights else {})
+
+
+def movement(snapshot: Snapshot) -> dict[str, float]:
+    """Measure Σ|p − p₀|, how far the operation weights have gone since the search began (Λ-DARTS, Fig. 3)."""
+    if snapshot.initial is None:
+        return {}
+    blocks = [block.name for block in snapshot.space.blocks]
+    gone = [(snapshot.probabilities[name] - snapshot.initial[name]).double().abs().sum() for name in blocks]
+    return {"movement": torch.stack(gone).sum().item()}

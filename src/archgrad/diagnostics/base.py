@@ -19,7 +19,8 @@ __all__ = ["Diagnostic", "Probe", "Snapshot"]
 class Snapshot:
     """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give.
 
-    ``judge`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete.
+    ``judge`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete, and
+    ``initial`` are the probabilities that it began with.
     """
 
     space: SearchSpace
@@ -27,6 +28,7 @@ class Snapshot:
     genotype: Genotype
     judge: Judge | None = None
     last: bool = False
+    initial: Mapping[str, Tensor] | None = None
 
 
 Diagnostic = Callable[[Snapshot], Mapping[str, float]]
@@ -34,12 +36,18 @@ Diagnostic = Callable[[Snapshot], Mapping[str, float]]
 
 
 class Probe(ABC):
-    """Measured inside an epoch, before every ``every``-th step; the record has the mean over the epoch.
+    """Measured inside an epoch, before the steps that are due; the record has the mean over the epoch.
 
-    It sees the bilevel problem that an architecture step would see there, and changes nothing.
+    It sees the bilevel problem that an architecture step would see there, and changes nothing. When it is due is a
+    function of the step's number, so that a resumed search measures at the same steps.
     """
 
     every: int
+    """How many steps lie between two measurements, unless :meth:`due` says otherwise."""
+
+    def due(self, index: int, steps: int) -> bool:
+        """Tell whether to measure before step ``index`` of the search, whose epochs have so many steps."""
+        return index % self.every == 0
 
     @abstractmethod
     def __call__(self, point: Point) -> Mapping[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,21 +17,31 @@ __all__ = ["Discretizer", "Judge", "derived", "edge_strengths", "strongest"]
 
 @dataclass(frozen=True)
 class Judge:
-    """What a derivation may ask of the search: how good a discrete architecture is with the shared weights.
+    """What a derivation may ask of the search: how good an architecture is with the shared weights, and to train them.
 
     ``accuracy`` takes a mixture ``{block: [cells, rows, choices]}`` of all searched blocks, of ones and zeros for a
     discrete architecture, and the number of a batch, and returns the supernet's accuracy on it in per cent. The images
     are those that train the architecture, as they are; a bilevel search holds them out from the weights. After
     ``batches`` batches the same images come again, in another order. ``generator`` is what a derivation draws from.
+
+    ``tune`` trains the shared weights, as this judge sees them from then on, with a mixture for so many epochs; None
+    where nothing can be trained. ``report`` is told what has been decided, and how many decisions of how many are made.
     """
 
     accuracy: Callable[[Mapping[str, Tensor], int], float]
     generator: torch.Generator
     batches: int = 1
+    tune: Callable[[Mapping[str, Tensor], int], None] | None = None
+    report: Callable[[str, int, int], None] = lambda what, done, total: None
 
 
 class Discretizer(ABC):
-    """Probabilities ``{block: [rows, choices]}`` of all searched blocks → genotype."""
+    """Probabilities ``{block: [rows, choices]}`` of all searched blocks → genotype.
+
+    One that derives ``once`` does so at the end of a search only; :meth:`interim` is what its epochs record.
+    """
+
+    once: ClassVar[bool] = False
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if genotypes of this space cannot be derived so."""
@@ -39,6 +50,10 @@ class Discretizer(ABC):
     @abstractmethod
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive the discrete architecture; a derivation that measures architectures asks the ``judge``."""
+
+    def interim(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+        """Derive at the end of an epoch that is not the last: the same, but for what derives ``once``."""
+        return self.select(space, probabilities, judge)
 
 
 def derived(space: SearchSpace, probabilities: Mapping[str, Tensor], keep: Mapping[str, int | None]) -> Genotype:

@@ -46,6 +46,10 @@ class ActivationPattern(TorchFunctionMode):
         self.recorded = True
         return value
 
+    def pack(self) -> None:
+        """Keep the pattern in a byte for each ReLU and four for each window; let go of what the network computed."""
+        self._kinks = [kink.int() if kink.dtype == torch.int64 else kink > 0 for kink in self._kinks]
+
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -62,7 +66,10 @@ class ActivationPattern(TorchFunctionMode):
 
     def _relu(self, x: Tensor) -> Tensor:
         if self.recorded:
-            passed: Tensor = torch.ops.aten.threshold_backward(x, self._next(), 0)
+            kink = self._next()
+            if kink.dtype == torch.bool:
+                return torch.where(kink, x, 0)
+            passed: Tensor = torch.ops.aten.threshold_backward(x, kink, 0)
             return passed
         output = F.relu(x)
         self._remember(output)
@@ -70,7 +77,7 @@ class ActivationPattern(TorchFunctionMode):
 
     def _max_pool(self, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:  # noqa: A002 - PyTorch's word
         if self.recorded:
-            chosen = self._next()
+            chosen = self._next().long()
             return input.flatten(-2).gather(-1, chosen.flatten(-2)).view(chosen.shape)
         output, chosen = F.max_pool2d_with_indices(input, *args, **kwargs)
         self._remember(chosen)

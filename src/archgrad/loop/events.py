@@ -8,11 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archgrad.loop.state import SearchState
+    from archgrad.spaces import SearchSpace
 
-__all__ = ["EpochFinished", "Event", "Listener", "Record", "SearchFinished", "SearchStarted", "StepFinished"]
+__all__ = [
+    "DecisionMade",
+    "EpochFinished",
+    "Event",
+    "Listener",
+    "Record",
+    "SearchFinished",
+    "SearchStarted",
+    "StageStarted",
+    "StepFinished",
+]
 
 Record = dict[str, Any]
 """One line of ``metrics.jsonl``: plain numbers and strings."""
+
+
+@dataclass(frozen=True)
+class StageStarted:
+    """Stage ``number`` of a search in ``stages`` is about to begin in this space, or to go on; all others follow it."""
+
+    number: int
+    stages: int
+    space: SearchSpace
 
 
 @dataclass(frozen=True)
@@ -33,6 +53,16 @@ class StepFinished:
 
 
 @dataclass(frozen=True)
+class DecisionMade:
+    """A derivation that takes its time has made decision ``done`` of ``total``, and ``what`` says which."""
+
+    state: SearchState
+    what: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
 class EpochFinished:
     """An epoch is done and the state stands at the beginning of the next."""
 
@@ -47,5 +77,5 @@ class SearchFinished:
     state: SearchState
 
 
-Event = SearchStarted | StepFinished | EpochFinished | SearchFinished
+Event = StageStarted | SearchStarted | StepFinished | DecisionMade | EpochFinished | SearchFinished
 Listener = Callable[[Event], None]

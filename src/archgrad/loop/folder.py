@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,28 @@ from archgrad.files import write_text
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.events import EpochFinished, Event, Record, SearchFinished, SearchStarted
 from archgrad.loop.state import SearchState
+from archgrad.spaces import Genotype
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["RunFolder"]
+__all__ = ["RunFolder", "StageOf"]
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
+
+
+@dataclass(frozen=True)
+class StageOf:
+    """Says of a run that it is one stage of the search in the folder ``home``, counted from 1."""
+
+    home: Path
+    number: int
+    stages: int
+
+    def __str__(self) -> str:
+        return f"stage {self.number} of {self.stages}"
 
 
 class RunFolder:
@@ -33,11 +47,44 @@ class RunFolder:
     and on a resume rebuilt from the checkpoint, so the folder never shows an epoch twice.
     """
 
-    def __init__(self, path: Path, description: dict[str, str], files: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        description: dict[str, str],
+        files: Mapping[str, str] | None = None,
+        part: StageOf | None = None,
+    ) -> None:
         self.path = path
         self.description = description
         self.files = dict(files or {})
+        self.part = part
         self.checkpoints = Checkpoints(path)
+        self.sound = _SoundCheckpoint(path)
+
+    @property
+    def home(self) -> Path:
+        """The folder to resume: this one, or that of the whole search of which this is a stage."""
+        return self.path if self.part is None else self.part.home
+
+    def stage(self, description: dict[str, str], part: StageOf) -> RunFolder:
+        """Return the folder of a stage of this search; what a stage is includes what it is a stage of."""
+        own = {**description, "stage": f"{part} of {self.description['method']}"}
+        return RunFolder(self.path / f"stage-{part.number}", own, part=part)
+
+    def is_begun(self) -> bool:
+        """Tell whether there is anything to resume."""
+        return self.checkpoints.exist() or (self.path / _METRICS).exists()
+
+    def is_finished(self) -> bool:
+        """Tell whether the search in this folder has come to its end."""
+        return self.checkpoints.exist() and (self.path / _SUMMARY).exists()
+
+    def begin(self) -> None:
+        """Make the folder one that can be resumed, if it is of a search in stages, which have all else."""
+        with self._writing():
+            self._sweep()
+            if not self.checkpoints.exist():
+                self.checkpoints.save({}, self.description)
 
     @contextmanager
     def opened(self, resume: bool) -> Iterator[dict[str, Any] | None]:
@@ -104,7 +151,7 @@ class RunFolder:
         if isinstance(event, SearchStarted):
             self._rebuild(event.state)
         elif isinstance(event, EpochFinished):
-            self._write_progress(event.state)
+            self.show(event.state.history, event.state.genotype)
             self.save(event.state)
         elif isinstance(event, SearchFinished):
             self._write_summary(event.state)
@@ -114,36 +161,64 @@ class RunFolder:
         with self._writing():
             self.checkpoints.save(state.tensors(), self.description)
 
+    def keep(self, state: SearchState) -> None:
+        """Put a state aside that the search may have to go back to."""
+        with self._writing():
+            self.sound.save(state.tensors(), self.description)
+
+    def kept(self) -> dict[str, Any]:
+        """Return the content of the checkpoint that was put aside."""
+        return self.sound.load(self.description)
+
+    def go_back(self, state: SearchState) -> None:
+        """Show a state that is behind what the folder shows: the records after it are dropped."""
+        self.save(state)
+        self.show(state.history, state.genotype)
+
     def _rebuild(self, state: SearchState) -> None:
         """Make the folder show what the state knows, whatever a killed process left in it."""
         with self._writing():
-            for name in (self.checkpoints.current.name, _METRICS, _GENOTYPE, _SUMMARY):
-                for part in self.path.glob(f".{name}.*.part"):
-                    part.unlink(missing_ok=True)
-            if state.epoch < state.epochs:
+            self._sweep()
+            if not state.complete:
                 (self.path / _SUMMARY).unlink(missing_ok=True)
         if not self.checkpoints.exist():
             self.save(state)
-        self._write_progress(state)
+        self.show(state.history, state.genotype)
 
-    def _write_progress(self, state: SearchState) -> None:
+    def _sweep(self) -> None:
+        """Remove what a killed process was writing."""
+        for name in (self.checkpoints.current.name, self.sound.current.name, _METRICS, _GENOTYPE, _SUMMARY):
+            for part in self.path.glob(f".{name}.*.part"):
+                part.unlink(missing_ok=True)
+
+    def show(self, history: Sequence[Record], genotype: Genotype) -> None:
+        """Write the records of all epochs so far, and what the last one derived."""
         with self._writing():
-            write_text(self.path / _METRICS, "".join(_json(record) + "\n" for record in state.history))
-            if state.history:
-                write_text(self.path / _GENOTYPE, state.genotype.to_json() + "\n")
+            write_text(self.path / _METRICS, "".join(_json(record) + "\n" for record in history))
+            if history:
+                write_text(self.path / _GENOTYPE, genotype.to_json() + "\n")
             else:
                 (self.path / _GENOTYPE).unlink(missing_ok=True)
 
     def _write_summary(self, state: SearchState) -> None:
+        switched = None if state.switched is None else dict(zip(("from", "to"), state.switched, strict=True))
+        more = {"stopped": state.stopped, "switched": switched}
+        self.conclude(state.history, state.genotype, state.epochs, state.seconds, more)
+
+    def conclude(
+        self, history: Sequence[Record], genotype: Genotype, epochs: int, seconds: float, more: Mapping[str, Any]
+    ) -> None:
+        """Write what a search that has come to its end was and found; of ``more`` what is not None."""
         from archgrad import __version__
 
         summary = {
             "archgrad": __version__,
             **self.description,
-            "epochs": state.epochs,
-            "seconds": round(state.seconds, 3),
-            "genotype": str(state.genotype),
-            "last_epoch": _plain(state.history[-1]),
+            "epochs": epochs,
+            "seconds": round(seconds, 3),
+            "genotype": str(genotype),
+            "last_epoch": _plain(history[-1]),
+            **{name: value for name, value in more.items() if value is not None},
         }
         with self._writing():
             write_text(self.path / _SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
@@ -157,6 +232,14 @@ class RunFolder:
                 f"the run folder {self.path} cannot be written ({error.strerror or error}); "
                 f"choose a folder that exists or can be made, with space and permission to write."
             ) from error
+
+
+class _SoundCheckpoint(Checkpoints):
+    """``healthy.pt``, the state that a search goes back to when it collapses, and the one before it."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.current, self.previous = folder / "healthy.pt", folder / "healthy.previous.pt"
 
 
 def _json(record: Record) -> str:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,27 @@ from archgrad import diagnostics as measures
 from archgrad import notices, randomness
 from archgrad.bilevel import Alpha
 from archgrad.data import ImageData
-from archgrad.diagnostics import Diagnostic, Probe, Snapshot
+from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe, Snapshot
 from archgrad.errors import DivergedError, SearchInterrupted, UserError
 from archgrad.hypergradients import Batches
-from archgrad.loop.events import EpochFinished, Event, Listener, Record, SearchFinished, SearchStarted, StepFinished
+from archgrad.loop.collapse import Doctor, Memory
+from archgrad.loop.events import (
+    DecisionMade,
+    EpochFinished,
+    Event,
+    Listener,
+    Record,
+    SearchFinished,
+    SearchStarted,
+    StepFinished,
+)
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.interrupts import Interrupt, interruptible
 from archgrad.loop.judging import judge_of
+from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums
-from archgrad.loop.steps import Drawn, Stepper
+from archgrad.loop.steps import Drawn, Slopes, Stepper
 from archgrad.method import Method
 from archgrad.relaxations import spread
 from archgrad.spaces import Genotype, SearchSpace
@@ -40,7 +52,8 @@ class SearchResult:
     """What a search found.
 
     ``mixture`` is ``{block: [cells, rows, choices]}`` as the supernet takes it, ``alpha`` the parameters behind it,
-    ``history`` one record per epoch.
+    ``history`` one record per epoch. ``stopped`` says why a search ended early, with the genotype of an earlier epoch;
+    mixture, α and supernet are those it ended with.
     """
 
     genotype: Genotype
@@ -49,6 +62,7 @@ class SearchResult:
     alpha: Alpha
     supernet: Supernet
     seconds: float
+    stopped: str | None = None
 
 
 def search(
@@ -66,7 +80,8 @@ def search(
     files: Mapping[str, str] | None = None,
     resume: bool = False,
     listeners: Sequence[Listener] = (),
-    diagnostics: Sequence[Diagnostic | Probe] | None = None,
+    diagnostics: Sequence[Diagnostic | Probe | LayerMeasure] | None = None,
+    on_collapse: str = "warn",
     compile: bool = False,  # noqa: A002 - the word PyTorch uses
 ) -> SearchResult:
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
@@ -77,27 +92,48 @@ def search(
     built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint after
     every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the same
     bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
-    epoch, or as often as a probe among them says. ``compile`` runs the supernet through ``torch.compile``.
+    epoch, or as often as a probe among them says. ``on_collapse`` says what to do when the records show that the search
+    collapses into skip connections: warn, stop with the last sound architecture, switch to layer alignment from there,
+    or ignore it. ``compile`` runs the supernet through ``torch.compile``. A progressive method searches in stages of
+    ``epochs`` epochs each.
     """
     if resume and out is None:
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
-    setup = Setup.of(
-        space,
-        method,
-        data,
+    prepared = partial(
+        Setup.of,
+        data=data,
         epochs=epochs,
         seed=seed,
         batch_size=batch_size,
         training=training,
         split=split,
         device=device,
+        on_collapse=on_collapse,
     )
     _check_compile(compile, method)
-    folder = None if out is None else RunFolder(Path(out), setup.description, files)
-    watched = diagnostics if diagnostics is not None else measures.standard(method.hypergradient)
+    watched = measures.standard(method) if diagnostics is None else measures.with_stop(diagnostics, method)
+    carried_out = partial(_carried_out, watched=watched, on_collapse=on_collapse, compile_=compile)
+    folder = None if out is None else Path(out)
+    if method.progressive is not None:
+        stages = partial(in_stages, space, method, method.progressive, prepared, carried_out)
+        return stages(out=folder, files=files, resume=resume, listeners=listeners)
+    setup = prepared(space, method)
+    return carried_out(setup, RunFolder(folder, setup.description, files) if folder else None, resume, listeners)
+
+
+def _carried_out(
+    setup: Setup,
+    folder: RunFolder | None,
+    resume: bool,
+    listeners: Sequence[Listener],
+    watched: Sequence[Diagnostic | Probe | LayerMeasure],
+    on_collapse: str,
+    compile_: bool,
+) -> SearchResult:
+    """Run one search from its beginning, or from where its folder has come to, to its end."""
     notices.forget()
     with _own_modes(setup.device):
-        _seed_globally(randomness.seed_of(seed, "global"), setup.device)
+        _seed_globally(randomness.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: it may refuse, and then nothing shall be left
         with (
             folder.opened(resume) if folder else nullcontext() as saved,
@@ -106,41 +142,54 @@ def search(
             if saved is not None:
                 state.restore(saved)
             told: list[Listener] = [*([folder] if folder else []), *listeners]
-            _Run(setup, setup.stepper(state, compile), told, watched, folder, interrupt).go(state)
+            doctor = Doctor(on_collapse, folder or Memory())
+            _Run(setup, setup.stepper(state, compile_), told, watched, folder, interrupt, doctor, compile_).go(state)
     blocks = setup.space.searched
-    mixture = spread(blocks, method.relaxation.probabilities(blocks, state.alpha))
+    mixture = spread(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
-    return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds)
+    return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds, state.stopped)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Run:
-    """The loop and what it needs besides the state."""
+    """The loop and what it needs besides the state; the stepper changes if the search switches its method."""
 
     setup: Setup
     stepper: Stepper
     listeners: Sequence[Listener]
-    diagnostics: Sequence[Diagnostic | Probe]
+    diagnostics: Sequence[Diagnostic | Probe | LayerMeasure]
     folder: RunFolder | None
     interrupt: Interrupt
+    doctor: Doctor
+    compile: bool
 
     def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
         self._tell(SearchStarted(state))
-        while state.epoch < state.epochs:
+        self._treat(state)
+        while not state.complete:
             try:
-                self._step(state)
+                if state.step < state.steps:  # a derivation that takes its time may have been interrupted after them
+                    self._step(state)
                 if state.step == state.steps:
                     self._tell(EpochFinished(state, dict(self._end_epoch(state))))
+                    self._treat(state)
             except DivergedError as error:
                 if self.folder is None:
                     raise
                 raise _diverged(error, self.folder) from error
-            if self.interrupt.signal and state.epoch < state.epochs:
+            if self.interrupt.signal and not state.complete:
                 self._stop(state)
         self._tell(SearchFinished(state))
         if self.interrupt.signal:
             self._stop(state)
+
+    def _treat(self, state: SearchState) -> None:
+        """Go back and on by another method, if the search collapses and shall switch."""
+        if self.doctor.treat(state):
+            self.stepper = self.setup.stepper(state, self.compile)
+            if self.folder is not None:
+                self.folder.go_back(state)
 
     def _stop(self, state: SearchState) -> None:
         """Answer a signal; it is only caught where there is a folder."""
@@ -148,7 +197,7 @@ class _Run:
         if state.step:  # at the end of an epoch the checkpoint is written already
             self.stepper.check(state)
             self.folder.save(state)
-        raise _interrupted(state, self.folder.path, self.interrupt.signal)
+        raise _interrupted(state, self.folder, self.interrupt.signal)
 
     def _step(self, state: SearchState) -> None:
         """Move what is due: the architecture, then the weights, or both at once."""
@@ -161,10 +210,12 @@ class _Run:
         self._probe(state, batches)
         moves = self.setup.moves(index)
         if moves.together and self.setup.method.schedule.updates == "simultaneous":
-            self.stepper.joint_step(state, batches.inner(0))
+            self._measure_layers(state, self.stepper.joint_step(state, batches.inner(0)))
         else:
             if moves.architecture:
-                self.stepper.architecture_step(state, batches)
+                self._measure_layers(state, self.stepper.architecture_step(state, batches))
+            else:
+                self._measure_layers_at_rest(state, batches)
             if moves.weights:
                 self.stepper.weight_step(state, batches.inner(0))
         state.step += 1
@@ -174,28 +225,77 @@ class _Run:
     def _probe(self, state: SearchState, batches: Drawn) -> None:
         """Measure what is due before this step."""
         for probe in self.diagnostics:
-            if isinstance(probe, Probe) and state.index % probe.every == 0:
-                with self.stepper.moment(state).at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+            if isinstance(probe, Probe) and probe.due(state.index, state.steps):
+                # A stepper of its own, which is never compiled: a probe may change how the supernet computes.
+                moment = self.setup.stepper(state).moment(state)
+                with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
                     measured = probe(point)
                 state.sums.note({name: _number(value) for name, value in measured.items()})
+
+    def _measure_layers(self, state: SearchState, slopes: Slopes, at_rest: bool = False) -> None:
+        """Measure the gradients of the cells, which have moved the architecture or would have."""
+        for measure in self.diagnostics:
+            if isinstance(measure, LayerMeasure) and slopes and (not at_rest or state.step % measure.every == 0):
+                measured = measure(self.setup.space.searched, slopes)
+                state.sums.note({name: _number(value) for name, value in measured.items()})
+
+    def _measure_layers_at_rest(self, state: SearchState, batches: Drawn) -> None:
+        """Measure them where the architecture does not move, from gradients computed for that alone."""
+        if any(isinstance(measure, LayerMeasure) and state.step % measure.every == 0 for measure in self.diagnostics):
+            self._measure_layers(state, self.stepper.slopes(state, batches.outer()), at_rest=True)
 
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
         stepper = self.stepper
         stepper.check(state)
         probabilities = stepper.method.relaxation.probabilities(stepper.space.searched, state.alpha)
-        judge = judge_of(self.setup, state)
-        state.genotype = stepper.method.discretizer.select(stepper.space, probabilities, judge)
         last = state.epoch + 1 == state.epochs
-        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last)
+        state.genotype = self._derived(state, probabilities, last)
+        judge = judge_of(self.setup, state)
+        initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
+        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
-        for diagnostic in (measure for measure in self.diagnostics if not isinstance(measure, Probe)):
+        for diagnostic in self.diagnostics:
+            if isinstance(diagnostic, Probe | LayerMeasure):
+                continue
             record |= {name: _number(value) for name, value in diagnostic(snapshot).items()}
         before = sum(earlier["seconds"] for earlier in state.history)
         record |= {"genotype": str(state.genotype), "seconds": round(state.seconds - before, 3)}
         state.history.append(record)
         state.epoch, state.step, state.sums = state.epoch + 1, 0, Sums()
+        self._stop_early(state)
+        self.doctor.look(state)
         return record
+
+    def _derived(self, state: SearchState, probabilities: Mapping[str, Tensor], last: bool) -> Genotype:
+        """Derive the genotype; what derives once does so in the last epoch, and answers signals meanwhile.
+
+        The checkpoint before it is where a resumed search begins it anew, with the same weights and draws.
+        """
+        space, discretizer, started = self.stepper.space, self.stepper.method.discretizer, time.perf_counter()
+        if not (last and discretizer.once):
+            return discretizer.interim(space, probabilities, judge_of(self.setup, state))
+        if self.folder is not None:
+            self.folder.save(state)
+        _seed_globally(randomness.seed_of(self.stepper.seed, "derivation"), state.device)
+
+        def report(what: str, done: int, total: int) -> None:
+            self._tell(DecisionMade(state, what, done, total))
+
+        def between() -> None:
+            if self.interrupt.signal and self.folder is not None:
+                raise _interrupted(state, self.folder, self.interrupt.signal)
+
+        genotype = discretizer.select(space, probabilities, judge_of(self.setup, state, report, between))
+        state.seconds += time.perf_counter() - started
+        return genotype
+
+    def _stop_early(self, state: SearchState) -> None:
+        """End the search if the method's own rule says so."""
+        rule = self.stepper.method.stop
+        verdict = rule and rule.verdict([record["alpha_eigenvalue"] for record in state.history])
+        if verdict:
+            state.stop(verdict.epoch, verdict.reason)
 
     def _tell(self, event: Event) -> None:
         for listener in self.listeners:
@@ -238,15 +338,18 @@ def _seed_globally(seed: int, device: torch.device) -> None:
 
 def _diverged(error: DivergedError, folder: RunFolder) -> DivergedError:
     return DivergedError(
-        f"{error} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.path}` "
+        f"{error} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
         f"would come to the same point, because it repeats the search with the same settings."
     )
 
 
-def _interrupted(state: SearchState, path: Path, number: int) -> SearchInterrupted:
+def _interrupted(state: SearchState, folder: RunFolder, number: int) -> SearchInterrupted:
     place = f"epoch {state.epoch} of {state.epochs}"
-    if state.epoch == state.epochs:
-        return SearchInterrupted(f"stopped after {place}; the search is complete, its result is in {path}.", number)
+    if state.complete and folder.part is None:
+        return SearchInterrupted(
+            f"stopped after {place}; the search is complete, its result is in {folder.path}.", number
+        )
     if state.step:
         place = f"step {state.step} of {state.steps} in epoch {state.epoch + 1} of {state.epochs}"
-    return SearchInterrupted(f"stopped after {place}; continue with `archgrad resume {path}`.", number)
+    place += "" if folder.part is None else f" of {folder.part}"
+    return SearchInterrupted(f"stopped after {place}; continue with `archgrad resume {folder.home}`.", number)

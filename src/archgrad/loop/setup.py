@@ -10,10 +10,12 @@ from typing import Any
 import torch
 
 from archgrad import randomness
+from archgrad.bilevel import Alpha
 from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
+from archgrad.loop.collapse import check_reaction, switched
 from archgrad.loop.description import describe
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
@@ -41,6 +43,7 @@ class Setup:
     arch_loader: Loader
     judge_loader: Loader
     description: dict[str, str]
+    on_collapse: str = "warn"
 
     @classmethod
     def of(
@@ -55,12 +58,14 @@ class Setup:
         training: WeightTraining | None = None,
         split: tuple[float, float] | str | None = None,
         device: torch.device | str = "cpu",
+        on_collapse: str = "warn",
     ) -> Setup:
         """Check and complete what a search was given."""
         if isinstance(seed, bool) or not isinstance(seed, Integral):
             raise UserError(f"seed is {seed!r}; it must be a whole number.")
         method.check(space)
-        space = method.supernet.applied(space)
+        check_reaction(on_collapse, method, space)
+        space = method.applied(space)
         space = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
         settings = _settings(training or method.trained(space.training), epochs, batch_size)
         fractions = fractions_of(split, method.schedule.level)
@@ -76,9 +81,9 @@ class Setup:
                 (parts.architecture, None, "judge"),
             )
         )
-        description = describe(space, method, data, settings, seed, fractions)
+        description = describe(space, method, data, settings, seed, fractions) | {"on_collapse": on_collapse}
         loaders = (weight_loader, arch_loader, judge_loader)
-        setup = cls(space, method, settings, seed, device, *loaders, description)
+        setup = cls(space, method, settings, seed, device, *loaders, description, on_collapse)
         _check_length(setup)
         _check_heads(space, weight_loader)
         return setup
@@ -94,13 +99,17 @@ class Setup:
         """How often the architecture moves in the whole search."""
         return sum(self.moves(index).architecture for index in range(self.training.epochs * self.weight_loader.steps))
 
+    def first_alpha(self) -> Alpha:
+        """Return the architecture parameters that the search begins with."""
+        first = self.method.relaxation.init(self.space.searched, randomness.generator(self.seed, "alpha"))
+        return {name: value.to(self.device) for name, value in first.items()}
+
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the weights come from the global generator."""
         method, training, blocks = self.method, self.training, self.space.searched
         supernet = self.space.supernet().to(self.device)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
-        first = method.relaxation.init(blocks, randomness.generator(self.seed, "alpha"))
-        alpha = {name: value.to(self.device) for name, value in first.items()}
+        alpha = self.first_alpha()
         optimizer = torch.optim.SGD(
             supernet.parameters(),
             lr=training.lr,
@@ -113,8 +122,9 @@ class Setup:
         return SearchState(supernet, alpha, arch_state, optimizer, training.epochs, steps, genotype)
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
-        """Return what takes the steps of this search."""
-        return Stepper.of(self.space, self.method, self.training, self.seed, state.supernet, compile_)
+        """Return what takes the steps of this search, by the method that its state has switched to if it has."""
+        method = self.method if state.switched is None else switched(self.method)
+        return Stepper.of(self.space, method, self.training, self.seed, state.supernet, compile_)
 
 
 def fractions_of(split: tuple[float, float] | str | None, level: Level) -> tuple[float, float] | None:

@@ -55,7 +55,8 @@ class SearchState:
     """Weights, α, both optimisers, position, running sums and history.
 
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` what is done of it. Random numbers need
-    no state of their own: every stream is a function of the seed and the position.
+    no state of their own: every stream is a function of the seed and the position. ``stopped`` is a sentence that says
+    why the search has ended early, None if it has not; ``switched`` tells that it went back, from which epoch to which.
     """
 
     supernet: Supernet
@@ -70,6 +71,22 @@ class SearchState:
     sums: Sums = field(default_factory=Sums)
     history: list[Record] = field(default_factory=list)
     seconds: float = 0.0
+    stopped: str | None = None
+    switched: tuple[int, int] | None = None
+
+    def stop(self, epoch: int, reason: str) -> None:
+        """End the search after the epoch just recorded, with the architecture that an earlier ``epoch`` had found.
+
+        The last record says which epoch that is; α and the weights stay what they are.
+        """
+        self.genotype = Genotype.parse(self.history[epoch - 1]["genotype"])
+        self.history[-1]["stopped_to"] = epoch
+        self.stopped = reason
+
+    @property
+    def complete(self) -> bool:
+        """Whether no step is left to take: after the last epoch, or after an early stop."""
+        return self.epoch == self.epochs or self.stopped is not None
 
     @property
     def weights(self) -> Weights:
@@ -94,7 +111,7 @@ class SearchState:
     @property
     def progress(self) -> float:
         """How much of the search is done, from 0 to 1."""
-        return self.index / (self.epochs * self.steps)
+        return min(self.index / (self.epochs * self.steps), 1.0)
 
     def tensors(self) -> dict[str, Any]:
         """Return the whole state as tensors and plain values, for a checkpoint."""
@@ -108,6 +125,8 @@ class SearchState:
             "sums": dict(self.sums.values),
             "history": [dict(record) for record in self.history],
             "seconds": self.seconds,
+            "stopped": self.stopped,
+            "switched": self.switched,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -128,6 +147,8 @@ class SearchState:
         self.sums.values = dict(saved["sums"])
         self.history = [dict(record) for record in saved["history"]]
         self.seconds = saved["seconds"]
+        self.switched = saved["switched"]
+        self.stopped = saved["stopped"]
 
 
 def _moved(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from archgrad.data import Batch, Loader
 from archgrad.descent import Descent
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Batches, Point, constants, standing
+from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.hypergradients.point import gradients, leaves
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
@@ -29,6 +31,9 @@ from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
 __all__ = ["Drawn", "Moment", "Slopes", "Stepper"]
+
+_SKIP_DROPOUT_DECAY = 0.2
+"""By how much the logarithm of the rate falls from epoch to epoch."""
 
 Slopes = dict[str, Tensor]
 """Block → ∂L/∂p of every cell ``[cells, rows, choices]``."""
@@ -167,6 +172,11 @@ class Stepper:
         wanted = any(part.needs_mixture_gradient for part in self.method.regularizers)
         self._descend(state, relaxed, batch, wanted)
 
+    def tuning_step(self, state: SearchState, relaxed: Relaxed, batch: Batch) -> None:
+        """Move the weights with a mixture that is given, by the training loss alone: no regulariser has a say."""
+        plain = replace(self, method=replace(self.method, regularizers=()))
+        plain._descend(state, relaxed, batch, wanted=False)
+
     def joint_step(self, state: SearchState, batch: Batch) -> Slopes:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
 
@@ -200,16 +210,20 @@ class Stepper:
         inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
         state.optimizer.zero_grad(set_to_none=True)
         twice = any(part.differentiates_gradient for part in self.method.regularizers)
+        kinks = ActivationPattern() if any(part.freezes_kinks for part in self.method.regularizers) else None
         with TwiceDifferentiable() if twice else nullcontext():
-            loss, logits = self._training_loss(weights, relaxed, batch, state)
+            loss, logits = _evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
         slopes = _backward(loss, inputs, mixture if wanted else {}, twice)
-        self._regularise(state, inputs, relaxed, slopes, batch)
+        if kinks is not None:
+            kinks.pack()
+        self._regularise(state, inputs, relaxed, slopes, batch, kinks)
         norm = torch.nn.utils.clip_grad_norm_(inputs.values(), self.training.clip)
         self._record(state, "train", loss.detach(), logits.detach(), batch.labels)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
         for group in state.optimizer.param_groups:
             group["lr"] = self.training.lr_at(state.epoch)
+            group["weight_decay"] = self.training.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
         return {name: slope.detach() for name, slope in slopes.items()}
@@ -221,17 +235,29 @@ class Stepper:
                 if not bool(torch.isfinite(value).all()):
                     raise DivergedError(_diverged(f"{kind} {name!r}", "not finite", state.epoch, state.step))
 
-    def _regularise(self, state: SearchState, inputs: Weights, relaxed: Relaxed, slopes: Slopes, batch: Batch) -> None:
+    def _regularise(
+        self,
+        state: SearchState,
+        inputs: Weights,
+        relaxed: Relaxed,
+        slopes: Slopes,
+        batch: Batch,
+        kinks: ActivationPattern | None,
+    ) -> None:
         """Add to the gradient of the weights what regularisers want."""
         if not self.method.regularizers:
             return
         frozen = _by_training(state.weights)[1]
 
-        def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
-            return self._training_loss({**frozen, **weights}, Relaxed(mixture, relaxed.active), batch, state)[0]
+        def loss(weights: Weights, mixture: dict[str, Tensor], frozen_kinks: bool) -> Tensor:
+            found = Relaxed(mixture, relaxed.active)
+            return _evaluated(
+                kinks if frozen_kinks else None,
+                lambda: self._training_loss({**frozen, **weights}, found, batch, state),
+            )[0]
 
         step = WeightStep(
-            loss,
+            partial(loss, frozen_kinks=False),
             self.space.searched,
             inputs,
             {name: _or_zero(weight.grad, weight) for name, weight in inputs.items()},
@@ -240,7 +266,10 @@ class Stepper:
             state.progress,
             state.index,
         )
-        extras = [part.weight_gradient(step) or {} for part in self.method.regularizers]
+        extras = [
+            part.weight_gradient(replace(step, loss=partial(loss, frozen_kinks=part.freezes_kinks))) or {}
+            for part in self.method.regularizers
+        ]
         for name, extra in ((name, extra.detach()) for added in extras for name, extra in added.items()):
             gradient = inputs[name].grad
             inputs[name].grad = extra.clone() if gradient is None else gradient + extra
@@ -275,7 +304,7 @@ class Stepper:
         mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
             stream = randomness.generator(self.seed, "perturb", position, state.index)
-            mixture = part.perturb(PerturbStep(mixture, loss, state.progress, stream))
+            mixture = part.perturb(PerturbStep(self.space.searched, mixture, loss, state.progress, stream))
         return Relaxed(mixture, relaxed.active)
 
     def _loss(
@@ -285,15 +314,25 @@ class Stepper:
         return F.cross_entropy(logits, batch.labels), logits
 
     def _forward(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object) -> Any:
-        seed = randomness.seed_of(self.seed, "supernet", state.index)
+        seed, extra = randomness.seed_of(self.seed, "supernet", state.index), {**self._on_skips(state), **extra}
         return self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+
+    def _on_skips(self, state: SearchState) -> dict[str, float]:
+        """Return what both losses have on skip connections, where there is any.
+
+        The weight of the auxiliary ones, and the rate of dropout on the others, which falls by exp(−epoch/5) and is a
+        part of the network while P-DARTS searches, for weights and architecture alike.
+        """
+        skip = sum(part.auxiliary_skip(state.progress) for part in self.method.regularizers)
+        rate = self.space.skip_dropout * math.exp(-_SKIP_DROPOUT_DECAY * state.current_epoch)
+        return ({"skip": skip} if skip else {}) | ({"skip_dropout": rate} if rate else {})
 
     def _training_loss(
         self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState
     ) -> tuple[Tensor, Tensor]:
         """Return L1 and logits, with the space's drop-path, grown linearly, and its auxiliary head.
 
-        L2 has neither: it judges the network as it will be used.
+        L2 has neither: it judges the network as it will be used, but for what :meth:`_on_skips` says.
         """
         weight, drop_path = self.space.auxiliary, self.space.drop_path * state.current_epoch / state.epochs
         extra = ({"drop_path": drop_path} if drop_path else {}) | ({"auxiliary": True} if weight else {})
@@ -305,8 +344,8 @@ class Stepper:
     def _descent(self, state: SearchState, trained: Weights) -> Descent:
         """Return how the weights descend now, with the momentum they have."""
         settings = self.training
-        lr, velocity = settings.lr_at(state.current_epoch), _velocity(state.optimizer, trained)
-        return Descent(lr, settings.momentum, settings.weight_decay, settings.nesterov, velocity)
+        lr, decay = settings.lr_at(state.current_epoch), settings.weight_decay_at(state.current_epoch)
+        return Descent(lr, settings.momentum, decay, settings.nesterov, _velocity(state.optimizer, trained))
 
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()
@@ -337,6 +376,20 @@ def _check_gradient(gradient: Alpha, state: SearchState) -> None:
                 f"the architecture gradient of block {name!r} became not finite at step {state.step + 1} of epoch "
                 f"{state.epoch + 1}; lower weights.lr or what scales the hypergradient (its lr, eta), and start again."
             )
+
+
+def _evaluated(kinks: ActivationPattern | None, loss: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    """Evaluate a loss and its logits, under a pattern of kinks if there is one."""
+    if kinks is None:
+        return loss()
+    logits: list[Tensor] = []
+
+    def first() -> Tensor:
+        value, other = loss()
+        logits.append(other)
+        return value
+
+    return kinks.evaluate(first), logits[0]
 
 
 def _backward(loss: Tensor, inputs: Weights, mixture: dict[str, Tensor], twice: bool) -> Slopes:

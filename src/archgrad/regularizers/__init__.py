@@ -3,23 +3,41 @@
 from collections.abc import Callable
 
 from archgrad.errors import chosen
+from archgrad.regularizers.adversarial_perturbation import AdversarialPerturbation
+from archgrad.regularizers.auxiliary_skip import AuxiliarySkip
 from archgrad.regularizers.base import OuterStep, PerturbStep, Regularizer, WeightStep
+from archgrad.regularizers.beta_decay import BetaDecay
 from archgrad.regularizers.dirichlet_kl import DirichletKL
 from archgrad.regularizers.entropy import EntropyTerm
+from archgrad.regularizers.layer_alignment import LayerAlignment
+from archgrad.regularizers.random_perturbation import RandomPerturbation
 
 __all__ = [
     "REGULARIZERS",
+    "AdversarialPerturbation",
+    "AuxiliarySkip",
+    "BetaDecay",
     "DirichletKL",
     "EntropyTerm",
+    "LayerAlignment",
     "OuterStep",
     "PerturbStep",
+    "RandomPerturbation",
     "Regularizer",
     "WeightStep",
     "name_of",
     "named",
 ]
 
-REGULARIZERS: dict[str, Callable[[], Regularizer]] = {"entropy": EntropyTerm, "dirichlet-kl": DirichletKL}
+REGULARIZERS: dict[str, Callable[[], Regularizer]] = {
+    "entropy": EntropyTerm,
+    "dirichlet-kl": DirichletKL,
+    "layer-alignment": LayerAlignment,
+    "random-perturbation": RandomPerturbation,
+    "adversarial-perturbation": AdversarialPerturbation,
+    "beta-decay": BetaDecay,
+    "auxiliary-skip": AuxiliarySkip,
+}
 """The names on the command line."""
 
 

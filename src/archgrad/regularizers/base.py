@@ -40,6 +40,7 @@ class PerturbStep:
     ``loss(mixture)`` evaluates the training loss of this batch with any mixture, at the weights as constants.
     """
 
+    blocks: Sequence[DecisionBlock]
     mixture: dict[str, Tensor]
     loss: Callable[[dict[str, Tensor]], Tensor]
     progress: float
@@ -50,7 +51,8 @@ class PerturbStep:
 class WeightStep:
     """What a regulariser may read of one weight step, the search's ``index``-th.
 
-    ``loss(w, mixture)`` evaluates the training loss of this batch again at other weights or another mixture.
+    ``loss(w, mixture)`` evaluates the training loss of this batch again at other weights or another mixture; for one
+    that ``freezes_kinks`` with every ReLU and max-pooling going the way it went in the step itself.
     ``gradient`` is ∂L1/∂w, and ``mixture_gradient`` holds ∂L1/∂p of every cell, if the regulariser asked for it: a
     function of the weights for one that ``differentiates_gradient``.
     """
@@ -66,7 +68,7 @@ class WeightStep:
 
 
 class Regularizer:
-    """Override any of the three places where a term may enter; each does nothing by default.
+    """Override any of the four places where a term may enter; each does nothing by default.
 
     ``progress`` runs from 0 to 1 over the search.
     """
@@ -82,9 +84,23 @@ class Regularizer:
         return False
 
     @property
+    def freezes_kinks(self) -> bool:
+        """Whether the loss of the weight step shall be the smooth function that it is around the present mixture."""
+        return False
+
+    @property
     def differentiates_outer_loss(self) -> bool:
         """Whether the outer loss shall be differentiable twice, for a term made of its gradient."""
         return False
+
+    @property
+    def needs_auxiliary_skip(self) -> bool:
+        """Whether the supernet shall be built with an auxiliary skip connection beside every edge."""
+        return False
+
+    def auxiliary_skip(self, progress: float) -> float:
+        """Return what to add to the weight of the auxiliary skip connections, in both losses."""
+        return 0.0
 
     def check(self, relaxation: Relaxation) -> None:
         """Raise a UserError, before anything is trained, if it means nothing for this relaxation."""

@@ -5,6 +5,17 @@ from __future__ import annotations
 from archgrad.report.curves import Curve, curve_of, draw_curves
 from archgrad.report.dot import to_dot
 from archgrad.report.drawing import draw, graphviz_available
+from archgrad.report.panels import draw_panels, panels_of
 from archgrad.report.text import to_text
 
-__all__ = ["Curve", "curve_of", "draw", "draw_curves", "graphviz_available", "to_dot", "to_text"]
+__all__ = [
+    "Curve",
+    "curve_of",
+    "draw",
+    "draw_curves",
+    "draw_panels",
+    "graphviz_available",
+    "panels_of",
+    "to_dot",
+    "to_text",
+]

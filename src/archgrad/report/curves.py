@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import mean
@@ -12,7 +12,7 @@ from typing import Any
 from archgrad.errors import UserError, unknown
 from archgrad.files import write_bytes
 
-__all__ = ["PICTURES", "Curve", "curve_of", "draw_curves"]
+__all__ = ["PICTURES", "Curve", "can_draw", "check_picture", "curve_of", "draw_curves", "save_figure"]
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -41,34 +41,53 @@ def _has(record: Mapping[str, Any], measure: str) -> bool:
 
 def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
     """Draw labelled curves into a picture."""
+    check_picture(path)
+
+    def fill(figure: Any) -> None:
+        axes = figure.add_subplot()
+        for label, curve in curves.items():
+            epochs, means, least, greatest = zip(*curve, strict=True)
+            (line,) = axes.plot(epochs, means, label=label, marker="o" if len(epochs) == 1 else None)
+            axes.fill_between(epochs, least, greatest, color=line.get_color(), alpha=0.15, linewidth=0)
+        axes.set_xlabel("epoch")
+        axes.set_ylabel(measure.replace("_", " "))
+        axes.grid(alpha=0.3)
+        axes.legend()
+
+    save_figure(fill, path, (8, 4.8))
+
+
+def check_picture(path: Path) -> None:
+    """Raise a UserError if a picture of this name cannot be drawn here."""
     suffix = path.suffix.lower()
     if suffix not in PICTURES:
         raise unknown("picture format", suffix or path.name, PICTURES)
-    if find_spec("matplotlib") is None:
+    if not can_draw():
         raise UserError("curves need the package matplotlib; install it with `pip install 'archgrad[plot]'`.")
+
+
+def can_draw() -> bool:
+    """Tell whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def save_figure(fill: Callable[[Any], None], path: Path, size: tuple[float, float]) -> None:
+    """Have a figure of this size, in inches, filled, and write it into a file."""
     try:
-        write_bytes(path, _rendered(curves, measure, suffix.removeprefix(".")))
+        write_bytes(path, _rendered(fill, size, path.suffix.lower().removeprefix(".")))
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror or error}); choose another file.") from error
 
 
-def _rendered(curves: Mapping[str, Curve], measure: str, picture: str) -> bytes:
+def _rendered(fill: Callable[[Any], None], size: tuple[float, float], picture: str) -> bytes:
     """Render without a display and without a date, so that the same curves are the same bytes."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 4.8), layout="constrained")
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
-    for label, curve in curves.items():
-        epochs, means, least, greatest = zip(*curve, strict=True)
-        (line,) = axes.plot(epochs, means, label=label, marker="o" if len(epochs) == 1 else None)
-        axes.fill_between(epochs, least, greatest, color=line.get_color(), alpha=0.15, linewidth=0)
-    axes.set_xlabel("epoch")
-    axes.set_ylabel(measure.replace("_", " "))
-    axes.grid(alpha=0.3)
-    axes.legend()
+    fill(figure)
     file = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "archgrad", "svg.fonttype": "path"}):
         figure.savefig(file, format=picture, dpi=150, metadata=_UNDATED.get(picture))

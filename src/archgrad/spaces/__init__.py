@@ -10,6 +10,7 @@ from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import darts
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench201 import nasbench201
+from archgrad.spaces.progressive import Progressive, Stage
 from archgrad.spaces.reduced import reduced
 from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
 from archgrad.spaces.staged import StagedNet, StagedSpace
@@ -23,8 +24,10 @@ __all__ = [
     "Decision",
     "DecisionBlock",
     "Genotype",
+    "Progressive",
     "Row",
     "SearchSpace",
+    "Stage",
     "StagedNet",
     "StagedSpace",
     "amended",

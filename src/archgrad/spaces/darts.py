@@ -115,7 +115,8 @@ class DARTSSpace(SearchSpace):
         return WeightTraining()
 
     def _block(self, name: str, cells: int, rows: tuple[Row, ...]) -> DecisionBlock:
-        return DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), tuple(range(INPUTS, NODES)))
+        concat = tuple(range(INPUTS, NODES))
+        return self.offered(DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), concat))
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
         """Build stem, cells and classifier."""

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from archgrad.errors import UserError, check_bool, unknown
-from archgrad.operations import Factory, Site, Vocabulary
+from archgrad.operations import FactorizedReduce, Factory, Identity, Operation, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet, check_drop_path
+from archgrad.spaces.restriction import Restriction, offered, restriction_of
+from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet, check_chance
 from archgrad.training import WeightTraining
 
 __all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
+
+Space = TypeVar("Space", bound="SearchSpace")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,12 @@ class SearchSpace(ABC):
 
     So are the two of PC-DARTS (Xu et al., 2020): with ``partial`` = k only C/k channels of an edge pass through its
     operations and the others go past them, and ``edge_weights`` weighs the edges that enter each node by decision
-    blocks of their own.
+    blocks of their own. With ``auxiliary_skip`` every edge has a skip connection beside its operations, whose weight
+    is no part of the mixture (DARTS-, Chu et al., 2021). ``skip_dropout`` is the probability, at the beginning of the
+    search, with which a number that a skip connection among the choices carries is dropped (P-DARTS, Chen et al.,
+    2019).
+
+    ``restriction`` is what :meth:`restricted` left of the choices, None for all of them.
     """
 
     name: ClassVar[str]
@@ -47,6 +55,9 @@ class SearchSpace(ABC):
     drop_path: float = 0.0
     partial: int = 1
     edge_weights: bool = False
+    auxiliary_skip: bool = False
+    skip_dropout: float = 0.0
+    restriction: Restriction | None = field(default=None, metadata={"knob": False})
 
     def __post_init__(self) -> None:
         for knob in fields(self):
@@ -54,7 +65,8 @@ class SearchSpace(ABC):
             if knob.type in ("int", int) and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 fix = "it must be at least 1 and a whole number"
                 raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
-        check_drop_path(self.drop_path, f" of the space {self.name!r}")
+        for rate in ("drop_path", "skip_dropout"):
+            check_chance(f"{rate} of the space {self.name!r}", getattr(self, rate))
         if self.channels % self.partial:
             divisors = ", ".join(str(k) for k in range(1, self.channels + 1) if self.channels % k == 0)
             raise UserError(
@@ -62,6 +74,32 @@ class SearchSpace(ABC):
                 f"channels; choose from {divisors}, or another number of channels."
             )
         check_bool(f"edge_weights of the space {self.name!r}", self.edge_weights)
+        check_bool(f"auxiliary_skip of the space {self.name!r}", self.auxiliary_skip)
+
+        self._check_restriction()
+
+    def _check_restriction(self) -> None:
+        """Refuse a restriction that the space does not have the choices for, or does not heed."""
+        if self.restriction is None:
+            return
+        kept = restriction_of(self.name, replace(self, restriction=None).blocks, dict(self.restriction))
+        if tuple((block.name, tuple(row.choices for row in block.rows)) for block in self.blocks) != kept:
+            raise UserError(
+                f"the space {self.name!r} offers choices that it is restricted from; pass each of its blocks through "
+                f"self.offered() in blocks, or leave it unrestricted."
+            )
+
+    def restricted(self: Space, choices: Mapping[str, Sequence[Iterable[str]]]) -> Space:
+        """Return this space with only these of its choices on each row of the blocks that are named.
+
+        At least one choice is left on every row, and they stay in the space's own order. What is found there is a
+        genotype of this space too.
+        """
+        return replace(self, restriction=restriction_of(self.name, self.blocks, choices))
+
+    def offered(self, block: DecisionBlock) -> DecisionBlock:
+        """Return a block as :attr:`blocks` has to give it: without what the space is restricted from."""
+        return offered(block, self.restriction)
 
     @property
     def auxiliary(self) -> float:
@@ -71,7 +109,7 @@ class SearchSpace(ABC):
     @property
     @abstractmethod
     def blocks(self) -> tuple[DecisionBlock, ...]:
-        """The decision blocks, in order."""
+        """The decision blocks, in order, each as :meth:`offered` returns it."""
 
     @property
     def searched(self) -> tuple[DecisionBlock, ...]:
@@ -97,14 +135,10 @@ class SearchSpace(ABC):
 
     def supernet(self, num_classes: int | None = None, input_channels: int | None = None) -> Supernet:
         """Build the continuous network ``supernet(x, mixture) -> logits``."""
-        plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True, partial=self.partial)
+        rows = {block.name: block.rows for block in self.blocks}
+        plan = CellPlan(rows, searching=True, partial=self.partial, auxiliary_skip=self.auxiliary_skip)
         body = self._build(plan, num_classes, input_channels)
-        known = {module.partial for module in body.modules() if isinstance(module, MixedCell)}
-        if self.partial > 1 and known != {self.partial}:
-            raise UserError(
-                f"the space {self.name!r} builds cells that do not know partial={self.partial}; build their edges by "
-                f"build_edges, or leave partial at 1."
-            )
+        self._check_cells([module for module in body.modules() if isinstance(module, MixedCell)])
         weighed = self.blocks if self.edge_weights else ()
         return Supernet(
             body,
@@ -112,12 +146,26 @@ class SearchSpace(ABC):
             {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in weighed},
         )
 
+    def _check_cells(self, cells: Sequence[MixedCell]) -> None:
+        """Refuse settings of the search that a space of the user's own has not built into its cells."""
+        if self.partial > 1 and {cell.partial for cell in cells} != {self.partial}:
+            raise UserError(
+                f"the space {self.name!r} builds cells that do not know partial={self.partial}; build their edges by "
+                f"build_edges, or leave partial at 1."
+            )
+        if self.auxiliary_skip and {cell.auxiliary_skip for cell in cells} != {True}:
+            raise UserError(
+                f"the space {self.name!r} builds cells that do not know auxiliary_skip=True; build their edges by "
+                f"build_edges, or leave auxiliary skip connections out."
+            )
+
     def network(
         self, genotype: Genotype, num_classes: int | None = None, input_channels: int | None = None
     ) -> nn.Module:
         """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics.
 
-        Settings of the search (drop-path, the auxiliary head, partial channels, edge weights) are no part of it.
+        Settings of the search (drop-path, the auxiliary head, partial channels, edge weights, auxiliary skip
+        connections, skip dropout) are no part of it.
         """
         self.check(genotype)
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
@@ -190,13 +238,14 @@ class SearchSpace(ABC):
 class CellPlan:
     """Which operations stand on which edges of each block: all of them in a supernet, the chosen ones otherwise.
 
-    Operations on edges compute one in ``partial`` channels.
+    Operations on edges compute one in ``partial`` channels, and ``auxiliary_skip`` adds a skip connection to each edge.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
     searching: bool
     concat: Mapping[str, tuple[int, ...] | None] | None = None
     partial: int = 1
+    auxiliary_skip: bool = False
 
     def concat_of(self, block: DecisionBlock) -> tuple[int, ...] | None:
         """Return the nodes a cell of this block concatenates."""
@@ -220,8 +269,14 @@ def build_edges(
         factories = [_factory(vocabulary, choice) for choice in row.choices]
         site = plan.site(channels // plan.partial, stride, salt=index)
         operations = tuple(factory(site) for factory in factories)
-        edges.append(Edge(row.source, row.target, operations, stride, plan.partial))
+        skip = _skip(site) if plan.auxiliary_skip else None
+        edges.append(Edge(row.source, row.target, operations, stride, plan.partial, skip))
     return edges
+
+
+def _skip(site: Site) -> Operation:
+    """Return an auxiliary skip connection: the identity, or at stride 2 a reduction with weights of its own."""
+    return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
 
 
 CellViews = Mapping[str, Sequence[CellMixture]]

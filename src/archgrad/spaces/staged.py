@@ -51,7 +51,7 @@ class StagedSpace(SearchSpace):
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """One block, ``cell``, with an edge from every node to every later one: 1←0, 2←0, 2←1 and so on."""
         rows = edges_of(((node, range(node)) for node in range(1, self.nodes)), self.choices)
-        return (DecisionBlock("cell", _STAGES * self.cells_per_stage, rows),)
+        return (self.offered(DecisionBlock("cell", _STAGES * self.cells_per_stage, rows)),)
 
     @property
     def training(self) -> WeightTraining:

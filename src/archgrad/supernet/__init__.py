@@ -1,7 +1,7 @@
 """The continuous network: forward(x, mixture), pure in its weights and the mixture."""
 
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell
-from archgrad.supernet.drop_path import check_drop_path
+from archgrad.supernet.chance import check_chance
 from archgrad.supernet.mixture import CellMixture, EdgeWeights, Mixture
 from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
@@ -14,6 +14,6 @@ __all__ = [
     "MixedCell",
     "Mixture",
     "Supernet",
-    "check_drop_path",
+    "check_chance",
     "shuffle",
 ]

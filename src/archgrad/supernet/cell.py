@@ -15,6 +15,7 @@ from archgrad.supernet.drop_path import drop_path
 from archgrad.supernet.mixture import CellMixture
 from archgrad.supernet.partial import PartialSource
 from archgrad.supernet.shuffle import shuffle
+from archgrad.supernet.skip_dropout import is_skip, skip_dropout
 
 __all__ = ["Edge", "FixedCell", "MixedCell"]
 
@@ -23,7 +24,8 @@ __all__ = ["Edge", "FixedCell", "MixedCell"]
 class Edge:
     """The operations offered between two nodes of a cell, and the stride they all have.
 
-    They compute one in ``partial`` channels of the nodes, which is the same for all edges of a cell.
+    They compute one in ``partial`` channels of the nodes, which is the same for all edges of a cell. ``skip`` is the
+    auxiliary skip connection beside them, which all edges of a cell have or none.
     """
 
     source: int
@@ -31,6 +33,7 @@ class Edge:
     operations: tuple[Operation, ...]
     stride: int = 1
     partial: int = 1
+    skip: Operation | None = None
 
 
 class _EdgeCell(nn.Module):
@@ -40,11 +43,17 @@ class _EdgeCell(nn.Module):
         super().__init__()
         self.inputs, self.nodes, self.partial = inputs, nodes, max((edge.partial for edge in edges), default=1)
         self.edges = nn.ModuleList(nn.ModuleList(edge.operations) for edge in edges)
+        self.skips = nn.ModuleList(edge.skip for edge in edges if edge.skip is not None)
         self._entering = {
             target: [(index, edge) for index, edge in enumerate(edges) if edge.target == target]
             for target in range(inputs, nodes)
         }
         self._read = {edge.source for edge in edges}
+
+    @property
+    def connections(self) -> tuple[Edge, ...]:
+        """The edges, in the order of the nodes they lead to."""
+        return tuple(edge for entering in self._entering.values() for _, edge in entering)
 
 
 class MixedCell(_EdgeCell):
@@ -57,7 +66,16 @@ class MixedCell(_EdgeCell):
     where x₁ are the first C/k channels of node i and x₂ the others, max-pooled on edges of stride 2. The mixture has
     the edge weights β multiplied into p. Without edge weights β[edge] is Σ p[edge, o] as a constant, which is 1 on
     the simplex, and 0 for an edge that is gone.
+
+    With auxiliary skip connections (DARTS-, Chu et al., 2021) every edge adds β·skip(node i) as well, where β is one
+    number for all of them: no part of the mixture, whatever is active, never dropped, and not weighed by edge weights.
+    With partial channels it joins what the operations give.
     """
+
+    @property
+    def auxiliary_skip(self) -> bool:
+        """Whether its edges have auxiliary skip connections."""
+        return len(self.skips) > 0
 
     def forward(self, inputs: Sequence[Tensor], mixture: CellMixture) -> list[Tensor]:
         """Return all nodes; ``inputs`` are the first ones."""
@@ -82,12 +100,14 @@ class MixedCell(_EdgeCell):
         scaled: list[Weighted] = []
         for index, edge in self._entering[target]:
             source = sources[edge.source]
-            for choice, (operation, weight) in enumerate(zip(edge.operations, mixture.weights[index], strict=False)):
-                if weight is None:
-                    continue
-                term = _by_image(operation, source, weight) if mixture.by_image else operation.mixed(source, weight)
-                if mixture.drop_path and operation.droppable and term is not None:
-                    term = drop_path(term, mixture.drop_path, source.generator("drop_path", index, choice))
+            terms = [
+                _term(operation, source, weight, mixture, (index, choice))
+                for choice, (operation, weight) in enumerate(zip(edge.operations, mixture.weights[index], strict=False))
+                if weight is not None
+            ]
+            if mixture.skip and edge.skip is not None:
+                terms = _joined(terms, edge.skip.mixed(source, source.x.new_full((), mixture.skip)))
+            for term in terms:
                 if isinstance(term, Weighted):
                     scaled.append(term)
                 elif term is not None:
@@ -124,6 +144,28 @@ def _edge_weight(row: int, choices: int, mixture: CellMixture) -> Tensor | None:
         return mixture.edges[row]
     active = [weight for weight in mixture.weights[row][:choices] if weight is not None]
     return torch.stack(active).detach().sum(0) if active else None
+
+
+def _joined(terms: list[Tensor | Weighted | None], skip: Tensor | Weighted | None) -> list[Tensor | Weighted | None]:
+    """Append an auxiliary skip connection; where a choice carries the same tensor, add to its weight instead."""
+    for place, term in enumerate(terms):
+        if isinstance(term, Weighted) and isinstance(skip, Weighted) and term.tensor is skip.tensor:
+            return [*terms[:place], Weighted(term.tensor, term.weight + skip.weight), *terms[place + 1 :]]
+    return [*terms, skip]
+
+
+def _term(
+    operation: Operation, source: Source, weight: Tensor, mixture: CellMixture, place: tuple[int, int]
+) -> Tensor | Weighted | None:
+    """Return weight · operation(source), with what is dropped of it; ``place`` names its random streams."""
+    term = _by_image(operation, source, weight) if mixture.by_image else operation.mixed(source, weight)
+    if term is None:
+        return None
+    if mixture.drop_path and operation.droppable:
+        term = drop_path(term, mixture.drop_path, source.generator("drop_path", *place))
+    if mixture.skip_dropout and is_skip(operation):
+        term = skip_dropout(term, mixture.skip_dropout, source.generator("skip_dropout", *place))
+    return term
 
 
 def _by_image(operation: Operation, source: Source, weight: Tensor) -> Tensor | None:

@@ -5,19 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError
 from archgrad.operations import Weighted
 
-__all__ = ["check_drop_path", "drop_path", "kept_images"]
-
-
-def check_drop_path(probability: float, of_whom: str = "") -> None:
-    """Raise a UserError for what is no probability of dropping; 1 would leave nothing to divide."""
-    number = isinstance(probability, int | float) and not isinstance(probability, bool)
-    if not number or not 0 <= probability < 1:
-        raise UserError(
-            f"drop_path{of_whom} is {probability!r}; it must be a number from 0 (drop nothing) to less than 1."
-        )
+__all__ = ["drop_path", "kept_images"]
 
 
 def drop_path(term: Tensor | Weighted, probability: float, generator: torch.Generator) -> Tensor | Weighted:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, check_number, unknown
 from archgrad.randomness import Path
+from archgrad.supernet.chance import check_chance
 
-__all__ = ["CellMixture", "EdgeWeights", "Mixture", "split_by_cell"]
+__all__ = ["CellMixture", "Conditions", "EdgeWeights", "Mixture", "split_by_cell"]
 
 Mixture = Mapping[str, Tensor]
 """Block name → weights ``[cells, rows, choices]``, or ``[cells, N, rows, choices]`` with some for each of N images."""
@@ -31,12 +32,28 @@ class EdgeWeights:
 
 
 @dataclass(frozen=True)
+class Conditions:
+    """What holds in all cells of a call: two probabilities of dropping, and the weight of the auxiliary skips."""
+
+    drop_path: float = 0.0
+    skip: float = 0.0
+    skip_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_chance("drop_path", self.drop_path)
+        check_chance("skip_dropout", self.skip_dropout)
+        check_number("skip, the weight of the auxiliary skip connections,", self.skip)
+
+
+@dataclass(frozen=True)
 class CellMixture:
     """What one cell sees: ``weights[row][choice]``, None where the choice is inactive, and its random stream.
 
     ``drop_path`` is the probability with which each operation is dropped for an image. ``edges`` are the weights of
     the rows' edges (None where inactive), which ``weights`` have as a factor already; without edge weights there are
-    none. A weight is a scalar, or ``[N]`` where the mixture differs from image to image (``by_image``).
+    none. A weight is a scalar, or ``[N]`` where the mixture differs from image to image (``by_image``). ``skip`` is the
+    weight of the auxiliary skip connections beside the edges, and ``skip_dropout`` the probability with which each
+    number that a skip connection among the choices carries is dropped.
     """
 
     weights: Sequence[Sequence[Tensor | None]]
@@ -44,6 +61,8 @@ class CellMixture:
     drop_path: float = 0.0
     edges: Sequence[Tensor | None] | None = None
     by_image: bool = False
+    skip: float = 0.0
+    skip_dropout: float = 0.0
 
 
 def split_by_cell(
@@ -51,16 +70,16 @@ def split_by_cell(
     mixture: Mixture,
     active: Mapping[str, Tensor] | None,
     seed: int,
-    drop_path: float = 0.0,
     edges: Mapping[str, EdgeWeights] | None = None,
     images: int = 0,
+    conditions: Conditions | None = None,
 ) -> dict[str, list[CellMixture]]:
     """Cut a mixture into the views of its cells; ``active`` (bool, same shapes) marks what is to be computed.
 
     ``edges`` tells which blocks weigh the edges of which others; those that do have no views of their own. ``images``
     is the size of the batch.
     """
-    active, edges = active or {}, edges or {}
+    active, edges, conditions = active or {}, edges or {}, conditions or Conditions()
     for what, given in (("the mixture", mixture), ("the active marks", active)):
         for name in given:
             if name not in shapes:
@@ -70,9 +89,9 @@ def split_by_cell(
         _check_marks(name, shape, active.get(name))
     weighing = {weights.block for weights in edges.values()}
     return {
-        name: _weighed_views(name, edges[name], mixture, active, seed, drop_path)
+        name: _weighed_views(name, edges[name], mixture, active, seed, conditions)
         if name in edges
-        else _views(mixture[name], active.get(name), (seed, name), drop_path)
+        else _views(mixture[name], active.get(name), (seed, name), conditions)
         for name in shapes
         if name not in weighing
     }
@@ -100,7 +119,7 @@ def _views(
     weights: Tensor,
     active: Tensor | None,
     where: tuple[int, str],
-    drop_path: float,
+    conditions: Conditions,
     edges: Sequence[Sequence[Tensor | None]] | None = None,
 ) -> list[CellMixture]:
     """Cut the weights of one block along its cells; ``edges[cell][row]`` are those of its edges."""
@@ -111,9 +130,11 @@ def _views(
         CellMixture(
             row_at[cell * rows : (cell + 1) * rows],
             (*where, cell),
-            drop_path,
+            conditions.drop_path,
             None if edges is None else edges[cell],
             weights.dim() == 4,
+            conditions.skip,
+            conditions.skip_dropout,
         )
         for cell in range(cells)
     ]
@@ -131,7 +152,7 @@ def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
 
 
 def _weighed_views(
-    name: str, edges: EdgeWeights, mixture: Mixture, active: Mapping[str, Tensor], seed: int, drop_path: float
+    name: str, edges: EdgeWeights, mixture: Mixture, active: Mapping[str, Tensor], seed: int, conditions: Conditions
 ) -> list[CellMixture]:
     """Multiply each row by the weight of its edge; nothing is active on an inactive edge."""
     weights, of_edges = mixture[name], edges.of_rows(mixture[edges.block]).unsqueeze(-1)
@@ -145,4 +166,4 @@ def _weighed_views(
         marks = on.expand(-1, -1, weights.shape[-1]) if marks is None else marks & on
     rows, entries = weights.shape[-2], _entries(of_edges, on)
     by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]
-    return _views(weights * of_edges, marks, (seed, name), drop_path, by_cell)
+    return _views(weights * of_edges, marks, (seed, name), conditions, by_cell)

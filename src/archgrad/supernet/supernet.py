@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.supernet.drop_path import check_drop_path
-from archgrad.supernet.mixture import EdgeWeights, Mixture, split_by_cell
+from archgrad.supernet.cell import MixedCell
+from archgrad.supernet.mixture import Conditions, EdgeWeights, Mixture, split_by_cell
 
 __all__ = ["Supernet"]
 
@@ -36,6 +36,7 @@ class Supernet(nn.Module):
         self.body = body
         self.shapes = dict(shapes)
         self.edges = dict(edges or {})
+        self.auxiliary_skip = any(isinstance(module, MixedCell) and module.auxiliary_skip for module in body.modules())
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
     def forward(
@@ -46,6 +47,8 @@ class Supernet(nn.Module):
         active: Mapping[str, Tensor] | None = None,
         seed: int = 0,
         drop_path: float = 0.0,
+        skip: float = 0.0,
+        skip_dropout: float = 0.0,
         auxiliary: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Return logits ``[N, classes]`` for images ``[N, C, H, W]``.
@@ -54,11 +57,18 @@ class Supernet(nn.Module):
         each image. ``active`` (bool, ``[cells, rows, choices]``) marks the entries to compute: the others count as
         zero, cost nothing and receive no gradient, and so does all that is on an edge marked inactive. ``seed`` fixes
         the noise of operations that draw any, and which of them ``drop_path`` silences for which image: each but skip
-        connections with this probability. ``auxiliary`` asks for ``(logits, auxiliary_logits)`` of a supernet with a
-        second head.
+        connections with this probability. ``skip_dropout`` drops single numbers of what skip connections among the
+        choices give, and ``skip`` is the weight of the auxiliary skip connection beside every edge, of a supernet
+        with such: whatever is active, and spared by both kinds of dropping. ``auxiliary`` asks for ``(logits,
+        auxiliary_logits)`` of a supernet with a second head.
         """
-        check_drop_path(drop_path)
-        views = split_by_cell(self.shapes, mixture, active, seed, drop_path, self.edges, x.shape[0])
+        conditions = Conditions(drop_path, skip, skip_dropout)
+        if skip and not self.auxiliary_skip:
+            raise UserError(
+                f"skip is {skip!r}, but this supernet has no auxiliary skip connections; build it from a space with "
+                f"auxiliary_skip=True, or leave skip at 0."
+            )
+        views = split_by_cell(self.shapes, mixture, active, seed, self.edges, x.shape[0], conditions)
         if not auxiliary:
             logits: Tensor = self.body(_in_best_layout(x), views)
             return logits

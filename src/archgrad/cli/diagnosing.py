@@ -1,0 +1,149 @@
+"""What the records of runs say: the doctor's diagnosis of one, and how good its warnings were over many."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from archgrad.errors import UserError
+
+__all__ = ["inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
+
+_PICTURE = "diagnosis.svg"
+_log = logging.getLogger("archgrad")
+
+
+def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
+    """Return what the run is, its last finished epoch, its diagnosis and its curves, drawn into ``out``.
+
+    By default that is ``diagnosis.svg`` in the run; without matplotlib nothing is drawn.
+    """
+    from archgrad.cli.running import config_of, records_of
+    from archgrad.diagnostics import diagnose
+    from archgrad.report import panels_of
+
+    config, records = config_of(folder), _of_last_stage(records_of(folder))
+    found: dict[str, Any] = {
+        "run": str(folder),
+        "method": config.method,
+        "space": config.space,
+        "data": config.data,
+        "seed": config.seed,
+        "epochs": config.all_epochs,
+        "last_epoch": records[-1] if records else None,
+        "diagnosis": None,
+        "curves": {},
+        "picture": None,
+    }
+    if not records:
+        return found
+    diagnosis = diagnose(records, max(config.epochs or 0, len(records)))
+    curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
+    picture = _drawn(records, folder, out, diagnosis.since)
+    text = str(diagnosis)
+    return found | {"diagnosis": asdict(diagnosis) | {"text": text}, "curves": curves, "picture": picture}
+
+
+def show_diagnosis(found: Mapping[str, Any]) -> str:
+    """Say it in lines: the last epoch, the diagnosis, a small table, and where the picture is."""
+    last = found["last_epoch"]
+    head = f"{found['method']} on {found['space']}, {found['data']}, seed {found['seed']}: "
+    if last is None:
+        return f"{head}no epoch of {found['epochs']} is finished"
+    numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
+    lines = [f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers, f"  {last['genotype']}"]
+    lines += ["", found["diagnosis"]["text"], "", *_table(found["curves"])]
+    picture = found["picture"]
+    drawn = f"curves: {picture}" if picture else "curves are drawn with matplotlib: `pip install 'archgrad[plot]'`"
+    return "\n".join([*lines, drawn])
+
+
+def _of_last_stage(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leave out the stages before the last of a search in stages, which begins anew in each."""
+    return [record for record in records if record.get("stage") == records[-1].get("stage")]
+
+
+def _drawn(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
+    from archgrad.report import draw_panels
+    from archgrad.report.curves import can_draw
+
+    if not can_draw():
+        return None
+    path = out or folder / _PICTURE
+    try:
+        draw_panels(records, path, since)
+    except UserError as error:
+        if out is not None:
+            raise
+        _log.warning("%s", error)
+        return None
+    return str(path)
+
+
+def _table(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[str]:
+    """Show each curve at the first, the middle and the last epoch; ``-`` where it was not measured."""
+    every = sorted({epoch for line in curves.values() for epoch, _ in line})
+    if not every:
+        return []
+    epochs = sorted({every[0], every[(len(every) - 1) // 2], every[-1]})
+    width = max(map(len, curves))
+    lines = [" ".join([" " * width, *(f"{f'epoch {epoch}':>12}" for epoch in epochs)])]
+    for name, line in curves.items():
+        values = dict(line)
+        shown = (f"{values[epoch]:.4g}" if epoch in values else "-" for epoch in epochs)
+        lines.append(" ".join([f"{name:<{width}}", *(f"{value:>12}" for value in shown)]))
+    return [*lines, ""]
+
+
+def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
+    """Score the doctor's warnings on finished runs."""
+    from archgrad.cli.running import config_of, records_of
+    from archgrad.diagnostics.alarms import precision_recall
+
+    runs: dict[str, list[dict[str, Any]]] = {}
+    for folder in folders:
+        epochs, records = config_of(folder).all_epochs, records_of(folder)
+        if str(folder) in runs:
+            raise UserError(f"{folder} is given twice; leave one of them out.")
+        stopped = bool(records) and "stopped_to" in records[-1]
+        if epochs is not None and len(records) < epochs and not stopped:
+            raise UserError(
+                f"{folder} has finished {len(records)} of {epochs} epochs, so that nobody knows yet whether it "
+                f"collapses; leave it out, or resume it first."
+            )
+        runs[str(folder)] = _of_last_stage(records)
+    score = precision_recall(runs)
+    outcomes = [asdict(one) | {"lead": one.lead} for one in score.outcomes]
+    return {"precision": score.precision, "recall": score.recall, "lead": score.lead, "runs": outcomes}
+
+
+def show_warnings(found: Mapping[str, Any]) -> str:
+    """Say it in a table."""
+    runs = found["runs"]
+    width = max(len("run"), *(len(one["run"]) for one in runs))
+    lines = [f"{'run':<{width}}   warned   collapsed   since   lead   skips   oracle"]
+    for one in runs:
+        truth = "yes" if one["collapsed"] else "no"
+        shown = [_cell(one["warned"], 6), f"{truth:>9}", _cell(one["settled"], 5), _cell(one["lead"], 4)]
+        oracle = "-" if one["accuracy"] is None else f"{one['accuracy']:.2f}"
+        lines.append(
+            "   ".join([f"{one['run']:<{width}}", *shown, f"{100 * one['skip_share']:3.0f} %", f"{oracle:>6}"])
+        )
+    warned, collapsed = sum(one["warned"] is not None for one in runs), sum(one["collapsed"] for one in runs)
+    right = sum(one["collapsed"] and one["warned"] is not None for one in runs)
+    lines += [
+        f"precision: {_part(found['precision'])}, {right} of {warned} warned runs collapsed",
+        f"recall: {_part(found['recall'])}, {right} of {collapsed} collapsed runs were warned",
+    ]
+    return "\n".join(lines if found["lead"] is None else [*lines, f"lead time: {found['lead']:.1f} epochs on average"])
+
+
+def _cell(number: int | None, width: int) -> str:
+    return f"{'-' if number is None else number:>{width}}"
+
+
+def _part(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"

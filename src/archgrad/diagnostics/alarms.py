@@ -1,0 +1,114 @@
+"""How good the doctor's warnings were: precision, recall and lead time over finished searches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import mean
+from typing import Any
+
+from archgrad.diagnostics.doctor import Thresholds, diagnose, skip_share
+from archgrad.errors import UserError, check_number
+
+__all__ = ["Outcome", "WarningScore", "precision_recall"]
+
+Record = Mapping[str, Any]
+
+ORACLE = "oracle_cifar10"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the doctor said of one search, and what became of it.
+
+    ``warned`` is the epoch of the first warning, None if there was none. ``collapsed`` is the truth at the end, and
+    ``settled`` the epoch from which on it was true.
+    """
+
+    run: str
+    epochs: int
+    warned: int | None
+    collapsed: bool
+    settled: int | None
+    skip_share: float
+    accuracy: float | None
+
+    @property
+    def lead(self) -> int | None:
+        """By how many epochs the warning came before the collapse had settled; negative if it came late."""
+        return None if self.warned is None or self.settled is None else self.settled - self.warned
+
+
+@dataclass(frozen=True)
+class WarningScore:
+    """The outcomes of several searches.
+
+    ``precision`` is the share of warned searches that collapsed, ``recall`` that of collapsed ones that were warned,
+    and ``lead`` the mean number of epochs that the true warnings were early; None where there is nothing to divide by.
+    """
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def precision(self) -> float | None:
+        """True warnings among all warnings."""
+        return _share([one.collapsed for one in self.outcomes if one.warned is not None])
+
+    @property
+    def recall(self) -> float | None:
+        """Warned searches among all that collapsed."""
+        return _share([one.warned is not None for one in self.outcomes if one.collapsed])
+
+    @property
+    def lead(self) -> float | None:
+        """The mean lead of the true warnings."""
+        leads = [one.lead for one in self.outcomes if one.lead is not None]
+        return mean(leads) if leads else None
+
+
+def precision_recall(
+    runs: Mapping[str, Sequence[Record]],
+    *,
+    accuracy: float = 90.0,
+    skips: float = 2 / 3,
+    thresholds: Thresholds | None = None,
+) -> WarningScore:
+    """Score the warnings on the records of finished searches, by name.
+
+    A search has collapsed where its last architecture has an oracle accuracy on CIFAR-10 below ``accuracy``, or at
+    least the share ``skips`` of skip connections (4 of 6 by default); without an oracle the latter alone decides.
+    Only the truth uses the oracle, the warnings never do.
+    """
+    check_number("accuracy", accuracy)
+    check_number("skips", skips, positive=True)
+    for name, records in runs.items():
+        if not records:
+            raise UserError(f"no epoch of {name} is finished; leave it out, or resume it first.")
+    return WarningScore(tuple(_outcome(name, runs[name], accuracy, skips, thresholds) for name in runs))
+
+
+def _outcome(
+    name: str, records: Sequence[Record], accuracy: float, skips: float, thresholds: Thresholds | None
+) -> Outcome:
+    alarms = [diagnose(records[: place + 1], len(records), thresholds).alarming for place in range(len(records))]
+    truth = [_collapsed(record, accuracy, skips) for record in records]
+    after = max((place + 1 for place, true in enumerate(truth) if not true), default=0)
+    last = records[-1]
+    return Outcome(
+        run=name,
+        epochs=len(records),
+        warned=records[alarms.index(True)]["epoch"] if any(alarms) else None,
+        collapsed=truth[-1],
+        settled=records[after]["epoch"] if truth[-1] else None,
+        skip_share=skip_share(last),
+        accuracy=last.get(ORACLE),
+    )
+
+
+def _collapsed(record: Record, accuracy: float, skips: float) -> bool:
+    found = record.get(ORACLE)
+    return (found is not None and found < accuracy) or skip_share(record) >= skips - 1e-9
+
+
+def _share(flags: Sequence[bool]) -> float | None:
+    return mean(flags) if flags else None

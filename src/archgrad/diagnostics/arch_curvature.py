@@ -1,0 +1,58 @@
+"""How sharply the architecture's loss bends: the largest eigenvalue of its Hessian in α."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from archgrad.bilevel import Alpha, Weights
+from archgrad.diagnostics.base import Probe
+from archgrad.errors import check_whole
+from archgrad.hypergradients import Point
+from archgrad.hypergradients.products import products_of
+from archgrad.linalg import extreme_eigenvalues
+
+__all__ = ["ArchCurvature", "largest_eigenvalue"]
+
+
+@dataclass(frozen=True)
+class ArchCurvature(Probe):
+    """Estimate the largest eigenvalue of ∇²α L2, whose growth goes before a collapse (Zela et al., 2020, Section 4).
+
+    It is that of the loss which trains the architecture, on the outer batch of an epoch's last step and in the
+    coordinates of α, so that values compare within one relaxation only. It is not for sampled ones: a draw may jump
+    where α moves, and then a difference of gradients is none of derivatives. ``steps`` of Lanczos cost ``steps`` + 1
+    gradients of α and find a value from below. An epoch is measured if it is the first to have ended ``minimum`` steps
+    after the last one measured.
+    """
+
+    steps: int = 2
+    minimum: int = 100
+
+    def __post_init__(self) -> None:
+        check_whole("steps of ArchCurvature", self.steps)
+        check_whole("minimum of ArchCurvature", self.minimum)
+
+    def due(self, index: int, steps: int) -> bool:
+        """Tell whether step ``index`` ends one of the measured epochs."""
+        apart = -(-self.minimum // steps)
+        return (index + 1) % (apart * steps) == 0
+
+    def __call__(self, point: Point) -> dict[str, float]:
+        """Return ``alpha_eigenvalue``."""
+        return {"alpha_eigenvalue": largest_eigenvalue(point, self.steps)}
+
+
+def largest_eigenvalue(point: Point, steps: int) -> float:
+    """Return the largest eigenvalue of ∇²α L2 within the span of g, A·g, …, where g = ∂L2/∂α and A = ∇²α L2.
+
+    The gradient is a good start, because most of it lies in the leading eigenspaces of the Hessian (Gur-Ari et al.,
+    2018), and it is there already. A·v is a one-sided difference of two gradients with the kinks of the network frozen.
+    """
+
+    def loss(alpha: Alpha, nothing: Weights) -> Tensor:
+        return point.problem.outer(point.weights, alpha, point.outer_batch)
+
+    products = products_of("forward", loss, point.alpha, {})
+    return extreme_eigenvalues(products.hessian, products.gradient(), steps)[1]

@@ -1,0 +1,140 @@
+"""How alike the cells of a supernet are inside: their nodes' gradients and what their convolutions compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import mean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archgrad.errors import UserError
+from archgrad.hypergradients import Point
+from archgrad.hypergradients.point import leaves
+from archgrad.operations import FactorizedReduce, Operation
+from archgrad.supernet import Edge, MixedCell
+
+__all__ = ["StageSimilarity", "average_similarity", "layer_similarity"]
+
+
+@dataclass(frozen=True)
+class StageSimilarity:
+    """Mean cosines over the pairs of ``cells`` cells whose nodes have one shape (Λ-DARTS, Fig. 6).
+
+    ``node_gradients`` compares ∂L2/∂x of each node with that of the same node in the other cell, and ``convolutions``
+    the outputs of the same convolution on the same edge; None where no edge offers any.
+    """
+
+    channels: int
+    size: tuple[int, int]
+    cells: int
+    node_gradients: float
+    convolutions: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What one cell computed: its nodes, with their graph, and its convolutions, flat and without."""
+
+    edges: tuple[Edge, ...]
+    nodes: list[Tensor]
+    convolutions: list[Tensor]
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What two cells must share to be compared: the shapes of their nodes, and their operations."""
+        edges = tuple((edge.source, edge.target, edge.stride, *map(type, edge.operations)) for edge in self.edges)
+        return tuple(tuple(node.shape[1:]) for node in self.nodes), edges
+
+
+def layer_similarity(point: Point, supernet: nn.Module) -> tuple[StageSimilarity, ...]:
+    """Compare the cells of a ``supernet`` on the outer batch of a point, stage by stage.
+
+    Only cells whose nodes have the same shapes and whose edges the same operations are compared, which are those of
+    one stage. A cosine is taken over all images of the batch at once, as in the product of Eq. 21.
+    """
+    weights = leaves(point.weights)
+    with _watched(supernet) as seen:
+        loss = point.problem.outer(weights, point.alpha, point.outer_batch)
+    flat = [node for cell in seen for node in cell.nodes]
+    found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
+    gradients = [[next(found) for _ in cell.nodes] for cell in seen]
+    stages: dict[tuple[Any, ...], list[int]] = {}
+    for place, cell in enumerate(seen):
+        stages.setdefault(cell.kind, []).append(place)
+    compared = [places for places in stages.values() if len(places) > 1]
+    if not compared:
+        raise UserError(
+            f"none of the {len(seen)} cells has the shape of another one, so that there is nothing to compare; "
+            f"search with more cells."
+        )
+    return tuple(_compared([seen[at] for at in places], [gradients[at] for at in places]) for places in compared)
+
+
+def average_similarity(measured: Sequence[Sequence[StageSimilarity]]) -> tuple[StageSimilarity, ...]:
+    """Return the means over several batches."""
+    return tuple(
+        StageSimilarity(
+            stages[0].channels,
+            stages[0].size,
+            stages[0].cells,
+            mean(stage.node_gradients for stage in stages),
+            _mean_of([stage.convolutions for stage in stages if stage.convolutions is not None]),
+        )
+        for stages in zip(*measured, strict=True)
+    )
+
+
+def _compared(cells: Sequence[_Seen], gradients: Sequence[Sequence[Tensor]]) -> StageSimilarity:
+    shape = cells[0].nodes[-1].shape
+    return StageSimilarity(
+        shape[1],
+        (shape[2], shape[3]),
+        len(cells),
+        _mean_of(_cosines(gradients)) or 0.0,
+        _mean_of(_cosines([cell.convolutions for cell in cells])),
+    )
+
+
+def _cosines(rows: Sequence[Sequence[Tensor]]) -> list[float]:
+    """Return the cosine of each entry with the one at its place in every other row; 0 where one vanishes."""
+    return [
+        torch.nn.functional.cosine_similarity(one.flatten().double(), other.flatten().double(), dim=0).item()
+        for first, second in combinations(rows, 2)
+        for one, other in zip(first, second, strict=True)
+    ]
+
+
+def _mean_of(values: Sequence[float]) -> float | None:
+    return mean(values) if values else None
+
+
+@contextmanager
+def _watched(supernet: nn.Module) -> Iterator[list[_Seen]]:
+    """Note what every mixed cell of a supernet computes while the block runs."""
+    seen: list[_Seen] = []
+
+    def note(cell: MixedCell, given: tuple[Any, ...], nodes: list[Tensor]) -> None:
+        with torch.no_grad():
+            outputs = [operation(x) for operation, x in _convolutions(cell, nodes)]
+        seen.append(_Seen(cell.connections, nodes[cell.inputs :], outputs))
+
+    handles = [cell.register_forward_hook(note) for cell in supernet.modules() if isinstance(cell, MixedCell)]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _convolutions(cell: MixedCell, nodes: Sequence[Tensor]) -> Iterator[tuple[Operation, Tensor]]:
+    """Yield every operation of a cell that has weights, but for skips that must reduce, and what it reads."""
+    for edge in cell.connections:
+        x = nodes[edge.source]
+        for operation in edge.operations:
+            if any(True for _ in operation.parameters()) and not isinstance(operation, FactorizedReduce):
+                yield operation, x[:, : x.shape[1] // cell.partial]

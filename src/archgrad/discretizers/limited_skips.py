@@ -1,0 +1,84 @@
+"""Derive with at most so many skip connections in a cell."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from archgrad.discretizers.argmax import Argmax
+from archgrad.discretizers.base import Discretizer, Judge
+from archgrad.errors import UserError, check_whole
+from archgrad.notices import warn_once
+from archgrad.spaces import Genotype, SearchSpace
+
+__all__ = ["LimitedSkips"]
+
+SKIP, REDUCTION = "skip_connect", "reduce"
+_log = logging.getLogger("archgrad")
+
+
+@dataclass(frozen=True)
+class LimitedSkips(Discretizer):
+    """Another derivation, repeated until no block but ``reduce`` has more than ``most`` skip connections.
+
+    Each time, the weakest skip connection of a block that has too many, by its probability and the first of equals,
+    gets the probability 0 (P-DARTS, Chen et al., 2019, Section 3.3). A row that offers nothing else keeps it.
+    """
+
+    derivation: Discretizer = field(default_factory=Argmax)
+    most: int = 2
+
+    def __post_init__(self) -> None:
+        check_whole("most of LimitedSkips", self.most, least=0)
+        if self.derivation.once:
+            raise UserError(
+                f"{type(self.derivation).__name__} does not derive by probabilities, so that skip connections cannot "
+                f"be limited by theirs; use Argmax, or no limit (progressive.max_skips=none)."
+            )
+
+    def check(self, space: SearchSpace) -> None:
+        """Ask the derivation."""
+        self.derivation.check(space)
+
+    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+        """Derive, and derive again without the weakest skip connection, until there are few enough."""
+        left = dict(probabilities)
+        suppressed: set[tuple[str, int]] = set()
+        while True:
+            genotype = self.derivation.select(space, left, judge)
+            weakest = self._weakest(space, genotype, probabilities, suppressed)
+            if weakest is None:
+                return genotype
+            suppressed.add(weakest)
+            block, row = weakest
+            left[block] = left[block].clone()
+            left[block][row, space.block(block).rows[row].choices.index(SKIP)] = 0.0
+
+    def _weakest(
+        self,
+        space: SearchSpace,
+        genotype: Genotype,
+        probabilities: Mapping[str, Tensor],
+        suppressed: set[tuple[str, int]],
+    ) -> tuple[str, int] | None:
+        """Return the block and the row whose skip connection is to go; None if none is, or none can."""
+        for block in space.blocks:
+            if block.name == REDUCTION or genotype[block.name].count(SKIP) <= self.most:
+                continue
+            chosen = {(one.target, one.source) for one in genotype[block.name] if one.choice == SKIP}
+            rows = [index for index, row in enumerate(block.rows) if (row.target, row.source) in chosen]
+            free = [row for row in rows if (block.name, row) not in suppressed]
+            if free:
+                weights = probabilities[block.name].tolist()
+                return block.name, min(free, key=lambda row: weights[row][block.rows[row].choices.index(SKIP)])
+            warn_once(
+                _log,
+                "block %r keeps %d skip connections, more than the %d allowed: its edges offer nothing else.",
+                block.name,
+                len(rows),
+                self.most,
+            )
+        return None

@@ -1,0 +1,110 @@
+"""A search in stages: each an ordinary run of the loop, in what the one before it left of the space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from archgrad.discretizers import Argmax
+from archgrad.discretizers.limited_skips import LimitedSkips
+from archgrad.loop.events import EpochFinished, Event, Listener, Record, SearchStarted, StageStarted
+from archgrad.loop.folder import RunFolder, StageOf
+from archgrad.loop.setup import Setup
+from archgrad.method import Method
+from archgrad.spaces import Progressive, SearchSpace
+
+if TYPE_CHECKING:
+    from archgrad.loop.run import SearchResult
+
+__all__ = ["in_stages", "method_of"]
+
+Prepared = Callable[[SearchSpace, Method], Setup]
+"""Completes a space and a method with what else a search was given."""
+
+CarriedOut = Callable[[Setup, RunFolder | None, bool, Sequence[Listener]], "SearchResult"]
+"""Runs one search: its setup, its folder, whether to resume, and who listens."""
+
+
+def in_stages(
+    space: SearchSpace,
+    method: Method,
+    plan: Progressive,
+    prepared: Prepared,
+    carried_out: CarriedOut,
+    *,
+    out: Path | None = None,
+    files: Mapping[str, str] | None = None,
+    resume: bool = False,
+    listeners: Sequence[Listener] = (),
+) -> SearchResult:
+    """Search in the stages of a plan; return what the last one found, with the records of all.
+
+    A stage has weights and α of its own, and its folder ``stage-1`` and so on within ``out``, which itself holds what
+    the whole search has: a resume reads the stages that are finished, and continues the one that is not. Records count
+    the epochs of all stages, and say in which ``stage`` they were made.
+    """
+    whole = prepared(space, method)
+    folder = None if out is None else RunFolder(out, whole.description, files)
+    told, stages = _Whole(folder), len(plan.stages)
+    seconds = 0.0
+    with folder.opened(resume) if folder else nullcontext():
+        searched = plan.sized(space, 0)
+        for number in range(1, stages + 1):
+            setup = prepared(searched, method_of(method, plan, number))
+            own = None if folder is None else folder.stage(setup.description, StageOf(folder.path, number, stages))
+            watching = () if own is not None and own.is_finished() else listeners
+            listening: tuple[Listener, ...] = (told, *watching)
+            for listener in listening:
+                listener(StageStarted(number, stages, setup.space))
+            result = carried_out(setup, own, own is not None and own.is_begun(), listening)
+            told.records, seconds = told.so_far(result.history), seconds + result.seconds
+            if number < stages:
+                found = {name: weights[0] for name, weights in result.mixture.items()}
+                searched = plan.narrowed(searched, found, number)
+        if folder is not None:
+            folder.show(told.records, result.genotype)
+            planned, more = stages * whole.training.epochs, {"stages": stages, "stopped": result.stopped}
+            folder.conclude(told.records, result.genotype, planned, seconds, more)
+    return replace(result, history=tuple(told.records), seconds=seconds)
+
+
+def method_of(method: Method, plan: Progressive, number: int) -> Method:
+    """Return the method of one stage, counted from 1.
+
+    The last one's derivation heeds the limit of skip connections; what derives once is not asked before.
+    """
+    derivation = method.discretizer
+    if number < len(plan.stages):
+        derivation = Argmax() if derivation.once else derivation
+    elif plan.max_skips is not None:
+        derivation = LimitedSkips(derivation, plan.max_skips)
+    return replace(method, progressive=None, discretizer=derivation)
+
+
+class _Whole:
+    """Listens to the stages one after the other, and keeps in the folder of the whole search what they say."""
+
+    def __init__(self, folder: RunFolder | None) -> None:
+        self.folder = folder
+        self.records: list[Record] = []
+        self.number = 0
+
+    def __call__(self, event: Event) -> None:
+        """Write what the event adds."""
+        if isinstance(event, StageStarted):
+            self.number = event.number
+        elif self.folder is not None and isinstance(event, SearchStarted | EpochFinished):
+            begins = isinstance(event, SearchStarted)
+            if begins:
+                self.folder.begin()
+            if not (begins and event.state.complete):  # a stage that is only read shows less than is known
+                self.folder.show(self.so_far(event.state.history), event.state.genotype)
+
+    def so_far(self, history: Sequence[Record]) -> list[Record]:
+        """Return all records, when the present stage has these."""
+        before = len(self.records)
+        present = [{"stage": self.number, **record, "epoch": before + record["epoch"]} for record in history]
+        return [*self.records, *present]

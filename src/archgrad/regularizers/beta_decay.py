@@ -1,0 +1,48 @@
+"""Holding architecture parameters down by their log-sum-exp, as in β-DARTS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from archgrad.errors import UserError, check_number
+from archgrad.regularizers.base import OuterStep, Regularizer
+from archgrad.relaxations import Relaxation
+
+__all__ = ["BetaDecay"]
+
+
+@dataclass(frozen=True)
+class BetaDecay(Regularizer):
+    """Add progress · ``weight`` · mean over rows of log Σ exp α to L2 (β-DARTS; Ye et al., 2022).
+
+    Its gradient is softmax(α) over the number of rows, where that of an L2 penalty would be α: what leads is held down
+    most. The factor grows linearly from 0, as in the paper. Rows of operations and of edges count alike, as they do in
+    the weight decay that this takes the place of, each with the choices it has. With α for each image it is the mean
+    over images too.
+    """
+
+    weight: float = 50.0
+
+    def __post_init__(self) -> None:
+        check_number("weight of BetaDecay", self.weight)
+
+    def check(self, relaxation: Relaxation) -> None:
+        """Refuse α on the simplex, where there are no logits."""
+        if relaxation.domain != "real":
+            raise UserError(
+                f"BetaDecay holds down the log-sum-exp of logits, but {type(relaxation).__name__} keeps α in the "
+                f"{relaxation.domain!r} domain; use a relaxation of the 'real' domain such as relaxations.Softmax(), "
+                f"or leave BetaDecay out (--regularizer none)."
+            )
+
+    def outer_term(self, step: OuterStep) -> Tensor:
+        """Return the weighted mean."""
+        rows = [_log_sum_exp(step.alpha[block.name], block.mask).flatten() for block in step.blocks]
+        return step.progress * self.weight * torch.cat(rows).mean()
+
+
+def _log_sum_exp(alpha: Tensor, mask: Tensor) -> Tensor:
+    return alpha.masked_fill(~mask.to(alpha.device), -torch.inf).logsumexp(-1)

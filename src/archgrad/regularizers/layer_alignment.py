@@ -1,0 +1,168 @@
+"""Making the cells of a supernet agree on the architecture: the regulariser of Λ-DARTS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from archgrad.bilevel import Weights
+from archgrad.errors import UserError, check_number, check_one_of
+from archgrad.linalg import Vector, added, norm, scaled
+from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
+from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Difference", "LayerAlignment"]
+
+Difference = Literal["exact", "central", "interleaved"]
+
+
+@dataclass(frozen=True)
+class LayerAlignment(Regularizer):
+    """L1 − λ_t·Λ: train the weights so that the cells' gradients ∂L1/∂p align (Movahedi et al., 2023, Eq. 8).
+
+    ``kind`` chooses Λ or Λ±, and λ_t = ``weight``·t/T grows with the search, or is ``constant``. The gradient
+    ∇wΛ = 1/C(L,2) · ∂/∂w ⟨∇_P L1, Δ⟩ (Eq. 9) takes the cells' gradients from the weight step's own backward pass, and
+    by ``difference``
+
+    - ``exact``: one backward pass through ⟨∇_P L1, Δ⟩ more, without any ε;
+    - ``central``: [∇w L1(P + εΔ) − ∇w L1(P − εΔ)]/2ε with ε = ``eps``/‖Δ‖ (Eq. 13), two passes more;
+    - ``interleaved``: [∇w L1(P + εΔ) − ∇w L1(P)]/ε and [∇w L1(P) − ∇w L1(P − εΔ)]/ε on alternating batches (Appendix
+      A.8), one pass more.
+
+    Differences are taken of the smooth function that L1 is around P: every ReLU and max-pooling goes the way it goes
+    there (``kinks`` "frozen"). With ``kinks`` "crossed" they are those of the paper to the letter, which also count the
+    units that switch between the two ends: in a supernet these outweigh ∇wΛ, the more so the smaller ε is.
+
+    ``blocks`` are those whose cells are aligned, by default all that two cells share except ``reduce``. On the
+    ``outer`` objective −λ_t·Λ is a term of L2 instead, and α is what aligns (Appendix A.4, which advises against it);
+    it is differentiated exactly.
+    """
+
+    kind: Kind = "cosine"
+    weight: float = 0.125
+    eps: float = 1e-3
+    schedule: Literal["linear", "constant"] = "linear"
+    difference: Difference = "interleaved"
+    blocks: tuple[str, ...] = ()
+    objective: Literal["inner", "outer"] = "inner"
+    kinks: Literal["frozen", "crossed"] = "frozen"
+
+    def __post_init__(self) -> None:
+        check_one_of("kind of LayerAlignment", self.kind, ("cosine", "sign"))
+        check_number("weight of LayerAlignment", self.weight)
+        check_number("eps of LayerAlignment", self.eps, positive=True)
+        check_one_of("schedule of LayerAlignment", self.schedule, ("linear", "constant"))
+        check_one_of("difference of LayerAlignment", self.difference, tuple(_DIFFERENCES))
+        check_one_of("objective of LayerAlignment", self.objective, ("inner", "outer"))
+        check_one_of("kinks of LayerAlignment", self.kinks, ("frozen", "crossed"))
+
+    @property
+    def needs_mixture_gradient(self) -> bool:
+        """The cells' gradients are what it aligns."""
+        return self.objective == "inner"
+
+    @property
+    def differentiates_gradient(self) -> bool:
+        """Exactly, it differentiates them by the weights."""
+        return self.objective == "inner" and self.difference == "exact"
+
+    @property
+    def freezes_kinks(self) -> bool:
+        """Differences are of a smooth function, unless they shall not be."""
+        return self.objective == "inner" and self.difference != "exact" and self.kinks == "frozen"
+
+    @property
+    def differentiates_outer_loss(self) -> bool:
+        """On the outer objective it is made of the outer loss's gradient."""
+        return self.objective == "outer"
+
+    def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
+        """Refuse a space in which no two cells share a decision."""
+        if not aligned_blocks(blocks, self.blocks):
+            raise UserError(
+                "LayerAlignment aligns cells that share their decisions, but in this space no two do; "
+                "search with more cells, or leave LayerAlignment out."
+            )
+
+    def strength(self, progress: float) -> float:
+        """Return λ_t."""
+        return self.weight * progress if self.schedule == "linear" else self.weight
+
+    def weight_gradient(self, step: WeightStep) -> Weights | None:
+        """Return −λ_t·∇wΛ."""
+        strength = self.strength(step.progress)
+        if self.objective == "outer" or not strength or step.mixture_gradient is None:
+            return None
+        blocks = aligned_blocks(step.blocks, self.blocks)
+        delta = directions(step.mixture_gradient, blocks, self.kind)
+        if not norm(delta):
+            return None
+        found = _DIFFERENCES[self.difference](step, delta, self.eps)
+        return scaled(found, -strength / pairs(blocks))
+
+    def outer_term(self, step: OuterStep) -> Tensor | None:
+        """Return −λ_t·Λ of L2, if that is where it stands."""
+        strength = self.strength(step.progress)
+        if self.objective == "inner" or not strength or step.loss is None:
+            return None
+        blocks = aligned_blocks(step.blocks, self.blocks)
+        mixtures = [step.mixture[block.name] for block in blocks]
+        found = torch.autograd.grad(step.loss, mixtures, create_graph=True, allow_unused=True, materialize_grads=True)
+        named = {block.name: _of_all_images(value) for block, value in zip(blocks, found, strict=True)}
+        return (-strength * alignment(named, blocks, self.kind)).to(step.loss.dtype)
+
+
+def _of_all_images(gradient: Tensor) -> Tensor:
+    """Return the gradient of a mixture that all images share, where each had its own."""
+    return gradient.sum(1) if gradient.dim() == 4 else gradient
+
+
+def _exact(step: WeightStep, delta: Vector, eps: float) -> Weights:
+    """Return ∂/∂w ⟨∇_P L1, Δ⟩ by a backward pass through the gradient."""
+    slopes = {name: slope for name, slope in (step.mixture_gradient or {}).items() if name in delta}
+    live = [name for name, slope in slopes.items() if slope.requires_grad]
+    if not live:  # L1 is the sum of a function of P and one of w
+        return {}
+    found = torch.autograd.grad(
+        [slopes[name] for name in live],
+        list(step.weights.values()),
+        [delta[name].to(slopes[name]) for name in live],
+        allow_unused=True,
+        materialize_grads=True,
+    )
+    return dict(zip(step.weights, found, strict=True))
+
+
+def _central(step: WeightStep, delta: Vector, eps: float) -> Weights:
+    length = norm(delta)
+    ahead, behind = (_shifted(step, delta, sign * eps / length) for sign in (1, -1))
+    return scaled(added(ahead, behind, -1.0), length / (2 * eps))
+
+
+def _interleaved(step: WeightStep, delta: Vector, eps: float) -> Weights:
+    """Return the forward difference of every other batch, and the backward difference of those between."""
+    length, sign = norm(delta), -1 if step.index % 2 else 1
+    aside = _shifted(step, delta, sign * eps / length)
+    return scaled(added(aside, step.gradient, -1.0), sign * length / eps)
+
+
+def _shifted(step: WeightStep, delta: Vector, scale: float) -> Weights:
+    """Return ∇w L1 at P + scale·Δ."""
+    mixture = {name: value.detach() for name, value in step.mixture.items()}
+    mixture |= {name: mixture[name] + (scale * shift).to(mixture[name]) for name, shift in delta.items()}
+    with torch.enable_grad():
+        loss = step.loss(step.weights, mixture)
+    found = torch.autograd.grad(loss, list(step.weights.values()), allow_unused=True, materialize_grads=True)
+    return dict(zip(step.weights, found, strict=True))
+
+
+_DIFFERENCES: dict[str, Callable[[WeightStep, Vector, float], Weights]] = {
+    "exact": _exact,
+    "central": _central,
+    "interleaved": _interleaved,
+}

@@ -1,0 +1,111 @@
+"""How far the cells of a supernet agree: layer alignment and its derivatives (Λ-DARTS, Sections 3.2 and 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from archgrad.errors import UserError, unknown
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Kind", "aligned_blocks", "alignment", "directions", "pairs"]
+
+Kind = Literal["cosine", "sign"]
+"""Λ (Eq. 5) or Λ± (Eq. 7)."""
+
+_VANISHED = 1e-12
+"""A gradient this much shorter than the longest of its block has no direction that could be trusted."""
+_NOTHING = 1e-20
+
+
+def aligned_blocks(blocks: Sequence[DecisionBlock], names: Sequence[str] = ()) -> tuple[DecisionBlock, ...]:
+    """Return the blocks of these names; by default all of operations that two cells share, but not ``reduce``.
+
+    The paper leaves reduction cells out, because collapse is not usually seen there (Appendix A.9.2).
+    """
+    by_name = {block.name: block for block in blocks}
+    for name in names:
+        if name not in by_name:
+            raise unknown("block to align:", name, by_name)
+        if by_name[name].cells < 2:
+            raise UserError(
+                f"block {name!r} is used by one cell only, so that there is nothing it could be aligned with; "
+                f"leave it out, or search with more cells."
+            )
+    shared = [block for block in blocks if block.kind == "operation" and block.cells > 1 and block.name != "reduce"]
+    return tuple(by_name[name] for name in names) if names else tuple(shared)
+
+
+def pairs(blocks: Sequence[DecisionBlock]) -> int:
+    """Return the number of pairs of cells that share a block, Σ L·(L − 1)/2."""
+    return sum(block.cells * (block.cells - 1) // 2 for block in blocks)
+
+
+def alignment(gradients: Mapping[str, Tensor], blocks: Sequence[DecisionBlock], kind: Kind) -> Tensor:
+    """Return the mean over pairs of cells of a block of the agreement of their gradients ``[cells, rows, choices]``.
+
+    ``cosine``: Λ = mean of g·g′/(‖g‖‖g′‖), at its greatest, 1, where all gradients have one direction. ``sign``:
+    Λ± = mean of g·g′/(|g|·|g′|), 1 already where all have the same signs. A pair of which one gradient vanishes counts
+    as 0. It is differentiable in the gradients.
+    """
+    sums = [_agreement(_units(gradients[block.name])[0], kind).sum() / 2 for block in blocks]
+    return torch.stack(sums).sum() / pairs(blocks)
+
+
+def directions(gradients: Mapping[str, Tensor], blocks: Sequence[DecisionBlock], kind: Kind) -> dict[str, Tensor]:
+    """Return Δ = {block: δ ``[cells, rows, choices]``}, the derivative of Σ over pairs (Eq. 10 and 12), in float64.
+
+    ``cosine``: δ_ℓ = Σ (I − uuᵀ)·u′/‖g‖ with u = g/‖g‖. ``sign``: δ_ℓ = Σ (g′ − Λ±(g, g′)·sign(g)⊙|g′|)/(|g|·|g′|).
+    """
+    found = {}
+    for block in blocks:
+        gradient = gradients[block.name].detach()
+        units, norms = _units(gradient)
+        slope = _SLOPES[kind](units) / norms
+        found[block.name] = slope.reshape(gradient.shape)
+    return found
+
+
+def _units(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return u ``[cells, n]`` of length 1, or 0 where a gradient vanishes, and the lengths (1 there)."""
+    flat = gradient.double().flatten(1)
+    squares = flat.square().sum(1, keepdim=True)
+    floor = max(_VANISHED * squares.detach().max().sqrt().item(), _NOTHING) ** 2
+    real = squares > floor
+    norms = squares.where(real, torch.ones_like(squares)).sqrt()
+    return flat * real / norms, norms
+
+
+def _agreement(units: Tensor, kind: Kind) -> Tensor:
+    """Return the agreement of every two cells ``[cells, cells]``, 0 of a cell with itself."""
+    products = units @ units.T
+    if kind == "cosine":
+        return _between_cells(products)
+    overlap = units.abs() @ units.abs().T
+    real = overlap > _VANISHED
+    return _between_cells(products / overlap.where(real, torch.ones_like(overlap)) * real)
+
+
+def _between_cells(table: Tensor) -> Tensor:
+    return table * (1 - torch.eye(len(table), dtype=table.dtype, device=table.device))
+
+
+def _cosine_slope(units: Tensor) -> Tensor:
+    """Return ‖g_ℓ‖·δ_ℓ = Σ over ℓ′ of u′ − u·(u·u′); nothing for a cell without a direction."""
+    others = units.sum(0) - units
+    slope = others - units * _agreement(units, "cosine").sum(1, keepdim=True)
+    return slope * (units != 0).any(1, keepdim=True)
+
+
+def _sign_slope(units: Tensor) -> Tensor:
+    """Return ‖g_ℓ‖·δ_ℓ = Σ over ℓ′ of (u′ − Λ±(u, u′)·sign(u)⊙|u′|)/(|u|·|u′|)."""
+    overlap = _between_cells(units.abs() @ units.abs().T)
+    real = overlap > _VANISHED
+    inverse = real / overlap.where(real, torch.ones_like(overlap))
+    return inverse @ units - units.sign() * ((inverse * _agreement(units, "sign")) @ units.abs())
+
+
+_SLOPES = {"cosine": _cosine_slope, "sign": _sign_slope}

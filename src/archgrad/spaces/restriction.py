@@ -1,0 +1,65 @@
+"""Spaces that offer fewer choices than they could: which of its choices each row of a block keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from archgrad.errors import UserError, unknown
+from archgrad.spaces.block import DecisionBlock, Row
+
+__all__ = ["Restriction", "offered", "restriction_of"]
+
+Restriction = tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
+"""Names of blocks, each with what its rows still offer."""
+
+
+def offered(block: DecisionBlock, restriction: Restriction | None) -> DecisionBlock:
+    """Return a block with nothing but what a restriction leaves of its choices, in the block's own order.
+
+    >>> block = DecisionBlock("cell", 1, (Row(1, 0, ("none", "skip", "conv")),))
+    >>> offered(block, (("cell", (("conv", "none"),)),)).rows[0].choices
+    ('none', 'conv')
+    """
+    wanted = dict(restriction or ()).get(block.name)
+    if wanted is None:
+        return block
+    if len(wanted) != len(block.rows):
+        raise UserError(
+            f"the restriction of block {block.name!r} is for {len(wanted)} rows, but the block has {len(block.rows)}; "
+            f"give the choices of every row: {', '.join(row.name for row in block.rows)}."
+        )
+    return replace(
+        block, rows=tuple(_offering(block, row, names) for row, names in zip(block.rows, wanted, strict=True))
+    )
+
+
+def restriction_of(
+    space: str, blocks: Sequence[DecisionBlock], wanted: Mapping[str, Sequence[Iterable[str]]]
+) -> Restriction:
+    """Return what is left of all blocks when some of them offer only what is wanted; refuse what they do not have."""
+    for name in wanted:
+        if name not in [block.name for block in blocks]:
+            raise unknown(f"block of the space {space!r}:", name, [block.name for block in blocks])
+    given = tuple((name, tuple(_names(name, row) for row in rows)) for name, rows in wanted.items())
+    return tuple((block.name, tuple(row.choices for row in offered(block, given).rows)) for block in blocks)
+
+
+def _names(block: str, choices: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(choices, str):
+        raise UserError(
+            f"the restriction of block {block!r} has {choices!r} on a row; give a list, such as [{choices!r}]."
+        )
+    return tuple(choices)
+
+
+def _offering(block: DecisionBlock, row: Row, names: tuple[str, ...]) -> Row:
+    for name in names:
+        if name not in row.choices:
+            raise unknown(f"choice on row {row.name} of block {block.name!r}:", name, row.choices)
+    if not names:
+        raise UserError(
+            f"the restriction leaves no choice on row {row.name} of block {block.name!r}; leave at least one of "
+            f"{', '.join(row.choices)}."
+        )
+    return replace(row, choices=tuple(choice for choice in row.choices if choice in names))

@@ -1,0 +1,260 @@
+"""`archgrad inspect` as a doctor, and `archgrad search --on-collapse`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TINY = ["--channels", 2, "--limit", 60, "--batch-size", 20, "--threads", 1]
+SKIPS = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|nor_conv_3x3~2|"
+CONVS = SKIPS.replace("skip_connect", "nor_conv_3x3")
+
+
+def made(name: str, records: list[dict[str, Any]], epochs: int | None = None, more: str = "") -> Path:
+    """A run directory with these records."""
+    folder = Path(name)
+    folder.mkdir()
+    (folder / "config.toml").write_text(f'method = "darts"\nepochs = {epochs or len(records)}\n{more}')
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+def history(shares: list[float], **last: float) -> list[dict[str, Any]]:
+    records = [
+        {
+            "epoch": place + 1,
+            "genotype": SKIPS if share > 0.5 else CONVS,
+            "skip_share": share,
+            "alignment": 0.031,
+            "entropy": 1.386 - place / 1000,
+            "movement": 0.1 * (place + 1),
+            "alpha_eigenvalue": 0.1,
+        }
+        for place, share in enumerate(shares)
+    ]
+    records[-1] |= last
+    return records
+
+
+COLLAPSING = [0.0, 1 / 6, 2 / 6, 3 / 6, 4 / 6]
+
+
+def test_it_says_in_plain_words_what_is_wrong(archgrad):
+    run = made("run", history(COLLAPSING), epochs=12)
+    code, out, err = archgrad("inspect", run)
+    assert code == 0
+    assert err == ""
+    assert out.splitlines()[0] == "darts on nasbench201, digits, seed 0: 5 of 12 epochs"
+    assert "diagnosis: collapsing since epoch 5\n" in out
+    assert "skip connections are 50 % of the architecture, up from 0 % in epoch 1\n" in out
+    assert "layer alignment is 0.03: the cells want different architectures\n" in out
+    assert "this search is collapsing; λ-DARTS" in out
+    assert "\x1b" not in out
+    table = [line.split() for line in out.splitlines() if line.startswith(("    ", "skip_share", "movement"))]
+    assert table == [
+        ["epoch", "1", "epoch", "3", "epoch", "5"],
+        ["skip_share", "0", "0.3333", "0.6667"],
+        ["movement", "0.1", "0.3", "0.5"],
+    ]
+    assert out.splitlines()[-1] == f"curves: {run / 'diagnosis.svg'}"
+    picture = (run / "diagnosis.svg").read_bytes()
+    assert b"<svg" in picture
+    archgrad("inspect", run)
+    assert (run / "diagnosis.svg").read_bytes() == picture
+
+
+def test_it_says_it_as_json(archgrad):
+    run = made("run", history([0.0] * 4), epochs=8)
+    code, out, _ = archgrad("inspect", run, "--json", "--out", "curves.png")
+    assert code == 0
+    found = json.loads(out)
+    assert found["diagnosis"]["verdict"] == "at risk"
+    assert found["diagnosis"]["since"] is None
+    assert found["diagnosis"]["evidence"]["alignment"] == pytest.approx(0.031)
+    assert found["curves"]["skip_share"] == [[1, 0.0], [2, 0.0], [3, 0.0], [4, 0.0]]
+    assert found["picture"] == "curves.png"
+    assert Path("curves.png").read_bytes()[1:4] == b"PNG"
+    assert not (run / "diagnosis.svg").exists()
+
+
+def test_without_matplotlib_it_says_so_and_is_no_error(archgrad, monkeypatch):
+    monkeypatch.setattr("archgrad.report.curves.find_spec", lambda name: None)
+    run = made("run", history([0.0] * 4))
+    code, out, err = archgrad("inspect", run)
+    assert code == 0
+    assert err == ""
+    assert out.splitlines()[-1] == "curves are drawn with matplotlib: `pip install 'archgrad[plot]'`"
+    assert not (run / "diagnosis.svg").exists()
+
+
+def test_a_picture_that_cannot_be_kept_in_the_run_is_no_error(archgrad):
+    run = made("run", history([0.0] * 4))
+    (run / "diagnosis.svg").mkdir()
+    code, out, err = archgrad("inspect", run)
+    assert code == 0
+    assert "diagnosis: at risk" in out
+    assert "cannot be written" in err
+
+
+def test_old_records_and_no_records(archgrad):
+    old = made("old", [{"epoch": 1, "genotype": CONVS}, {"epoch": 2, "genotype": CONVS}])
+    code, out, _ = archgrad("inspect", old)
+    assert code == 0
+    assert "diagnosis: too early" in out
+    code, out, _ = archgrad("inspect", made("new", [], epochs=3))
+    assert (code, out) == (0, "darts on nasbench201, digits, seed 0: no epoch of 3 is finished\n")
+
+
+def test_of_a_search_in_stages_the_last_is_judged(archgrad):
+    first = [dict(record, stage=1) for record in history([1.0] * 4)]
+    second = [dict(record, stage=2, epoch=record["epoch"] + 4) for record in history([0.0] * 3)]
+    run = made("run", first + second, epochs=4, more="[set.progressive]\nkeep = [8, 5, 3]\n")
+    code, out, _ = archgrad("inspect", run)
+    assert code == 0
+    assert "seed 0: 7 of 12 epochs\n" in out
+    assert "diagnosis: at risk" in out
+    assert "epoch 5      epoch 6      epoch 7" in out
+    code, _, err = archgrad("inspect", run, "--warnings")
+    assert code == 2
+    assert "has finished 7 of 12 epochs" in err
+
+
+@pytest.fixture
+def runs(archgrad) -> list[Path]:
+    return [
+        made("right", history([*COLLAPSING, 5 / 6, 5 / 6], oracle_cifar10=88.56)),
+        made("wrong", history([*COLLAPSING, 0.0, 0.0], oracle_cifar10=94.1)),
+        made("missed", history([0.0] * 7, oracle_cifar10=85.0)),
+        made("well", history([0.0] * 7)),
+    ]
+
+
+def test_it_scores_its_own_warnings(archgrad, runs):
+    code, out, err = archgrad("inspect", *runs, "--warnings")
+    assert code == 0, err
+    lines = out.splitlines()
+    assert lines[0].split() == ["run", "warned", "collapsed", "since", "lead", "skips", "oracle"]
+    assert lines[1].split() == ["right", "5", "yes", "5", "0", "83", "%", "88.56"]
+    assert lines[2].split() == ["wrong", "5", "no", "-", "-", "0", "%", "94.10"]
+    assert lines[3].split() == ["missed", "-", "yes", "7", "-", "0", "%", "85.00"]
+    assert lines[4].split() == ["well", "-", "no", "-", "-", "0", "%", "-"]
+    assert lines[5] == "precision: 0.50, 1 of 2 warned runs collapsed"
+    assert lines[6] == "recall: 0.50, 1 of 2 collapsed runs were warned"
+    assert lines[7] == "lead time: 0.0 epochs on average"
+    code, out, _ = archgrad("inspect", *runs, "--warnings", "--json")
+    assert json.loads(out)["precision"] == 0.5
+    code, out, _ = archgrad("inspect", runs[3], "--warnings")
+    assert "precision: -, 0 of 0 warned runs collapsed" in out
+    assert "lead time" not in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["right", "wrong"], "2 runs are compared with --warnings only"),
+        (["right", "right", "--warnings"], "right is given twice"),
+        (["begun", "--warnings"], "begun has finished 3 of 9 epochs, so that nobody knows yet"),
+        (["right", "--warnings", "--layers"], "--layers and --warnings look at different things; choose one"),
+        (["right", "--warnings", "--out", "x.svg"], "--out belongs to the curves, which --warnings does not draw"),
+        (["right", "--warnings", "--batches", 2], "--batches to --layers too"),
+        (["right", "--layers", "--steps", 2], "--batches and --steps belong to --hypergradient"),
+        (["right", "--device", "cpu"], "--device belongs to --hypergradient and --discretisation, and --layers"),
+        (["right", "--out", "curves.jpg"], "unknown picture format '.jpg'"),
+        (["right", "--out", "right/config.toml/x.svg"], "cannot be written"),
+        (["nowhere"], "is not a run directory"),
+    ],
+)
+def test_mistakes_exit_with_2_and_a_sentence(archgrad, runs, arguments, sentence):
+    made("begun", history([0.0] * 3), epochs=9)
+    code, out, err = archgrad("inspect", *arguments)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert out == ""
+
+
+def test_it_compares_the_layers_and_keeps_it_in_the_run(archgrad):
+    assert archgrad("search", "--method", "darts", *TINY, "--cells", 2, "--epochs", 1, "--out", "run")[0] == 0
+    code, out, err = archgrad("inspect", "run", "--layers", "--batches", 2)
+    assert code == 0, err
+    assert out.splitlines()[0] == "after epoch 1, mean of 2 batches; cosines between the cells of a stage"
+    assert [line.split()[:2] for line in out.splitlines()[2:]] == [["2x8x8", "2"], ["4x4x4", "2"], ["8x2x2", "2"]]
+    found = json.loads(Path("run/layers.json").read_text())
+    code, out, _ = archgrad("inspect", "run", "--layers", "--batches", 2, "--json")
+    assert json.loads(out) == found
+    assert found["stages"][0]["cells"] == 2
+
+
+def test_a_space_without_two_cells_alike_has_no_layers_to_compare(archgrad):
+    assert archgrad("search", "--method", "darts", *TINY, "--cells", 1, "--epochs", 1, "--out", "run")[0] == 0
+    code, _, err = archgrad("inspect", "run", "--layers")
+    assert code == 2
+    assert "none of the 3 cells has the shape of another one" in err
+
+
+@pytest.fixture
+def sick(monkeypatch) -> None:
+    from archgrad.diagnostics import Diagnosis
+
+    def judge(records, epochs, thresholds=None):
+        bad = len(records) > 1
+        verdict = "collapsing" if bad else "healthy"
+        return Diagnosis(verdict, 2 if bad else None, ("skips everywhere",), "act", sound=not bad)
+
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
+    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", lambda records, epochs: 1)
+
+
+def test_a_search_warns_on_standard_error(archgrad, sick):
+    code, _, err = archgrad("search", "--method", "darts", *TINY, "--cells", 1, "--epochs", 3, "--out", "run")
+    assert code == 0
+    assert err == "warning: epoch 2: skips everywhere. Act.\n"
+    assert 'on_collapse = "warn"' in Path("run/config.toml").read_text()
+    assert [json.loads(line)["diagnosis"] for line in Path("run/metrics.jsonl").read_text().splitlines()] == [
+        "healthy",
+        "collapsing",
+        "collapsing",
+    ]
+
+
+def test_a_search_stops_and_says_why(archgrad, sick):
+    options = ["--method", "darts", *TINY, "--cells", 1, "--epochs", 4, "--out", "run", "--on-collapse", "stop"]
+    code, out, err = archgrad("search", *options)
+    assert code == 0, err
+    assert "the search was collapsing after epoch 2; the architecture is that of epoch 1." in out
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["last_epoch"]["epoch"] == 2
+    assert summary["on_collapse"] == "stop"
+    before = Path("run/metrics.jsonl").read_text()
+    code, again, err = archgrad("resume", "run", "--json")
+    assert code == 0, err
+    assert json.loads(again)["genotype"] == summary["genotype"]
+    assert Path("run/metrics.jsonl").read_text() == before
+    assert archgrad("inspect", "run", "--warnings")[0] == 0
+
+
+def test_a_search_switches_and_resumes(archgrad, sick):
+    options = ["--method", "darts", *TINY, "--cells", 1, "--epochs", 3, "--out", "run", "--on-collapse", "switch"]
+    code, _, err = archgrad("search", *options)
+    assert code == 0, err
+    assert "warning: going back to epoch 1, and on from there with LayerAlignment" in err
+    assert json.loads(Path("run/summary.json").read_text())["switched"] == {"from": 2, "to": 1}
+    assert archgrad("resume", "run")[0] == 0
+    assert archgrad("inspect", "run", "--discretisation")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--on-collapse", "panic"], "unknown value of on_collapse: 'panic'"),
+        (["--on-collapse", "switch", "--method", "lambda-darts"], "it has LayerAlignment already"),
+    ],
+)
+def test_a_reaction_that_cannot_be_is_refused(archgrad, options, sentence):
+    code, _, err = archgrad("search", *TINY, "--cells", 1, "--epochs", 1, "--out", "run", *options)
+    assert code == 2
+    assert sentence in err
+    assert not Path("run").exists()

@@ -1,0 +1,203 @@
+"""Records whose verdict is known, and what the sentences about them say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from archgrad.diagnostics import Thresholds, diagnose
+from archgrad.diagnostics.alarms import precision_recall
+from archgrad.diagnostics.doctor import last_sound_epoch, skip_share
+from archgrad.errors import UserError
+
+EPOCHS = 25
+SKIPS = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|nor_conv_3x3~2|"
+NONES = "|none~0|+|none~0|none~1|+|nor_conv_3x3~0|none~1|nor_conv_3x3~2|"
+
+
+def records(shares: list[float], **numbers: list[Any] | float) -> list[dict[str, Any]]:
+    """One record for each share; other numbers are the same in all, or given one by one (None: not measured)."""
+    found = []
+    for place, share in enumerate(shares):
+        record = {"epoch": place + 1, "skip_share": share, "movement": 0.1 * (place + 1)}
+        for name, value in numbers.items():
+            one = value[place] if isinstance(value, list) else value
+            if one is not None:
+                record[name] = one
+        found.append(record)
+    return found
+
+
+RISING = [0.0, 1 / 6, 1 / 6, 2 / 6, 3 / 6, 3 / 6, 3 / 6]
+
+
+@pytest.mark.parametrize(
+    ("history", "verdict", "since"),
+    [
+        ([], "too early", None),
+        (records([0.9, 0.9]), "too early", None),
+        (records([0.2] * 5, alignment=0.5), "healthy", None),
+        (records([0.2] * 5), "healthy", None),
+        (records([0.2] * 5, alignment=0.03), "at risk", None),
+        (records([0.5] * 5, alignment=0.5), "at risk", None),
+        (records([0.5] * 5, alignment=0.03), "at risk", None),  # many, but never fewer
+        (records(RISING, alignment=0.03), "collapsing", 7),
+        (records(RISING), "collapsing", 7),  # nothing measured that could excuse it
+        (records(RISING, alignment=0.4), "at risk", None),
+        (records([*RISING, 0.0, 0.0], alignment=0.03), "at risk", None),  # recovers
+        (records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.03), "collapsed", 7),
+        (records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.4), "collapsed", 10),
+        (records([0.0] * 4, genotype=NONES), "collapsed", 3),
+        (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.2] * 3), "at risk", None),
+        (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.11] * 3), "healthy", None),
+        (records([0.2] * 12, alpha_eigenvalue=[-0.1] * 9 + [0.2] * 3), "healthy", None),
+        (records([0.2] * 12, alignment=0.4, alpha_eigenvalue=[0.1] * 9 + [0.2] * 3), "healthy", None),
+        (records([0.2] * 4, alignment=0.4, alpha_eigenvalue=[0.1, None, 5.0, None]), "healthy", None),
+    ],
+)
+def test_a_verdict_for_each_case(history: list[dict[str, Any]], verdict: str, since: int | None) -> None:
+    found = diagnose(history, EPOCHS)
+    assert (found.verdict, found.since) == (verdict, since)
+    assert found.alarming == (since is not None)
+    assert found.sentences
+    assert bool(found.advice) == (verdict not in ("healthy", "too early"))
+
+
+@pytest.mark.parametrize("end", range(1, 11))
+def test_it_sees_only_what_has_been(end: int) -> None:
+    whole = records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.03)
+    future = [dict(record, skip_share=0.0, alignment=0.9) for record in whole[end:]]
+    assert diagnose(whole[:end], EPOCHS) == diagnose((whole[:end] + future)[:end], EPOCHS)
+
+
+def test_the_oracle_changes_nothing() -> None:
+    plain = records(RISING, alignment=0.03)
+    told = [record | {"oracle_cifar10": 94.0, "valid_accuracy": 99.0} for record in plain]
+    assert diagnose(told, EPOCHS) == diagnose(plain, EPOCHS)
+
+
+def test_the_sentences_have_the_numbers() -> None:
+    history = records(
+        RISING,
+        alignment=0.034,
+        skip_gradient_last=-0.0053,
+        conv_gradient_last=0.0028,
+        alpha_eigenvalue=[0.1, 0.1, 0.1, 0.1, 0.3, 0.3, 0.3],
+    )
+    found = diagnose(history, EPOCHS)
+    assert found.sentences == (
+        "skip connections are 50 % of the architecture, up from 0 % in epoch 1",
+        "layer alignment is 0.03: the cells want different architectures",
+        "the last cells favour skip connections: their gradient is -0.0053, that of convolutions 0.0028",
+        "the largest eigenvalue of the architecture's Hessian has grown 3.0 times",
+    )
+    assert found.advice.startswith("this search is collapsing; λ-DARTS")
+    assert str(found).splitlines()[0] == "diagnosis: collapsing since epoch 7"
+    assert found.evidence["alignment"] == pytest.approx(0.034)
+    assert found.evidence["skip_share"] == pytest.approx(0.5)
+    assert found.evidence["eigenvalue_growth"] == pytest.approx(3)
+
+
+def test_what_sounds_else() -> None:
+    recovering = diagnose(records([0.0, 0.6, 0.6, 0.6, 0.3, 0.3, 0.3], alignment=0.4), EPOCHS)
+    assert "skip connections are 30 % of the architecture, down from 60 % in epoch 4" in recovering.sentences
+    assert "layer alignment is 0.40: the cells agree well enough" in recovering.sentences
+    gone = diagnose(records([0.0] * 4, genotype=NONES), EPOCHS)
+    assert "`none` has taken 67 % of the architecture" in gone.sentences
+    assert "without `none`" in gone.advice
+    assert "too few to judge" in diagnose(records([0.1]), EPOCHS).sentences[0]
+    assert "moved in 1 epoch," in diagnose(records([0.1]), EPOCHS).sentences[0]
+
+
+def test_an_architecture_that_stays_undecided_is_said_in_the_second_half_only() -> None:
+    history = records([0.2] * 20, entropy=[1.386] * 19 + [1.38])
+    (_, sentence) = diagnose(history, EPOCHS).sentences
+    assert sentence == "entropy is 1.380 and was 1.386: the choice between operations hangs on little"
+    assert len(diagnose(history[:12], EPOCHS).sentences) == 1
+    assert len(diagnose(records([0.2] * 20, entropy=[1.386] * 19 + [1.1]), EPOCHS).sentences) == 1
+
+
+def test_epochs_before_the_architecture_moved_do_not_count() -> None:
+    warm = [dict(record, movement=0.0) for record in records([1.0] * 10)]
+    assert diagnose(warm, EPOCHS).verdict == "too early"
+    moved = [dict(record, epoch=record["epoch"] + 10) for record in records([0.2, 0.2, 0.2], alignment=0.5)]
+    assert diagnose(warm + moved, EPOCHS).verdict == "healthy"
+    older = [{"epoch": n + 1, "skip_share": 1.0, "entropy": 1.386} for n in range(10)]
+    assert diagnose(older, EPOCHS).verdict == "too early"
+    begun = [{"epoch": 11 + n, "skip_share": 0.2, "entropy": 1.3 - n / 100} for n in range(3)]
+    assert diagnose(older + begun, EPOCHS).verdict == "healthy"
+
+
+def test_a_long_search_is_not_judged_in_its_first_tenth() -> None:
+    history = records(RISING, alignment=0.03)
+    assert diagnose(history, 70).verdict == "too early"
+    assert diagnose(history, 69).verdict == "collapsing"
+
+
+def test_numbers_that_are_none_are_not_used() -> None:
+    history = records(RISING, alignment=[None, float("nan"), float("inf"), True, "x", None, None])
+    assert diagnose(history, EPOCHS) == diagnose(records(RISING), EPOCHS)
+
+
+def test_older_records_have_a_genotype_to_count_in() -> None:
+    assert skip_share({"epoch": 1, "genotype": SKIPS}) == pytest.approx(5 / 6)
+    assert skip_share({"epoch": 1, "genotype": SKIPS, "skip_share": 0.25}) == 0.25
+    assert skip_share({"epoch": 1}) == 0
+    history = [{"epoch": n, "genotype": SKIPS, "entropy": 1.3 - n / 100} for n in range(1, 5)]
+    assert diagnose(history, EPOCHS).verdict == "collapsed"
+
+
+def test_where_to_go_back_to() -> None:
+    history = records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.03)
+    assert last_sound_epoch(history, EPOCHS) == 6  # the mean of the window is 4/9 there, and 1/2 afterwards
+    assert last_sound_epoch(records([0.9] * 5), EPOCHS) == 0
+    assert last_sound_epoch([], EPOCHS) == 0
+    assert diagnose(history[:6], EPOCHS).sound
+    assert not diagnose(history[:7], EPOCHS).sound
+
+
+def test_thresholds_can_be_others_and_are_checked() -> None:
+    history = records(RISING, alignment=0.03)
+    assert diagnose(history, EPOCHS, Thresholds(misaligned=0.01)).verdict == "at risk"
+    assert diagnose(history, EPOCHS, Thresholds(many=0.51)).verdict == "at risk"
+    for wrong in ({"window": 0}, {"many": 0}, {"early": -0.1}, {"growth": float("nan")}):
+        with pytest.raises(UserError, match=f"{next(iter(wrong))} of Thresholds is"):
+            Thresholds(**wrong)
+    with pytest.raises(UserError, match="epochs is 0"):
+        diagnose(history, 0)
+
+
+def finished(shares: list[float], accuracy: float | None, alignment: float) -> list[dict[str, Any]]:
+    return records(shares, alignment=alignment, oracle_cifar10=[94.0] * (len(shares) - 2) + [accuracy] * 2)
+
+
+def test_precision_recall_and_lead_time() -> None:
+    runs = {
+        "right": finished([*RISING, 4 / 6, 4 / 6], 88.0, 0.03),  # warned in epoch 7, collapsed from 8 on
+        "wrong": finished([*RISING, 0.0, 0.0], 94.0, 0.03),
+        "missed": finished([0.0] * 9, 85.0, 0.5),
+        "well": finished([0.0] * 9, 94.0, 0.5),
+        "by skips alone": finished([*RISING, 5 / 6, 5 / 6], None, 0.03),
+    }
+    score = precision_recall(runs)
+    assert [one.warned for one in score.outcomes] == [7, 7, None, None, 7]
+    assert [one.collapsed for one in score.outcomes] == [True, False, True, False, True]
+    assert [one.settled for one in score.outcomes] == [8, None, 8, None, 8]
+    assert [one.lead for one in score.outcomes] == [1, None, None, None, 1]
+    assert score.precision == pytest.approx(2 / 3)
+    assert score.recall == pytest.approx(2 / 3)
+    assert score.lead == 1
+    assert not precision_recall(runs, accuracy=80.0).outcomes[2].collapsed
+
+
+def test_a_score_of_nothing_is_none() -> None:
+    score = precision_recall({"well": finished([0.0] * 9, 94.0, 0.5)})
+    assert (score.precision, score.recall, score.lead) == (None, None, None)
+    always = precision_recall({"always": finished([1.0] * 9, 54.3, 0.0)})
+    assert always.outcomes[0].settled == 1
+    assert always.lead == 1 - 3
+    with pytest.raises(UserError, match="no epoch of empty is finished"):
+        precision_recall({"empty": []})
+    with pytest.raises(UserError, match="skips is 0"):
+        precision_recall({}, skips=0)

@@ -1,0 +1,153 @@
+"""What the cells want, each for itself: against the definitions, and in a real search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+import archgrad as ag
+from archgrad.arch_optimizers import Fixed
+from archgrad.diagnostics import Agreement, standard
+from archgrad.loop import Event, StepFinished
+from archgrad.regularizers.layers import aligned_blocks, alignment
+from archgrad.relaxations import Uniform
+from archgrad.schedule import Schedule
+
+DATA = ag.data.digits(limit=64)
+TINY = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+MEASURES = ("alignment", "sign_alignment")
+WISHES = ("skip_gradient_first", "skip_gradient_last", "conv_gradient_first", "conv_gradient_last")
+
+
+def randn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def test_gradients_are_of_the_first_and_the_last_third_of_the_cells() -> None:
+    space = ag.spaces.nasbench201(channels=2, cells_per_stage=2)  # six cells: two are a third
+    slopes = randn(6, 6, 5)
+    found = Agreement()(space.searched, {"cell": slopes})
+    choices = space.blocks[0].rows[0].choices
+    for kind, choice in (("skip", "skip_connect"), ("conv", "nor_conv_3x3")):
+        by_cell = slopes[:, :, choices.index(choice)].double().mean(1)
+        assert found[f"{kind}_gradient_first"] == pytest.approx((by_cell[0] + by_cell[1]).item())
+        assert found[f"{kind}_gradient_last"] == pytest.approx((by_cell[4] + by_cell[5]).item())
+    assert found["alignment"] == pytest.approx(alignment({"cell": slopes}, space.blocks, "cosine").item())
+    assert found["sign_alignment"] == pytest.approx(alignment({"cell": slopes}, space.blocks, "sign").item())
+
+
+def test_rows_without_a_skip_connection_have_no_part_in_its_mean() -> None:
+    space = ag.spaces.reduced("s1", channels=2, cells=4)
+    normal = space.block("normal")
+    slopes = {block.name: randn(block.cells, *block.shape) for block in space.blocks}
+    places = [
+        (r, row.choices.index("skip_connect")) for r, row in enumerate(normal.rows) if "skip_connect" in row.choices
+    ]
+    expected = torch.stack([slopes["normal"][0, row, choice] for row, choice in places]).mean().item()
+    found = Agreement()(space.searched, slopes)
+    assert len(places) < len(normal.rows)
+    assert found["skip_gradient_first"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_space_without_shared_cells_or_skips_measures_less() -> None:
+    alone = ag.spaces.amended("a2", channels=2, cells=3)
+    assert Agreement()(alone.searched, {block.name: randn(1, *block.shape) for block in alone.blocks}) == {}
+    noise = ag.spaces.reduced("s4", channels=2, cells=4)
+    found = Agreement()(noise.searched, {block.name: randn(block.cells, *block.shape) for block in noise.blocks})
+    assert set(found) == {"alignment", "sign_alignment", "conv_gradient_first", "conv_gradient_last"}
+
+
+def searched(method: ag.Method, **settings: Any) -> ag.SearchResult:
+    return ag.search(TINY, method, DATA, epochs=2, batch_size=16, seed=0, **settings)
+
+
+@pytest.mark.parametrize("name", ["darts", "darts-2nd", "gaea", "gaea-simultaneous", "gdas", "pc-darts", "xnas"])
+def test_every_search_logs_them_in_every_epoch(name: str) -> None:
+    method = ag.recipes.named(name)
+    space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+    schedule = replace(method.schedule, warmup_epochs=0)
+    method = replace(method, schedule=schedule)
+    result = ag.search(space, method, DATA, epochs=2, batch_size=16, seed=0)
+    for record in result.history:
+        assert {*MEASURES, *WISHES, "movement", "skip_share", "skip_weight", "entropy"} <= set(record)
+        assert all(-1 <= record[measure] <= 1 for measure in MEASURES)
+
+
+def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architecture() -> None:
+    method = ag.recipes.darts()
+    states: list[dict[str, Tensor]] = []
+
+    class Keep(Agreement):
+        def __call__(self, blocks: Any, slopes: Any) -> dict[str, float]:
+            states.append(dict(slopes))
+            return super().__call__(blocks, slopes)
+
+    result = searched(method, diagnostics=[Keep()])
+    steps = len(states) // 2
+    values = [alignment(slopes, aligned_blocks(TINY.searched), "cosine").item() for slopes in states]
+    assert steps > 1
+    assert result.history[0]["alignment"] == pytest.approx(sum(values[:steps]) / steps)
+    assert result.history[1]["alignment"] == pytest.approx(sum(values[steps:]) / steps)
+
+
+def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
+    from archgrad.loop.setup import Setup
+    from archgrad.loop.steps import Drawn
+
+    setup = Setup.of(TINY, ag.recipes.darts(), DATA, epochs=2, batch_size=16, seed=0)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        state = setup.initial_state()
+    batches, stepper = Drawn(setup.weight_loader, setup.arch_loader, 0), setup.stepper(state)
+    mixture = {"cell": state.alpha["cell"].softmax(-1).repeat(3, 1, 1).requires_grad_()}
+    batch = batches.outer()
+    F.cross_entropy(state.supernet(batch.images, mixture), batch.labels).backward()
+    at_rest = stepper.slopes(state, batch)["cell"]
+    moved = stepper.architecture_step(state, batches)["cell"]
+    torch.testing.assert_close(moved, mixture["cell"].grad)
+    torch.testing.assert_close(at_rest, mixture["cell"].grad)
+
+
+def test_they_are_measured_in_a_warm_up_and_where_nothing_moves() -> None:
+    warm = replace(ag.recipes.darts(), schedule=Schedule(warmup_epochs=1))
+    first, second = searched(warm).history
+    assert set(MEASURES) <= set(first)
+    assert set(MEASURES) <= set(second)
+    fixed = replace(ag.recipes.darts(), relaxation=Uniform(), arch_optimizer=Fixed())
+    assert set(MEASURES) <= set(searched(fixed).history[0])
+
+
+def test_measuring_changes_no_bit_of_the_search() -> None:
+    for method in (ag.recipes.darts(), ag.recipes.gaea(updates="simultaneous")):
+        with_it, without = searched(method), searched(method, diagnostics=[])
+        assert all(torch.equal(with_it.alpha[name], value) for name, value in without.alpha.items())
+
+
+def test_at_rest_the_gradient_is_computed_only_now_and_then() -> None:
+    counted: list[int] = []
+
+    class Rare(Agreement):
+        def __call__(self, blocks: Any, slopes: Any) -> dict[str, float]:
+            counted.append(1)
+            return {}
+
+    seen: list[Event] = []
+    warm = replace(ag.recipes.darts(), schedule=Schedule(warmup_epochs=1))
+    searched(warm, diagnostics=[Rare(every=2)], listeners=[seen.append])
+    steps = sum(isinstance(event, StepFinished) for event in seen) // 2
+    assert len(counted) == -(-steps // 2) + steps
+
+
+def test_movement_is_the_sum_of_changes_since_the_beginning() -> None:
+    result = searched(ag.recipes.gaea())
+    start = torch.full((6, 5), 0.2)
+    assert result.history[-1]["movement"] == pytest.approx((result.alpha["cell"] - start).abs().sum().item(), rel=1e-5)
+
+
+def test_the_standard_measures_have_them() -> None:
+    assert any(isinstance(measure, Agreement) for measure in standard())

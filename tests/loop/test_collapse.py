@@ -1,0 +1,389 @@
+"""What a search does when it is told that it collapses: a diagnosis is injected, all else is a real tiny search."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, ClassVar, get_args
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad import randomness
+from archgrad.data import ImageData
+from archgrad.diagnostics import Diagnosis
+from archgrad.diagnostics.doctor import Verdict
+from archgrad.errors import SearchInterrupted, UserError
+from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished
+from archgrad.loop.collapse import Doctor, Memory, switched
+from archgrad.loop.setup import Setup
+from archgrad.loop.steps import Drawn, Stepper
+from archgrad.operations import Identity, ReLUConvBN, Vocabulary
+from archgrad.regularizers import LayerAlignment
+from archgrad.spaces.staged import StagedSpace
+
+EPOCHS, STEPS = 5, 2
+IMAGES = torch.randint(256, (16, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+DATA = ImageData("noise", IMAGES, torch.arange(16) % 4, tuple("abcd"))
+
+
+METHOD = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=0.05))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny(StagedSpace):
+    """Three cells of one edge."""
+
+    name: ClassVar[str] = "tiny"
+    nodes: ClassVar[int] = 2
+    operations: ClassVar[Vocabulary] = {
+        "skip_connect": lambda site: Identity(),
+        "conv_3x3": lambda site: ReLUConvBN(site.channels, site, 3),
+    }
+
+
+SPACE = Tiny(channels=2, cells_per_stage=1)
+
+
+def run(**settings: Any) -> SearchResult:
+    return ag.search(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, **settings)
+
+
+@lru_cache
+def reference(reaction: str) -> SearchResult:
+    """What a search that is not disturbed comes to, where it is sick."""
+    return run(on_collapse=reaction)
+
+
+def verdicts(*said: str) -> Callable[[Sequence[Any], int], Diagnosis]:
+    """A doctor who knows beforehand: one verdict for each epoch; what is not alarming is sound."""
+
+    def judge(records: Sequence[Any], epochs: int, thresholds: object = None) -> Diagnosis:
+        verdict = said[len(records) - 1] if records else "too early"
+        bad = verdict in ("collapsing", "collapsed")
+        return Diagnosis(verdict, len(records) if bad else None, ("layers fight",), "do something", sound=not bad)
+
+    return judge
+
+
+SICK = ("healthy", "healthy", "collapsing", "collapsed", "collapsed")
+
+
+@pytest.fixture
+def sick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search that is healthy for two epochs only."""
+    judge = verdicts(*SICK)
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
+
+    def last_sound(records: Sequence[Any], epochs: int) -> int:
+        return max(end for end in range(len(records) + 1) if judge(records[:end], epochs).sound)
+
+    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", last_sound)
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
+    """(epoch, whether LayerAlignment was at work) of every weight step."""
+    noted: list[tuple[int, bool]] = []
+    step = Stepper.weight_step
+
+    def note(self: Stepper, state: Any, batch: Any) -> None:
+        noted.append((state.epoch, any(isinstance(part, LayerAlignment) for part in self.method.regularizers)))
+        step(self, state, batch)
+
+    monkeypatch.setattr(Stepper, "weight_step", note)
+    return noted
+
+
+def lines(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+def timeless(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in record.items() if name != "seconds"} for record in records]
+
+
+def assert_same(one: SearchResult, other: SearchResult) -> None:
+    assert one.genotype == other.genotype
+    assert one.stopped == other.stopped
+    assert timeless(one.history) == timeless(other.history)
+    assert torch.equal(one.alpha["cell"], other.alpha["cell"])
+    weights = other.supernet.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in one.supernet.state_dict().items())
+
+
+def test_a_warning_is_said_once_and_kept_in_the_records(sick: None, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        result = run()
+    assert [record["diagnosis"] for record in result.history] == list(SICK)
+    assert [record.getMessage() for record in caplog.records] == ["epoch 3: layers fight. Do something."]
+    assert result.stopped is None
+
+
+def test_a_warning_is_not_repeated_after_a_resume(sick: None, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def fail(event: Event) -> None:
+        if isinstance(event, EpochFinished) and event.record["epoch"] == 3:
+            raise ZeroDivisionError
+
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        with pytest.raises(ZeroDivisionError):
+            run(out=tmp_path, listeners=[fail])
+        resumed = run(out=tmp_path, resume=True)
+    assert len(caplog.records) == 1
+    assert_same(resumed, reference("warn"))
+
+
+def test_it_can_be_ignored(sick: None, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        ignored = run(on_collapse="ignore")
+    assert not caplog.records
+    assert all("diagnosis" not in record for record in ignored.history)
+    assert torch.equal(ignored.alpha["cell"], reference("warn").alpha["cell"])
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_it_stops_with_the_last_sound_architecture(sick: None, tmp_path: Path, folder: bool) -> None:
+    events: list[Event] = []
+    where = {"out": tmp_path / "run"} if folder else {}
+    result = run(on_collapse="stop", listeners=[events.append], **where)
+    whole = reference("warn")
+    assert [record["epoch"] for record in result.history] == [1, 2, 3]
+    assert str(result.genotype) == whole.history[1]["genotype"]
+    assert result.stopped == "the search was collapsing after epoch 3; the architecture is that of epoch 2."
+    assert result.history[-1]["stopped_to"] == 2
+    assert isinstance(events[-1], SearchFinished)
+    if folder:
+        assert [line["diagnosis"] for line in lines(tmp_path / "run")] == list(SICK[:3])
+        assert json.loads((tmp_path / "run" / "summary.json").read_text())["stopped"] == result.stopped
+        assert_same(run(on_collapse="stop", resume=True, **where), result)
+
+
+def test_stopping_where_no_epoch_was_sound_returns_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts("too early", "collapsed"))
+    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", lambda records, epochs: 0)
+    result = run(on_collapse="stop")
+    assert str(result.genotype) == result.history[0]["genotype"]
+    assert result.history[-1]["stopped_to"] == 1
+
+
+def test_it_goes_back_and_on_with_layer_alignment(
+    sick: None, tmp_path: Path, used: list[tuple[int, bool]], caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: list[int] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, EpochFinished):
+            seen.append(event.record["epoch"])
+            assert [line["epoch"] for line in lines(tmp_path)] == list(range(1, event.record["epoch"] + 1))
+            assert event.state.history[-1]["epoch"] == event.record["epoch"]
+
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        result = run(on_collapse="switch", out=tmp_path, listeners=[listen])
+    assert seen == [1, 2, 3, 3, 4, 5]
+    assert used == [(epoch, False) for epoch in (0, 0, 1, 1, 2, 2)] + [(epoch, True) for epoch in (2, 2, 3, 3, 4, 4)]
+    assert [record["epoch"] for record in result.history] == [1, 2, 3, 4, 5]
+    assert [record.get("switched_from") for record in result.history] == [None, None, 3, None, None]
+    assert timeless(lines(tmp_path)) == timeless(result.history)
+    assert json.loads((tmp_path / "summary.json").read_text())["switched"] == {"from": 3, "to": 2}
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages[1].startswith("going back to epoch 2, and on from there with LayerAlignment")
+    assert messages[0] == messages[2] == "epoch 3: layers fight. Do something."  # said again, and no second switch
+    assert len(messages) == 3
+    assert sum(record["seconds"] for record in result.history) == pytest.approx(result.seconds, abs=0.01)
+    assert_same(reference("switch"), result)  # in memory as on disk
+    assert_same(run(on_collapse="switch", out=tmp_path, resume=True), result)
+
+
+def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick: None) -> None:
+    """The state after epoch 2 of the plain method, continued by the other one, by hand."""
+    result = run(on_collapse="switch")
+    settings = {"epochs": EPOCHS, "batch_size": 4, "seed": 3}
+    with torch.random.fork_rng([]):
+        torch.manual_seed(randomness.seed_of(3, "global"))
+        setup = Setup.of(SPACE, METHOD, DATA, **settings)
+        state = setup.initial_state()
+    plain, other = setup.stepper(state), replace(setup, method=switched(METHOD)).stepper(state)
+    for index in range(EPOCHS * STEPS):
+        stepper = plain if index < 2 * STEPS else other
+        batches = Drawn(setup.weight_loader, setup.arch_loader, index)
+        stepper.architecture_step(state, batches)
+        stepper.weight_step(state, batches.inner(0))
+        state.step += 1
+        if state.step == STEPS:
+            state.epoch, state.step = state.epoch + 1, 0
+    assert torch.equal(state.alpha["cell"], result.alpha["cell"])
+
+
+def test_a_search_that_was_never_sound_begins_again(
+    monkeypatch: pytest.MonkeyPatch, used: list[tuple[int, bool]]
+) -> None:
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts(*["collapsed"] * EPOCHS))
+    result = run(on_collapse="switch")
+    assert used[:STEPS] == [(0, False)] * STEPS
+    assert used[STEPS:] == [(epoch, True) for epoch in range(EPOCHS) for _ in range(STEPS)]
+    assert result.history[0]["switched_from"] == 1
+
+
+def test_a_collapse_in_the_last_epoch_is_still_answered(
+    monkeypatch: pytest.MonkeyPatch, used: list[tuple[int, bool]], tmp_path: Path
+) -> None:
+    said = ("healthy",) * 4 + ("collapsing",)
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts(*said))
+    result = run(on_collapse="switch", out=tmp_path)
+    assert used[-STEPS:] == [(EPOCHS - 1, True)] * STEPS
+    assert result.history[-1]["switched_from"] == EPOCHS
+    assert_same(run(on_collapse="switch", out=tmp_path, resume=True), result)
+
+
+def test_nothing_is_put_aside_unless_it_may_be_needed(sick: None, tmp_path: Path) -> None:
+    for reaction in ("warn", "ignore", "stop", "switch"):
+        run(on_collapse=reaction, out=tmp_path / reaction)
+        assert (tmp_path / reaction / "healthy.pt").exists() == (reaction == "switch")
+
+
+class Killed(BaseException):
+    """A process that ends."""
+
+
+def killer(kind: type, number: int) -> Callable[[Event], None]:
+    calls = 0
+
+    def kill(event: Event) -> None:
+        nonlocal calls
+        calls += isinstance(event, kind)
+        if isinstance(event, kind) and calls == number:
+            raise Killed
+
+    return kill
+
+
+@pytest.mark.parametrize(
+    ("reaction", "kind", "number"),
+    [
+        ("switch", StepFinished, 3),  # long before
+        ("switch", EpochFinished, 2),  # after the checkpoint of the sound epoch, before it is put aside
+        ("switch", StepFinished, 5),  # within the epoch that collapses
+        ("switch", EpochFinished, 3),  # after its checkpoint, before the switch
+        ("switch", StepFinished, 7),  # after the switch, before another checkpoint
+        ("switch", EpochFinished, 4),  # after the first epoch by the other method
+        ("switch", EpochFinished, 6),
+        ("stop", StepFinished, 5),
+        ("stop", EpochFinished, 3),
+    ],
+)
+def test_killed_anywhere_it_comes_to_the_same_end(
+    sick: None, tmp_path: Path, reaction: str, kind: type, number: int
+) -> None:
+    with pytest.raises(Killed):
+        run(on_collapse=reaction, out=tmp_path, listeners=[killer(kind, number)])
+    resumed = run(on_collapse=reaction, out=tmp_path, resume=True)
+    assert_same(resumed, reference(reaction))
+    assert timeless(lines(tmp_path)) == timeless(resumed.history)
+
+
+@pytest.mark.parametrize(
+    ("place", "call"),
+    [("keep", 1), ("keep", 3), ("save", 4), ("save", 5), ("save", 6), ("show", 4), ("show", 5), ("go_back", 1)],
+)
+def test_killed_in_the_middle_of_writing_too(
+    sick: None, tmp_path: Path, place: str, call: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, method = 0, getattr(RunFolder, place)
+
+    def dying(self: RunFolder, *args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == call:
+            raise Killed
+        return method(self, *args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, place, dying)
+        with pytest.raises(Killed):
+            run(on_collapse="switch", out=tmp_path)
+    resumed = run(on_collapse="switch", out=tmp_path, resume=True)
+    assert_same(resumed, reference("switch"))
+    assert timeless(lines(tmp_path)) == timeless(resumed.history)
+
+
+def test_a_signal_at_the_switch_leaves_a_run_that_resumes(sick: None, tmp_path: Path) -> None:
+    def interrupt(event: Event) -> None:
+        if isinstance(event, EpochFinished) and event.record["epoch"] == 3 and "switched_from" not in event.record:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with pytest.raises(SearchInterrupted, match="stopped after epoch 2 of 5; continue with"):
+        run(on_collapse="switch", out=tmp_path, listeners=[interrupt])
+    assert [line["epoch"] for line in lines(tmp_path)] == [1, 2]
+    assert_same(run(on_collapse="switch", out=tmp_path, resume=True), reference("switch"))
+
+
+def test_a_resume_that_would_react_otherwise_is_refused(sick: None, tmp_path: Path) -> None:
+    run(on_collapse="stop", out=tmp_path)
+    with pytest.raises(UserError, match="its on_collapse is stop, this one's is warn"):
+        run(out=tmp_path, resume=True)
+
+
+def test_a_lost_sound_state_is_a_sentence(sick: None, tmp_path: Path) -> None:
+    with pytest.raises(Killed):
+        run(on_collapse="switch", out=tmp_path, listeners=[killer(EpochFinished, 3)])
+    for name in ("healthy.pt", "healthy.previous.pt"):
+        (tmp_path / name).write_bytes(b"")
+    with pytest.raises(UserError, match=r"healthy\.pt is not a whole checkpoint"):
+        run(on_collapse="switch", out=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("method", "space", "reaction", "sentence"),
+    [
+        (None, None, "panic", "unknown value of on_collapse: 'panic'"),
+        (ag.recipes.lambda_darts(), None, "switch", "it has LayerAlignment already"),
+        (ag.recipes.darts_pt(), None, "stop", "Perturbation derives only one, at the end; choose 'warn' or 'switch'"),
+        (ag.recipes.random_nas(), None, "stop", "never moves the architecture, so that it cannot collapse"),
+        (ag.recipes.random_nas(), None, "switch", "never moves the architecture, so that it cannot collapse"),
+        (None, ag.spaces.darts(4, 3), "switch", "no two do"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_trained(
+    method: ag.Method | None, space: Any, reaction: str, sentence: str, tmp_path: Path
+) -> None:
+    events: list[Event] = []
+    with pytest.raises(UserError, match=sentence):
+        ag.search(
+            space or ag.spaces.nasbench201(2, 1),
+            method or ag.recipes.darts(),
+            DATA,
+            epochs=1,
+            batch_size=4,
+            on_collapse=reaction,
+            out=tmp_path / "run",
+            listeners=[events.append],
+        )
+    assert not events
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_real_diagnosis_is_in_the_records_of_a_real_search() -> None:
+    result = run()
+    assert {record["diagnosis"] for record in result.history} <= set(get_args(Verdict))
+    assert result.history[0]["diagnosis"] == "too early"
+
+
+def test_what_is_kept_in_memory_does_not_move_with_the_search() -> None:
+    states: list[Any] = []
+
+    def listen(event: Event) -> None:
+        if isinstance(event, SearchStarted):
+            states.append(event.state)
+            shelf.keep(event.state)
+
+    shelf = Memory()
+    result = run(listeners=[listen])
+    assert not torch.equal(shelf.kept()["alpha"]["cell"], result.alpha["cell"])
+    assert Doctor().reaction == "warn"

@@ -1,0 +1,160 @@
+"""What a method drops while it searches, and how its weight decay moves: drop-path, skip dropout and L2 by schedule."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.config import RunConfig, read_config
+from archgrad.errors import UserError
+from archgrad.loop.setup import Setup
+from archgrad.recipes import darts, r_darts
+from archgrad.stopping import EigenvalueStop
+
+DATA = ag.data.digits(limit=48)
+SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+AMENDED = ag.spaces.amended("a1", channels=2, cells=3)
+
+
+def options(**settings: Any) -> ag.Method:
+    return replace(darts(), supernet=ag.SupernetOptions(**settings))
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The settings of every call of the supernet."""
+    seen: list[dict[str, Any]] = []
+    original = ag.supernet.Supernet.forward
+
+    def forward(self: Any, *args: Any, **extra: Any) -> Any:
+        seen.append(extra)
+        return original(self, *args, **extra)
+
+    monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
+    return seen
+
+
+def search(method: ag.Method, **settings: Any) -> ag.SearchResult:
+    return ag.search(SPACE, method, DATA, **{"epochs": 3, "batch_size": 24, "diagnostics": (), **settings})
+
+
+# --- in a search ---------------------------------------------------------------------------------------------------
+
+
+def test_drop_path_of_the_method_grows_with_the_epochs(given: list[dict[str, Any]]) -> None:
+    search(options(drop_path=0.3))
+    rates = [call.get("drop_path", 0.0) for call in given]
+    assert rates == pytest.approx([0.0, 0.0, 0.0, 0.1, 0.0, 0.2])  # the architecture's loss has none
+
+
+def test_skip_dropout_falls_exponentially_in_both_losses(given: list[dict[str, Any]]) -> None:
+    search(options(skip_dropout=0.4))
+    expected = [0.4 * math.exp(-0.2 * epoch) for epoch in (0, 0, 1, 1, 2, 2)]
+    assert [call.get("skip_dropout", 0.0) for call in given] == pytest.approx(expected)
+
+
+def test_by_default_the_supernet_is_called_as_ever(given: list[dict[str, Any]]) -> None:
+    search(darts())
+    assert all(set(call) == {"active", "seed"} for call in given)
+
+
+def test_the_weight_decay_of_the_optimiser_and_of_the_hypergradient_moves() -> None:
+    training = replace(SPACE.training, weight_decay=0.0, weight_decay_end=0.4, epochs=4, batch_size=24)
+    made = Setup.of(SPACE, darts(), DATA, training=training)
+    state = made.initial_state()
+    stepper, used = made.stepper(state), []
+    while state.epoch < state.epochs:
+        assert stepper.moment(state).descent.weight_decay == pytest.approx(training.weight_decay_at(state.epoch))
+        stepper.weight_step(state, made.weight_loader.batch(state.index))
+        used.append(state.optimizer.param_groups[0]["weight_decay"])
+        state.epoch += 1
+    assert used == pytest.approx([0.0, 0.1, 0.2, 0.3])
+
+
+def test_a_step_decays_by_what_the_schedule_says() -> None:
+    """Without momentum and after clipping almost everything away, w ← w − lr·(g + λ·w) is nearly w·(1 − lr·λ)."""
+    training = ag.WeightTraining(
+        lr=0.1, lr_min=0.1, momentum=0.0, weight_decay=0.0, weight_decay_end=1.0, clip=1e-12, epochs=2, batch_size=24
+    )
+    made = Setup.of(SPACE, darts(), DATA, training=training)
+    torch.manual_seed(0)
+    state = made.initial_state()
+    for state.epoch, factor in ((0, 1.0), (1, 1 - 0.1 * 0.5)):
+        before = {name: value.detach().clone() for name, value in state.weights.items()}
+        made.stepper(state).weight_step(state, made.weight_loader.batch(state.index))
+        for name, value in state.weights.items():
+            torch.testing.assert_close(value.detach(), factor * before[name], rtol=1e-5, atol=1e-8)
+
+
+# --- how it is asked for -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["drop_path", "skip_dropout"])
+def test_the_method_chooses_or_leaves_it_to_the_space(name: str) -> None:
+    chosen = options(**{name: 0.3})
+    assert getattr(chosen.applied(SPACE), name) == 0.3
+    assert getattr(chosen.applied(chosen.applied(SPACE)), name) == 0.3
+    assert getattr(darts().applied(replace(SPACE, **{name: 0.1})), name) == 0.1
+    assert getattr(options(**{name: 0.0}).applied(SPACE), name) == 0.0
+    with pytest.raises(UserError, match=rf"made with {name}=0\.1, but the method asks for 0\.3; leave it out of one"):
+        chosen.check(replace(SPACE, **{name: 0.1}))
+    with pytest.raises(UserError, match=rf"supernet\.{name} is 1; it must be a number from 0 .* to less than 1"):
+        options(**{name: 1})
+
+
+def test_a_published_rate_of_the_space_gives_way() -> None:
+    assert AMENDED.drop_path == 0.2
+    assert options(drop_path=0.4).applied(AMENDED).drop_path == 0.4
+    assert darts().applied(AMENDED).drop_path == 0.2
+
+
+def test_other_options_are_applied_beside_it() -> None:
+    applied = options(partial=2, edge_weights=True, drop_path=0.3).applied(SPACE)
+    assert (applied.partial, applied.edge_weights, applied.drop_path) == (2, True, 0.3)
+
+
+def test_robust_darts_as_published() -> None:
+    method = r_darts()
+    assert method.training == {"weight_decay": 81e-4}
+    assert method.supernet == ag.SupernetOptions(drop_path=0.2)
+    assert method.stop == EigenvalueStop()
+    assert r_darts(early_stop=False).stop is None
+    for factor in (3, 9, 27, 81, 243):
+        for rate in (0.0, 0.2, 0.4, 0.6):
+            changed = r_darts(factor * 1e-4, rate, early_stop=False)
+            assert changed.trained(SPACE.training).weight_decay == factor * 1e-4
+            assert changed.applied(SPACE).drop_path == rate
+
+
+def test_the_command_line_has_all_of_it(archgrad: Any, tmp_path: Path) -> None:
+    tiny = ["--channels", 2, "--cells", 1, "--limit", 48, "--batch-size", 12, "--threads", 1, "--epochs", 1]
+    knobs = {"supernet.drop_path": 0.2, "supernet.skip_dropout": 0.4, "weights.weight_decay_end": 0.0027}
+    settings = [part for path, value in knobs.items() for part in ("--set", f"{path}={value}")]
+    code, _, err = archgrad("search", *tiny, "--method", "darts", *settings, "--out", "run")
+    assert code == 0, err
+    saved = read_config(Path("run/config.toml"))
+    assert {path: saved["settings"][path] for path in knobs} == knobs
+    assert archgrad("resume", "run")[0] == 0
+    config = RunConfig(**saved)
+    (tmp_path / "again.toml").write_text(config.to_toml())
+    assert RunConfig(**read_config(tmp_path / "again.toml")) == config
+    method = config.build_method()
+    assert method.applied(config.build_space()).skip_dropout == 0.4
+    assert config.build_training(config.build_space(), method).weight_decay_end == 0.0027
+
+
+def test_what_is_left_out_is_saved_as_none(archgrad: Any) -> None:
+    tiny = ["--channels", 2, "--cells", 1, "--limit", 48, "--batch-size", 12, "--threads", 1, "--epochs", 1]
+    assert archgrad("search", *tiny, "--method", "darts", "--out", "run")[0] == 0
+    saved = read_config(Path("run/config.toml"))
+    for path in ("supernet.drop_path", "supernet.skip_dropout", "weights.weight_decay_end"):
+        assert saved["settings"][path] == "none"
+    config = RunConfig(**saved)
+    assert config.build_method().supernet == ag.SupernetOptions()
+    assert config.build_training(SPACE, darts()).weight_decay_end is None

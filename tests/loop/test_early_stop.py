@@ -1,0 +1,269 @@
+"""The early stop of R-DARTS: when it comes, what it returns, and that a resumed search stops alike."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.arch_optimizers import Fixed
+from archgrad.config import RunConfig
+from archgrad.diagnostics import Snapshot
+from archgrad.discretizers import BestSampled, Perturbation
+from archgrad.errors import UserError
+from archgrad.loop import EpochFinished, Event, SearchFinished, SearchResult, SearchStarted, StepFinished
+from archgrad.recipes import darts, drnas, r_darts, random_nas
+from archgrad.stopping import EigenvalueStop
+
+EPOCHS, STEPS = 8, 2
+RISING = [1.0, 1.1, 1.0, 1.1, 1.2, 2.0, 2.0, 2.0]
+"""With windows of two epochs λ̄ is 1.05, 1.05, 1.05, 1.15, 1.6, 2 from epoch 2 on: 1.05/1.6 < 0.75 at epoch 6."""
+
+
+def stopped_at(eigenvalues: Sequence[float], rule: EigenvalueStop) -> tuple[int, int] | None:
+    """Return the first epoch that the rule stops after, and the one it returns to."""
+    for epoch in range(1, len(eigenvalues) + 1):
+        if verdict := rule.verdict(eigenvalues[:epoch]):
+            return epoch, verdict.epoch
+    return None
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "rule", "expected"),
+    [
+        (RISING, EigenvalueStop(2), (6, 4)),
+        ([1, 1, 1, 1, 1, 2, 2, 2, 2, 2], EigenvalueStop(), (10, 5)),  # 1/2 < 0.75
+        ([1, 1, 1, 1, 1, 2, 2, 2, 2], EigenvalueStop(), None),  # too short: the second window is not whole
+        ([0.1] * 4 + [1.0] * 5, EigenvalueStop(), None),  # however steep
+        ([1.0] * 30, EigenvalueStop(), None),
+        ([1, 2, 1, 2, 1, 2, 1, 2, 1, 2, 1, 2], EigenvalueStop(2), None),  # noise that the window averages
+        ([1, 2, 1, 2, 1, 2], EigenvalueStop(1), (2, 1)),  # and that a window of one does not
+        ([5.0, 4.0, 3.0, 2.0, 1.0, 0.5], EigenvalueStop(1), None),
+        ([1.0 * 1.05**epoch for epoch in range(20)], EigenvalueStop(5), None),  # 1.05⁻⁵ = 0.78
+        ([1.0 * 1.07**epoch for epoch in range(20)], EigenvalueStop(5), (10, 5)),  # 1.07⁻⁵ = 0.71
+        ([0.75, 1.0], EigenvalueStop(1), None),  # not below
+        ([0.74, 1.0], EigenvalueStop(1), (2, 1)),
+        ([1.0, 1.01], EigenvalueStop(1, ratio=1.0), (2, 1)),  # any rise
+        ([-2.0, -1.0, -0.5], EigenvalueStop(1), None),  # nothing bends upwards
+        ([-1.0, 0.0], EigenvalueStop(1), None),
+        ([-1.0, 0.1], EigenvalueStop(1), (2, 1)),
+        ([0.0, 0.1], EigenvalueStop(1), (2, 1)),
+        ([1.0, float("nan"), 9.0, 9.0], EigenvalueStop(1), None),  # what was not measured well decides nothing
+    ],
+)
+def test_the_rule_stops_where_it_should(
+    eigenvalues: list[float], rule: EigenvalueStop, expected: tuple[int, int] | None
+) -> None:
+    assert stopped_at(eigenvalues, rule) == expected
+
+
+def test_the_reason_is_a_sentence_with_the_numbers() -> None:
+    verdict = EigenvalueStop(2).verdict([1.0, 1.0, 2.0, 2.0])
+    assert verdict is not None
+    assert verdict.reason == (
+        "stopped after epoch 4: the largest eigenvalue of the architecture's Hessian rose from 1 to 2 on an average of "
+        "2 epochs each, a ratio of 0.5, which is below 0.75; the architecture is that of epoch 2."
+    )
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"window": 0}, "stop.window is 0; it must be at least 1"),
+        ({"steps": 1.5}, "stop.steps is 1.5; it must be at least 1"),
+        ({"ratio": 0.0}, "stop.ratio is 0.0; it must be a number greater than 0"),
+        ({"ratio": 1.5}, "stop.ratio is 1.5; it must be at most 1"),
+    ],
+)
+def test_bad_rules_are_explained(knobs: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        EigenvalueStop(**knobs)
+
+
+def test_methods_that_could_not_stop_so_are_refused() -> None:
+    rule = EigenvalueStop()
+    with pytest.raises(UserError, match=r"EigenvalueStop watches .* but Fixed never moves it; leave stop out"):
+        replace(random_nas(), stop=rule)
+    with pytest.raises(UserError, match="but that of Dirichlet jumps from draw to draw; leave stop out"):
+        replace(drnas(), stop=rule)
+    with pytest.raises(UserError, match="but Perturbation derives only one, at the end; leave stop out"):
+        replace(darts(), stop=rule, discretizer=Perturbation())
+    assert isinstance(random_nas().arch_optimizer, Fixed)
+
+
+def data() -> ag.data.ImageData:
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(256, (32, 1, 6, 6), dtype=torch.uint8, generator=generator)
+    return ag.data.ImageData("noise", images, torch.arange(32) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
+
+
+def scripted(epoch: list[int]) -> Any:
+    """Return a diagnostic that yields RISING; ``epoch`` counts those that are done."""
+
+    def measure(snapshot: Snapshot) -> dict[str, float]:
+        epoch[0] += 1
+        return {"alpha_eigenvalue": RISING[epoch[0] - 1]}
+
+    return measure
+
+
+class Wild:
+    """Stops the process' search after some step, and otherwise keeps what it was told."""
+
+    def __init__(self, after: int | None = None) -> None:
+        self.after, self.steps, self.events = after, 0, list[Event]()
+
+    def __call__(self, event: Event) -> None:
+        self.events.append(event)
+        self.steps += isinstance(event, StepFinished)
+        if self.steps == self.after and isinstance(event, StepFinished):
+            raise KeyboardInterrupt
+
+
+def found(
+    out: Path | None = None, resume: bool = False, done: int = 0, after: int | None = None
+) -> tuple[SearchResult, Wild]:
+    """Search with an architecture that changes in every epoch, and eigenvalues that are made up."""
+    heard = Wild(after)
+    method = replace(darts(), stop=EigenvalueStop(window=2, steps=1), discretizer=BestSampled(samples=1))
+    result = ag.search(
+        ag.spaces.nasbench201(2, 1),
+        method,
+        data(),
+        epochs=EPOCHS,
+        seed=3,
+        batch_size=8,
+        out=out,
+        resume=resume,
+        listeners=[heard],
+        diagnostics=[scripted([done])],
+        on_collapse="ignore",
+    )
+    return result, heard
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[SearchResult, Path]:
+    out = tmp_path_factory.mktemp("stopped") / "run"
+    return found(out)[0], out
+
+
+def test_a_search_stops_and_returns_the_earlier_architecture(whole: tuple[SearchResult, Path]) -> None:
+    result, out = whole
+    assert len(result.history) == 6
+    assert [record["alpha_eigenvalue"] for record in result.history] == RISING[:6]
+    genotypes = [record["genotype"] for record in result.history]
+    assert genotypes[3] != genotypes[5], "the search must have moved on for this to mean anything"
+    assert str(result.genotype) == genotypes[3]
+    assert [record.get("stopped_to") for record in result.history] == [None] * 5 + [4]
+    assert result.stopped is not None
+    assert result.stopped.startswith("stopped after epoch 6: ")
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    assert records == [dict(record) for record in result.history]
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["stopped"] == result.stopped
+    assert summary["genotype"] == genotypes[3]
+    assert ag.spaces.Genotype.parse((out / "genotype.json").read_text()) == result.genotype
+
+
+def test_the_end_is_told_once_and_in_order() -> None:
+    _, heard = found()
+    kinds = [type(event) for event in heard.events if not isinstance(event, StepFinished)]
+    assert kinds == [SearchStarted, *[EpochFinished] * 6, SearchFinished]
+    last = heard.events[-2]
+    assert isinstance(last, EpochFinished)
+    assert last.record["stopped_to"] == 4
+
+
+def test_a_stopped_search_is_complete(whole: tuple[SearchResult, Path]) -> None:
+    result, out = whole
+    before = (out / "summary.json").read_text(), (out / "checkpoint.pt").read_bytes()
+    again, heard = found(out, resume=True, done=6)
+    assert not heard.steps
+    assert same(again, result)
+    assert ((out / "summary.json").read_text(), (out / "checkpoint.pt").read_bytes()) == before
+
+
+@pytest.mark.parametrize("after", [1, 5, 2 * 6 - 1, 2 * 6], ids=["first", "middle", "before the stop", "last step"])
+def test_a_killed_search_stops_at_the_same_place(whole: tuple[SearchResult, Path], tmp_path: Path, after: int) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        found(tmp_path / "run", after=after)
+    done = (after - 1) // STEPS
+    resumed, _ = found(tmp_path / "run", resume=True, done=done)
+    assert same(resumed, whole[0])
+
+
+def same(a: SearchResult, b: SearchResult) -> bool:
+    """Compare everything but the time that was needed."""
+    plain = [[{k: v for k, v in record.items() if k != "seconds"} for record in each.history] for each in (a, b)]
+    weights = a.supernet.state_dict(), b.supernet.state_dict()
+    return (
+        (a.genotype, a.stopped, plain[0]) == (b.genotype, b.stopped, plain[1])
+        and all(torch.equal(value, b.alpha[name]) for name, value in a.alpha.items())
+        and all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+    )
+
+
+def test_the_real_eigenvalue_is_measured_in_every_epoch() -> None:
+    method = replace(darts(), stop=EigenvalueStop(window=1, ratio=1e-9, steps=1))
+    for watched in (None, ()):
+        result = ag.search(
+            ag.spaces.nasbench201(2, 1),
+            method,
+            data(),
+            epochs=3,
+            batch_size=8,
+            diagnostics=watched,
+            on_collapse="ignore",
+        )
+        assert all(isinstance(record["alpha_eigenvalue"], float) for record in result.history)
+
+
+def test_the_knobs_are_on_the_command_line() -> None:
+    turned = RunConfig(method="r-darts", settings={"stop.ratio": "0.5", "stop.window": "3"}).build_method()
+    assert turned.stop == EigenvalueStop(window=3, ratio=0.5)
+    assert r_darts().stop == EigenvalueStop()
+    with pytest.raises(UserError, match=r"stop\.ratio cannot be set: the method 'darts' has no stop; `archgrad list"):
+        RunConfig(method="darts", settings={"stop.ratio": "0.5"}).build_method()
+    with pytest.raises(UserError, match="unknown knob of stop"):
+        RunConfig(method="r-darts", settings={"stop.rate": "0.5"}).build_method()
+
+
+def test_a_configuration_with_a_stop_is_written_out_and_read_again() -> None:
+    config = RunConfig(method="r-darts", epochs=2, settings={"stop.window": "3"})
+    space, method = config.build_space(), config.build_method()
+    resolved = config.resolved(space, method, config.build_training(space, method), data())
+    assert resolved.settings["stop.window"] == 3
+    assert resolved.build_method() == method
+    plain = RunConfig(method="darts", epochs=2)
+    space, method = plain.build_space(), plain.build_method()
+    kept = plain.resolved(space, method, plain.build_training(space, method), data()).settings
+    assert not any(path.startswith("stop") for path in kept)
+
+
+def test_the_command_says_why_it_stopped(archgrad: Any) -> None:
+    settings = [
+        "--set",
+        "stop.window=1",
+        "--set",
+        "stop.ratio=1",
+        "--set",
+        "stop.steps=1",
+        "--set",
+        "supernet.drop_path=0",
+    ]
+    code, out, err = archgrad(
+        "search", "--method", "r-darts", "--channels", 2, "--cells", 1, "--limit", 64, "--epochs", 6,
+        "--batch-size", 16, "--out", "run", *settings,
+    )  # fmt: skip
+    assert code == 0, err
+    summary = json.loads(Path("run/summary.json").read_text())
+    assert summary["stopped"] in (out + err).replace("\n", " ")
+    code, listed, _ = archgrad("list", "methods")
+    assert "    stop: EigenvalueStop  stop.window=5, stop.ratio=0.75, stop.steps=5" in listed

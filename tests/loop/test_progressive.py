@@ -1,0 +1,454 @@
+"""P-DARTS: stages that are ordinary runs, each deeper and with fewer choices than the one before."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.arch_optimizers import Adam, ExponentiatedGradient
+from archgrad.config import RunConfig, read_config
+from archgrad.discretizers import Argmax, BestSampled, Judge, Perturbation
+from archgrad.discretizers.limited_skips import LimitedSkips
+from archgrad.errors import SearchInterrupted, UserError
+from archgrad.knobs import knobs_of, turned
+from archgrad.loop import Event, SearchResult, SearchStarted, StageStarted, StepFinished
+from archgrad.loop.progressive import method_of
+from archgrad.recipes import lambda_darts, named, p_darts, random_nas
+from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
+from archgrad.spaces import SPACES, DecisionBlock, Progressive, Row, SearchSpace, Stage, darts, edges_of, nasbench201
+from archgrad.spaces.progressive import kept_choices
+
+DATA = ag.data.digits(limit=40)
+TINY = Progressive((Stage(keep=8), Stage(keep=5, skip_dropout=0.4), Stage(keep=3, skip_dropout=0.7)))
+"""The published stages at the space's own depth."""
+SKIPS = ("none", "skip_connect", "conv")
+
+
+def tiny(plan: Progressive = TINY, **changes: Any) -> ag.Method:
+    return replace(p_darts(), progressive=plan, schedule=ag.Schedule(), **changes)
+
+
+def searched(method: ag.Method | None = None, space: SearchSpace | None = None, **settings: Any) -> SearchResult:
+    settings = {"epochs": 1, "batch_size": 10, "diagnostics": (), "seed": 3, **settings}
+    return ag.search(space or nasbench201(2, 1), method or tiny(), DATA, **settings)
+
+
+class Watch:
+    """Keeps what each stage begins with."""
+
+    def __init__(self) -> None:
+        self.stages: list[StageStarted] = []
+        self.weights: list[dict[str, torch.Tensor]] = []
+        self.alpha: list[dict[str, torch.Tensor]] = []
+        self.steps = 0
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted):
+            self.stages.append(event)
+        elif isinstance(event, SearchStarted):
+            self.weights.append({name: value.clone() for name, value in event.state.supernet.state_dict().items()})
+            self.alpha.append(dict(event.state.alpha))
+        self.steps += isinstance(event, StepFinished)
+
+
+# What is kept
+
+
+def test_each_row_keeps_its_strongest_choices_in_their_order() -> None:
+    rows = (Row(1, 0, ("a", "b", "c", "d")), Row(2, 0, ("a", "b", "c", "d")), Row(2, 1, ("b", "d")))
+    table = torch.tensor([[0.1, 0.4, 0.2, 0.3], [0.4, 0.1, 0.3, 0.2], [0.9, 0.1, 0.0, 0.0]])
+    block = DecisionBlock("cell", 1, rows)
+    assert kept_choices(block, table, 2) == [("b", "d"), ("a", "c"), ("b", "d")]
+    assert kept_choices(block, table, 1) == [("b",), ("a",), ("b",)]
+    assert kept_choices(block, table, 8) == [row.choices for row in rows]
+
+
+def test_of_equals_the_first_are_kept() -> None:
+    block = DecisionBlock("cell", 1, (Row(1, 0, ("a", "b", "c", "d")),))
+    assert kept_choices(block, torch.tensor([[0.25, 0.25, 0.25, 0.25]]), 3) == [("a", "b", "c")]
+    assert kept_choices(block, torch.tensor([[0.2, 0.2, 0.4, 0.2]]), 2) == [("a", "c")]
+
+
+def test_none_is_a_choice_like_the_others_but_never_the_last() -> None:
+    rows = (Row(1, 0, ("none", "skip_connect", "conv")),)
+    block = DecisionBlock("normal", 1, rows, excluded=frozenset({"none"}))
+    strong, weak = torch.tensor([[0.6, 0.1, 0.3]]), torch.tensor([[0.1, 0.5, 0.4]])
+    assert kept_choices(block, strong, 2) == [("none", "conv")]
+    assert kept_choices(block, weak, 2) == [("skip_connect", "conv")]
+    assert kept_choices(block, strong, 1) == [("conv",)]
+
+
+def test_a_node_keeps_what_it_has_to_pick() -> None:
+    block = DecisionBlock("cell", 1, (Row(2, None, ("0", "1", "2"), picks=2),))
+    assert kept_choices(block, torch.tensor([[0.2, 0.3, 0.5]]), 1) == [("1", "2")]
+
+
+# The limit of skip connections
+
+
+class Skips(SearchSpace):
+    """Two blocks of edges with three choices; nothing is built from it."""
+
+    name = "skips"
+    depth_knob = "channels"
+
+    @property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        rows = edges_of([(1, [0]), (2, [0, 1]), (3, [0])], SKIPS)
+        return tuple(self.offered(DecisionBlock(name, 1, rows)) for name in ("normal", "reduce"))
+
+    training = property(lambda self: ag.WeightTraining())  # type: ignore[assignment]
+
+    def build(self, *args: object) -> Any:
+        raise AssertionError
+
+
+def limited(table: list[list[float]], most: int, space: SearchSpace | None = None) -> tuple[list[str], list[str]]:
+    probabilities = {"normal": torch.tensor(table), "reduce": torch.tensor(table)}
+    copy = probabilities["normal"].clone()
+    genotype = LimitedSkips(Argmax(), most).select(space or Skips(), probabilities)
+    assert torch.equal(probabilities["normal"], copy)
+    normal, reduce = ([decision.choice for decision in genotype[name]] for name in ("normal", "reduce"))
+    return normal, reduce
+
+
+def test_the_weakest_skips_of_a_normal_cell_give_way_to_the_next_best() -> None:
+    table = [[0.1, 0.6, 0.3], [0.3, 0.5, 0.2], [0.0, 0.9, 0.1], [0.1, 0.2, 0.7]]
+    all_of_them = ["skip_connect", "skip_connect", "skip_connect", "conv"]
+    assert limited(table, 3) == (all_of_them, all_of_them)
+    assert limited(table, 2) == (["skip_connect", "none", "skip_connect", "conv"], all_of_them)
+    assert limited(table, 1) == (["conv", "none", "skip_connect", "conv"], all_of_them)
+    assert limited(table, 0) == (["conv", "none", "conv", "conv"], all_of_them)
+
+
+def test_of_equally_weak_skips_the_first_goes() -> None:
+    table = [[0.1, 0.6, 0.3], [0.1, 0.5, 0.4], [0.1, 0.5, 0.4], [0.1, 0.5, 0.4]]
+    assert limited(table, 3)[0] == ["skip_connect", "conv", "skip_connect", "skip_connect"]
+    assert limited(table, 2)[0] == ["skip_connect", "conv", "conv", "skip_connect"]
+
+
+def test_an_edge_that_loses_its_skip_may_lose_its_place() -> None:
+    """In the DARTS space a node keeps two edges: the one without its skip may give way to another."""
+    space = darts(4, 3)
+    skip, conv = (space.blocks[0].rows[0].choices.index(name) for name in ("skip_connect", "sep_conv_3x3"))
+    table = torch.full((14, 8), 0.01)
+    table[:, conv] = 0.2
+    table[[0, 1, 2], skip] = torch.tensor([0.5, 0.6, 0.4])  # 2<-0, 2<-1, 3<-0
+    table[4, conv] = 0.3  # 3<-2
+    probabilities = {"normal": table, "reduce": table}
+    before, after = (one.select(space, probabilities)["normal"] for one in (Argmax(), LimitedSkips(Argmax(), 2)))
+    assert [str(one) for one in before.inputs_of(3)] == ["skip_connect@3<-0", "sep_conv_3x3@3<-2"]
+    assert [str(one) for one in after.inputs_of(3)] == ["sep_conv_3x3@3<-0", "sep_conv_3x3@3<-2"]
+    table[3, conv] = 0.25  # 3<-1 is now stronger than 3<-0 without its skip
+    after = LimitedSkips(Argmax(), 2).select(space, probabilities)["normal"]
+    assert [str(one) for one in after.inputs_of(3)] == ["sep_conv_3x3@3<-1", "sep_conv_3x3@3<-2"]
+
+
+def test_where_there_is_nothing_but_skips_they_stay_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    ag.loop.run.notices.forget()
+    space = Skips().restricted({"normal": [("skip_connect",)] * 2 + [SKIPS] * 2})
+    table = [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.1, 0.7, 0.2], [0.1, 0.7, 0.2]]
+    found = LimitedSkips(Argmax(), 1).select(space, {"normal": torch.tensor(table), "reduce": torch.tensor(table)})
+    assert [one.choice for one in found["normal"]] == ["skip_connect", "skip_connect", "conv", "conv"]
+    assert "block 'normal' keeps 2 skip connections, more than the 1 allowed" in caplog.text
+
+
+def test_a_derivation_by_samples_is_limited_too() -> None:
+    judge = Judge(lambda mixture, batch: float(mixture["normal"][..., 1].sum()), torch.Generator().manual_seed(0))
+    table = {name: torch.tensor([[0.1, 0.8, 0.1]] * 4) for name in ("normal", "reduce")}
+    genotype = LimitedSkips(BestSampled(samples=20), 2).select(Skips(), table, judge)
+    assert genotype["normal"].count("skip_connect") <= 2
+
+
+# Stages
+
+
+def test_the_published_stages() -> None:
+    method = named("p-darts")
+    assert method.progressive == Progressive((Stage(5, 8, 0.0), Stage(11, 5, 0.4), Stage(17, 3, 0.7)), max_skips=2)
+    assert (method.training["epochs"], method.schedule.warmup_epochs) == (25, 10)
+    plain = p_darts(priors=False)
+    assert plain.progressive == Progressive((Stage(5, 8), Stage(11, 5), Stage(17, 3)), max_skips=None)
+    assert lambda_darts(base=plain).progressive == plain.progressive
+
+
+def test_stages_grow_deeper_with_fewer_operations() -> None:
+    watch = Watch()
+    stages = (Stage(3, 8), Stage(4, 5, 0.4), Stage(5, 3, 0.7))
+    result = searched(tiny(Progressive(stages)), darts(2, 8), listeners=[watch], batch_size=20)
+    assert [(one.number, one.stages) for one in watch.stages] == [(1, 3), (2, 3), (3, 3)]
+    spaces = [one.space for one in watch.stages]
+    assert [sum(block.cells for block in space.blocks) for space in spaces] == [3, 4, 5]
+    assert [{len(row.choices) for block in space.blocks for row in block.rows} for space in spaces] == [{8}, {5}, {3}]
+    assert [space.skip_dropout for space in spaces] == [0.0, 0.4, 0.7]
+    for before, after in pairwise(spaces):
+        for old, new in zip(before.blocks, after.blocks, strict=True):
+            assert all(set(b.choices) <= set(a.choices) for a, b in zip(old.rows, new.rows, strict=True))
+    assert [(record["stage"], record["epoch"]) for record in result.history] == [(1, 1), (2, 2), (3, 3)]
+    assert result.mixture["normal"].shape == (3, 14, 3)
+    darts(2, 8).check(result.genotype)
+    assert result.genotype["normal"].count("skip_connect") <= 2
+
+
+def test_a_stage_is_an_ordinary_search_of_what_the_one_before_kept() -> None:
+    watch = Watch()
+    plan = Progressive((Stage(keep=5), Stage(keep=2)), max_skips=None)
+    whole = searched(tiny(plan), listeners=[watch])
+    method, (first, second) = replace(tiny(plan), progressive=None), [one.space for one in watch.stages]
+    alone = searched(method, first)
+    assert [row.choices for row in second.blocks[0].rows] == kept_choices(first.blocks[0], alone.mixture["cell"][0], 2)
+    again = Watch()
+    last = searched(method, second, listeners=[again])
+    assert all(torch.equal(value, watch.weights[1][name]) for name, value in again.weights[0].items())
+    assert torch.equal(again.alpha[0]["cell"], watch.alpha[1]["cell"])
+    assert torch.equal(last.alpha["cell"], whole.alpha["cell"])
+    assert last.genotype == whole.genotype
+
+
+@pytest.mark.parametrize(
+    "relaxation",
+    [Softmax(), Simplex(), Simplex(skip_zero=True), GumbelHard(), Concrete(per_cell=True), Dirichlet()],
+    ids=lambda member: type(member).__name__,
+)
+def test_it_composes_with_every_relaxation_that_learns(relaxation: Relaxation) -> None:
+    optimizer = Adam() if relaxation.domain == "real" else ExponentiatedGradient()
+    result = searched(tiny(relaxation=relaxation, arch_optimizer=optimizer), batch_size=20)
+    assert result.alpha["cell"].shape == (6, 3)
+    assert result.genotype["cell"].count("skip_connect") <= 2
+
+
+@pytest.mark.parametrize("name", [name for name in SPACES if name not in ("nasbench201", "darts")])
+def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
+    space = ag.spaces.named(name)(2, 3)
+    plan = Progressive((Stage(keep=8), Stage(keep=2)))
+    result = searched(tiny(plan), space, batch_size=20)
+    space.check(result.genotype)
+    for block, cell in result.genotype.blocks:
+        assert block == "reduce" or cell.count("skip_connect") <= 2
+
+
+def test_a_search_with_partial_channels_and_edge_weights_narrows_operations_only() -> None:
+    options = ag.SupernetOptions(partial=2, edge_weights=True)
+    result = searched(tiny(supernet=options), nasbench201(4, 1), batch_size=20)
+    assert result.alpha["cell"].shape == (6, 3)
+    assert result.alpha["cell.edges"].shape == (3, 3)
+
+
+def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
+    method = tiny(Progressive((Stage(keep=5), Stage(keep=2)), max_skips=None), discretizer=Perturbation(tune_epochs=0))
+    assert [method_of(method, method.progressive, number).discretizer for number in (1, 2)] == [  # type: ignore[arg-type]
+        Argmax(),
+        method.discretizer,
+    ]
+    nasbench201(2, 1).check(searched(method, batch_size=20).genotype)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Progressive(()), "has no stages"),
+        (lambda: Progressive((Stage(keep=3), Stage(keep=5))), "keep 3, 5 choices .* at most as many as the one before"),
+        (lambda: Progressive(max_skips=-1), "max_skips of a progressive search is -1; it must be at least 0"),
+        (lambda: Stage(keep=0), "keep of a stage is 0; it must be at least 1"),
+        (lambda: Stage(cells=0), "cells of a stage is 0"),
+        (lambda: Stage(skip_dropout=1.0), "skip_dropout of a stage is 1.0; .* less than 1"),
+        (lambda: replace(random_nas(), progressive=TINY), "Fixed never moves the architecture; leave progressive out"),
+        (lambda: tiny(supernet=ag.SupernetOptions(skip_dropout=0.1)), "supernet.skip_dropout is 0.1, but the stages"),
+        (
+            lambda: tiny(discretizer=Perturbation()),
+            r"Perturbation does not derive by probabilities, .* \(progressive.max_skips=none\)",
+        ),
+    ],
+)
+def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("plan", "space", "sentence"),
+    [
+        (Progressive((Stage(keep=3),)), nasbench201(2, 1), "keeps 3 choices on each row, but .* offers up to 5"),
+        (Progressive((Stage(3), Stage(2, 3))), darts(2, 3), "cells of the space 'darts' is 2; two reductions need"),
+        (Progressive(), ag.spaces.amended("a2", 2), "decides in every cell alone, .* the same number of cells"),
+        (TINY, replace(nasbench201(2, 1), skip_dropout=0.3), "skip_dropout of the space 'nasbench201' is 0.3, but the"),
+    ],
+)
+def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
+    plan: Progressive, space: SearchSpace, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("archgrad.loop.run._carried_out", lambda *_, **__: pytest.fail("training began"))
+    with pytest.raises(UserError, match=sentence):
+        searched(tiny(plan), space, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+# Folders
+
+
+def same(whole: SearchResult, other: SearchResult) -> None:
+    assert whole.genotype == other.genotype
+    weights = whole.supernet.state_dict()
+    assert all(torch.equal(value, weights[name]) for name, value in other.supernet.state_dict().items())
+    assert all(torch.equal(value, other.alpha[name]) for name, value in whole.alpha.items())
+    first, second = ([{**record, "seconds": 0} for record in one.history] for one in (whole, other))
+    assert first == second
+
+
+def shown(out: Path) -> list[tuple[int, int]]:
+    records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return [(record["stage"], record["epoch"]) for record in records]
+
+
+def test_the_folder_of_the_whole_holds_what_a_run_has(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    result = searched(out=out, epochs=2, batch_size=20, files={"config.toml": "x"})
+    assert shown(out) == [(1, 1), (1, 2), (2, 3), (2, 4), (3, 5), (3, 6)]
+    summary = json.loads((out / "summary.json").read_text())
+    assert (summary["stages"], summary["epochs"], summary["genotype"]) == (3, 6, str(result.genotype))
+    assert ag.Genotype.parse((out / "genotype.json").read_text()) == result.genotype
+    assert (out / "config.toml").read_text() == "x"
+    assert sorted(entry.name for entry in out.glob("stage-*")) == ["stage-1", "stage-2", "stage-3"]
+    with pytest.raises(UserError, match="holds a search already"):
+        searched(out=out, epochs=2, batch_size=20)
+
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
+
+
+@pytest.fixture(scope="module")
+def whole() -> SearchResult:
+    """The search that was never interrupted."""
+    return searched()
+
+
+@posix
+@pytest.mark.parametrize("at", [1, 2, 3, 6])
+def test_a_search_stopped_in_any_stage_goes_on_to_the_same_bits(at: int, tmp_path: Path, whole: SearchResult) -> None:
+    """Two steps per stage: in the middle of an epoch, at the end of a stage, and at the end of the search."""
+    watch = Watch()
+
+    def stop(event: Event) -> None:
+        watch(event)
+        if isinstance(event, StepFinished) and watch.steps == at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    stage = (at + 1) // 2
+    with pytest.raises(SearchInterrupted, match=rf"of stage {stage} of 3; continue with `archgrad resume {tmp_path}`"):
+        searched(out=tmp_path, listeners=[stop])
+    assert not (tmp_path / "summary.json").exists()
+    again = Watch()
+    resumed = searched(out=tmp_path, resume=True, listeners=[again])
+    assert again.steps == 6 - at
+    assert [one.number for one in again.stages] == list(range(at // 2 + 1, 4))
+    same(whole, resumed)
+    assert shown(tmp_path) == [(1, 1), (2, 2), (3, 3)]
+
+
+def test_a_finished_search_is_read_and_not_run_again(tmp_path: Path, whole: SearchResult) -> None:
+    watch = Watch()
+    searched(out=tmp_path)
+    same(whole, searched(out=tmp_path, resume=True, listeners=[watch]))
+    assert (watch.steps, watch.stages) == (0, [])
+
+
+def test_a_search_killed_in_the_second_stage_goes_on_from_its_last_checkpoint(
+    tmp_path: Path, whole: SearchResult
+) -> None:
+    def die(event: Event) -> None:
+        if isinstance(event, StepFinished) and (tmp_path / "stage-2").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        searched(out=tmp_path, listeners=[die])
+    assert shown(tmp_path) == [(1, 1)]
+    (tmp_path / ".metrics.jsonl.abc.part").touch()
+    same(whole, searched(out=tmp_path, resume=True))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_resume_with_other_stages_is_refused(tmp_path: Path) -> None:
+    plan = Progressive((Stage(keep=5),), max_skips=2)
+    searched(tiny(plan), out=tmp_path, batch_size=20)
+    for other in (replace(plan, max_skips=1), Progressive((*plan.stages, Stage(keep=2)))):
+        with pytest.raises(UserError, match="belongs to another search: its method is"):
+            searched(tiny(other), out=tmp_path, batch_size=20, resume=True)
+
+
+# The command
+
+
+def test_stages_have_knobs() -> None:
+    assert knobs_of(Progressive()) == {
+        "cells": (5, 11, 17), "keep": (8, 5, 3), "skip_dropout": (0.0, 0.4, 0.7), "max_skips": 2,
+    }  # fmt: skip
+    changed = turned(Progressive(), {"cells": "none", "skip_dropout": "0.1", "max_skips": "none"}, "progressive")
+    assert changed == Progressive((Stage(None, 8, 0.1), Stage(None, 5, 0.1), Stage(None, 3, 0.1)), max_skips=None)
+    with pytest.raises(UserError, match=r"progressive.keep has 2 values, but there are 3 stages"):
+        turned(Progressive(), {"keep": "8,5"}, "progressive")
+
+
+def stages_of(**values: Any) -> list[int | None]:
+    plan = RunConfig(method="p-darts", **values).build_method().progressive
+    assert plan is not None
+    return [stage.cells for stage in plan.stages]
+
+
+def test_the_depth_of_the_command_is_that_of_every_stage() -> None:
+    assert stages_of() == [5, 11, 17]
+    assert stages_of(cells=2) == [None, None, None]
+    assert stages_of(cells=2, settings={"progressive.cells": "none,3,4"}) == [None, 3, 4]
+    with pytest.raises(UserError, match=r"cells is 2, but stages have their own, 2, 3, 4; leave it out"):
+        stages_of(cells=2, settings={"progressive.cells": "2,3,4"})
+    with pytest.raises(UserError, match=r"progressive.keep cannot be set: the method 'darts' has no progressive"):
+        RunConfig(method="darts", settings={"progressive.keep": "3"}).build_method()
+
+
+@pytest.mark.parametrize("values", [{}, {"cells": 2}, {"settings": {"progressive.cells": "none,3,4"}}])
+def test_a_resolved_configuration_has_the_same_stages(values: dict[str, Any], tmp_path: Path) -> None:
+    config = RunConfig(method="p-darts", **values)
+    space, method = config.build_space(), config.build_method()
+    resolved = config.resolved(space, method, config.build_training(space, method), DATA)
+    (tmp_path / "config.toml").write_text(resolved.to_toml())
+    read = RunConfig(**read_config(tmp_path / "config.toml"))
+    assert (read.build_space(), read.build_method()) == (space, method)
+    assert (read.epochs, read.all_epochs) == (25, 75)
+
+
+def test_the_command_searches_in_stages(archgrad: Any, tmp_path: Path) -> None:
+    asked = ["--method", "p-darts", "--channels", 2, "--limit", 40, "--epochs", 1, "--batch-size", 20, "--out", "run"]
+    stages = ["--set", "progressive.cells=1", "--set", "progressive.keep=5,3", "--set", "progressive.skip_dropout=0.1"]
+    code, out, err = archgrad("search", *asked, *stages, "--set", "schedule.warmup_epochs=0")
+    assert (code, err) == (0, "")
+    assert "stage 1 of 2: 3 cells, up to 5 choices on each edge" in out
+    assert "stage 2 of 2: 3 cells, up to 3 choices" in out
+    first = json.loads((tmp_path / "run" / "summary.json").read_text())
+    (tmp_path / "run" / "summary.json").unlink()
+    code, out, err = archgrad("resume", "run")
+    assert (code, err) == (0, "")
+    assert "epoch 1/1" not in out
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == first
+    code, out, err = archgrad("inspect", "run")
+    assert (code, out.splitlines()[0]) == (0, "p-darts on nasbench201, digits, seed 0: 2 of 2 epochs")
+    code, out, err = archgrad("plot", "run", "--measure", "entropy")
+    assert (code, "after epoch 2" in out) == (0, True)
+    code, out, err = archgrad("inspect", "run", "--discretisation")
+    assert (code, "searches in stages" in err) == (2, True)
+    code, out, err = archgrad("inspect", "run/stage-1")
+    assert (code, "is one stage of the run in run; give that directory" in err) == (2, True)
+    code, out, err = archgrad("draw", "run")
+    assert (code, out.splitlines()[0]) == (0, "cell")

@@ -1,0 +1,98 @@
+"""Every regulariser with every relaxation, at either level and with second derivatives: real steps, or a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import archgrad as ag
+from archgrad.arch_optimizers import Adam, MirrorDescent
+from archgrad.errors import UserError
+from archgrad.loop import Event, StepFinished
+from archgrad.regularizers import REGULARIZERS, LayerAlignment, Regularizer
+from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
+from archgrad.schedule import Schedule
+
+DATA = ag.data.digits(limit=40)
+SPACE = ag.spaces.nasbench201(4, 1)
+RELAXATIONS: dict[str, Relaxation] = {
+    "softmax": Softmax(),
+    "simplex": Simplex(),
+    "simplex-sparse": Simplex(skip_zero=True),
+    "gumbel-hard": GumbelHard(),
+    "gumbel-hard-per-cell": GumbelHard(domain="simplex", per_cell=True),
+    "concrete": Concrete(per_cell=True),
+    "dirichlet": Dirichlet(),
+}
+MEMBERS: dict[str, Regularizer] = {name: kind() for name, kind in REGULARIZERS.items()} | {
+    "layer-alignment-exact": LayerAlignment("sign", difference="exact"),
+    "layer-alignment-central": LayerAlignment(difference="central", kinks="crossed"),
+    "layer-alignment-outer": LayerAlignment(objective="outer"),
+}
+
+
+def refusal(regularizer: str, relaxation: str) -> str | None:
+    if regularizer == "dirichlet-kl" and relaxation != "dirichlet":
+        return "DirichletKL bounds a Dirichlet distribution"
+    if regularizer == "beta-decay" and RELAXATIONS[relaxation].domain == "simplex":
+        return "BetaDecay"
+    return None
+
+
+def method_of(regularizer: str, relaxation: str) -> ag.Method:
+    member = RELAXATIONS[relaxation]
+    optimizer = Adam() if member.domain == "real" else MirrorDescent("euclidean", lr=1e-3)
+    return replace(
+        ag.recipes.darts(), relaxation=member, arch_optimizer=optimizer, regularizers=(MEMBERS[regularizer],)
+    )
+
+
+def takes_two_steps(method: ag.Method) -> None:
+    steps: list[Event] = []
+    images = 20 if method.schedule.level == "bilevel" else 40
+    settings = {"epochs": 1, "batch_size": images // 2, "diagnostics": (), "listeners": [steps.append]}
+    result = ag.search(SPACE, method, DATA, **settings)
+    assert sum(isinstance(step, StepFinished) for step in steps) == 2
+    assert all(value.isfinite().all() for value in result.alpha.values())
+    assert all(weight.isfinite().all() for weight in result.supernet.parameters())
+
+
+@pytest.mark.parametrize("relaxation", RELAXATIONS)
+@pytest.mark.parametrize("regularizer", MEMBERS)
+def test_every_regulariser_with_every_relaxation(regularizer: str, relaxation: str) -> None:
+    sentence = refusal(regularizer, relaxation)
+    if sentence is None:
+        takes_two_steps(method_of(regularizer, relaxation))
+        return
+    with pytest.raises(UserError, match=sentence):
+        method_of(regularizer, relaxation)
+
+
+@pytest.mark.parametrize("hypergradient", ["unrolled", "neumann", "amended", "per-example"])
+@pytest.mark.parametrize("regularizer", [name for name in MEMBERS if name != "dirichlet-kl"])
+def test_every_regulariser_with_gradients_of_higher_order(regularizer: str, hypergradient: str) -> None:
+    method = method_of(regularizer, "softmax")
+    takes_two_steps(replace(method, hypergradient=ag.hypergradients.named(hypergradient)))
+
+
+@pytest.mark.parametrize("updates", ["alternate", "simultaneous"])
+@pytest.mark.parametrize("regularizer", [name for name in MEMBERS if name != "dirichlet-kl"])
+def test_every_regulariser_on_one_level(regularizer: str, updates: str) -> None:
+    def single() -> ag.Method:
+        return replace(method_of(regularizer, "softmax"), schedule=Schedule(level="single", updates=updates))
+
+    if regularizer == "layer-alignment-outer" and updates == "simultaneous":
+        with pytest.raises(UserError, match="on the outer objective"):
+            single()
+        return
+    takes_two_steps(single())
+
+
+def test_three_repairs_at_once_are_a_few_lines() -> None:
+    """Λ + GAEA + Neumann, which nobody has published, with a perturbed mixture on top."""
+    base = ag.recipes.gaea(level="bilevel", hypergradient=ag.hypergradients.Neumann(2))
+    method = ag.recipes.lambda_darts("sign", base=base)
+    method = replace(method, regularizers=(*method.regularizers, ag.regularizers.RandomPerturbation()))
+    takes_two_steps(method)
+    assert method.name == "lambda-sign-gaea-bilevel"

@@ -1,0 +1,180 @@
+"""AuxiliarySkip in a search: in both losses, fading, and gone where architectures are judged."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.errors import SearchInterrupted, UserError
+from archgrad.hypergradients import Neumann, Unrolled
+from archgrad.loop import Event, SearchResult, StepFinished
+from archgrad.loop.setup import Setup
+from archgrad.recipes import darts, darts_minus
+from archgrad.regularizers import AuxiliarySkip, Regularizer
+from archgrad.spaces import SPACES
+
+DATA = ag.data.digits(limit=48)
+SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+
+
+def found(method: ag.Method, space: ag.spaces.SearchSpace = SPACE, **settings: Any) -> SearchResult:
+    return ag.search(space, method, DATA, **{"epochs": 2, "batch_size": 12, "seed": 1, "diagnostics": (), **settings})
+
+
+@pytest.fixture
+def given(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The weight of the auxiliary connections in every call of the supernet."""
+    seen: list[float] = []
+    original = ag.supernet.Supernet.forward
+
+    def forward(self: Any, *args: Any, **extra: Any) -> Any:
+        seen.append(extra.get("skip", 0.0))
+        return original(self, *args, **extra)
+
+    monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
+    return seen
+
+
+# --- the schedule --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("member", "expected"),
+    [(AuxiliarySkip(), [1.0, 0.75, 0.5, 0.0]), (AuxiliarySkip(0.4, 0.8), [0.4, 0.5, 0.6, 0.8])],
+)
+def test_the_weight_is_linear(member: AuxiliarySkip, expected: list[float]) -> None:
+    assert [member.auxiliary_skip(progress) for progress in (0.0, 0.25, 0.5, 1.0)] == pytest.approx(expected)
+
+
+def test_other_regularisers_have_none() -> None:
+    assert Regularizer().auxiliary_skip(0.3) == 0.0
+    assert not Regularizer().needs_auxiliary_skip
+    assert AuxiliarySkip().needs_auxiliary_skip
+
+
+def test_what_never_carries_anything_is_refused() -> None:
+    with pytest.raises(UserError, match=r"start and end of AuxiliarySkip are 0, .*; set one of them to more, or leave"):
+        AuxiliarySkip(0.0, 0.0)
+    with pytest.raises(UserError, match=r"start of AuxiliarySkip is -1; it must be a number of 0 or more"):
+        AuxiliarySkip(-1)
+
+
+# --- in a search ---------------------------------------------------------------------------------------------------
+
+
+def test_both_losses_have_it_and_it_fades_from_step_to_step(given: list[float]) -> None:
+    found(darts_minus())
+    assert given == pytest.approx([1.0, 1.0, 0.75, 0.75, 0.5, 0.5, 0.25, 0.25])  # 2 epochs of 2 steps, α then w
+
+
+def test_the_sum_of_several_counts(given: list[float]) -> None:
+    two = replace(darts(), regularizers=(AuxiliarySkip(), AuxiliarySkip(0.2, 0.2)))
+    found(two)
+    assert given[::2] == pytest.approx([1.2, 0.95, 0.7, 0.45])
+
+
+def test_it_is_gone_where_architectures_are_judged(given: list[float]) -> None:
+    method = replace(ag.recipes.random_nas(), regularizers=(AuxiliarySkip(0.5, 0.5),))
+    method = replace(method, discretizer=ag.discretizers.BestSampled(samples=2))
+    found(method, epochs=1)
+    assert given[:2] == [0.5, 0.5]  # two weight steps
+    assert len(given) > 2
+    assert set(given[2:]) == {0.0}
+
+
+def test_no_search_has_it_unasked(given: list[float]) -> None:
+    result = found(darts())
+    assert set(given) == {0.0}
+    assert not result.supernet.auxiliary_skip
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_every_space_can_be_searched_with_it(name: str) -> None:
+    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
+    result = found(darts_minus(), ag.spaces.named(name)(channels=2, **depth), epochs=1, batch_size=24)
+    assert result.supernet.auxiliary_skip
+    assert result.history[-1]["train_loss"] > 0
+
+
+def test_the_reductions_beside_strided_edges_are_trained() -> None:
+    made = Setup.of(ag.spaces.reduced("s4", channels=2, cells=3), darts_minus(), DATA, epochs=1, batch_size=12)
+    torch.manual_seed(0)
+    state = made.initial_state()
+    before = {name: value.clone() for name, value in state.supernet.named_parameters() if ".skips." in name}
+    made.stepper(state).weight_step(state, made.weight_loader.batch(0))
+    after = dict(state.supernet.named_parameters())
+    assert before
+    assert all(not torch.equal(value, after[name]) for name, value in before.items())
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        replace(darts(), hypergradient=Unrolled(products="forward")),
+        replace(darts(), hypergradient=Neumann(1, 0.01)),
+        ag.recipes.xnas(),
+        ag.recipes.gdas(),
+        ag.recipes.gaea(updates="simultaneous"),
+        replace(ag.recipes.pc_darts(), supernet=ag.SupernetOptions(2, True), schedule=ag.Schedule(), training={}),
+    ],
+    ids=["unrolled", "neumann", "xnas", "gdas", "simultaneous", "pc-darts"],
+)
+def test_it_goes_with_other_methods(method: ag.Method) -> None:
+    result = found(replace(method, regularizers=(AuxiliarySkip(),)), epochs=1, batch_size=24)
+    assert all(value.isfinite().all() for value in result.alpha.values())
+
+
+def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
+    space = ag.spaces.reduced("s2", channels=2, cells=3)
+    method = replace(darts_minus(), supernet=ag.SupernetOptions(drop_path=0.3, skip_dropout=0.4))
+    training = replace(space.training, weight_decay_end=0.01, epochs=2, batch_size=12)
+
+    def stop(event: Event) -> None:
+        if isinstance(event, StepFinished) and event.state.index == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    whole = found(method, space, training=training, epochs=None, batch_size=None)
+    with pytest.raises(SearchInterrupted):
+        found(method, space, training=training, epochs=None, batch_size=None, out=tmp_path, listeners=[stop])
+    settings = {"training": training, "epochs": None, "batch_size": None}
+    resumed = found(method, space, out=tmp_path, resume=True, **settings)
+    assert whole.genotype == resumed.genotype
+    for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert all(torch.equal(value, resumed.alpha[name]) for name, value in whole.alpha.items())
+    other = replace(method, regularizers=(AuxiliarySkip(0.5),))
+    with pytest.raises(UserError):
+        found(other, space, out=tmp_path, resume=True, **settings)
+
+
+# --- how it is asked for -------------------------------------------------------------------------------------------
+
+
+def test_the_method_has_the_supernet_built_for_it() -> None:
+    applied = darts_minus().applied(SPACE)
+    assert applied == replace(SPACE, auxiliary_skip=True)
+    assert darts_minus().applied(applied) == applied
+    assert darts().applied(SPACE) is SPACE
+    with pytest.raises(UserError, match=r"made with auxiliary_skip=True, but nothing in the method would use .*; add"):
+        darts().check(applied)
+
+
+def test_the_command_line_has_it(archgrad: Any) -> None:
+    tiny = ["--channels", 2, "--cells", 1, "--limit", 48, "--batch-size", 12, "--threads", 1, "--epochs", 1]
+    chosen = ["--method", "darts", "--regularizer", "auxiliary-skip", "--set", "auxiliary-skip.start=0.5"]
+    code, _, err = archgrad("search", *tiny, *chosen, "--out", "run")
+    assert code == 0, err
+    saved = ag.config.read_config(Path("run/config.toml"))["settings"]
+    assert (saved["auxiliary-skip.start"], saved["auxiliary-skip.end"]) == (0.5, 0.0)
+    assert "space.auxiliary_skip" not in saved
+    assert archgrad("resume", "run")[0] == 0
+    code, _, err = archgrad("search", *tiny, "--set", "space.auxiliary_skip=true")
+    assert code == 2
+    assert "it is a choice of the method; add --regularizer auxiliary-skip" in " ".join(err.split())

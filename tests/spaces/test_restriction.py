@@ -1,0 +1,165 @@
+"""A space may offer fewer of its choices, on each row others, and is a space like any other."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+
+from archgrad.discretizers import Argmax
+from archgrad.errors import UserError
+from archgrad.knobs import knobs_of, turned
+from archgrad.spaces import SPACES, DecisionBlock, Genotype, SearchSpace, darts, edges_of, named, nasbench201, reduced
+from archgrad.spaces.staged import StagedSpace
+
+SMALL = {"nasbench201": (4, 1)}
+
+
+def small(name: str) -> SearchSpace:
+    return replace(named(name)(*SMALL.get(name, (4, 3))), input_channels=1, image_size=8)
+
+
+def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:
+    """Draw a subset of each row's choices, in any order, that leaves an operation a genotype may contain."""
+    draw = random.Random(seed)  # noqa: S311
+
+    def subset(block: DecisionBlock, choices: tuple[str, ...]) -> list[str]:
+        sure = draw.choice([choice for choice in choices if choice not in block.excluded])
+        others = [choice for choice in choices if choice != sure and draw.random() < 0.4]
+        return draw.sample([sure, *others], len(others) + 1)
+
+    return {block.name: [subset(block, row.choices) for row in block.rows] for block in space.blocks}
+
+
+def uniform(space: SearchSpace) -> dict[str, torch.Tensor]:
+    blocks = {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched}
+    return {block.name: blocks[block.name].expand(block.cells, -1, -1) for block in space.searched}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("name", SPACES)
+def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> None:
+    full = small(name)
+    wanted = drawn_choices(full, seed)
+    space = full.restricted(wanted)
+    for before, block in zip(full.blocks, space.blocks, strict=True):
+        assert (block.name, block.cells, block.keep, block.concat) == (
+            before.name,
+            before.cells,
+            before.keep,
+            before.concat,
+        )
+        for old, row, names in zip(before.rows, block.rows, wanted[block.name], strict=True):
+            assert (row.target, row.source) == (old.target, old.source)
+            assert row.choices == tuple(choice for choice in old.choices if choice in names)
+    assert hash(space) == hash(full.restricted(wanted))
+    logits = space.supernet(num_classes=3)(torch.rand(2, 1, 8, 8), uniform(space))
+    assert logits.shape == (2, 3)
+    generator = torch.Generator().manual_seed(seed)
+    found = {block.name: torch.rand(block.shape, generator=generator) for block in space.blocks}
+    genotype = Argmax().select(space, found)
+    space.check(genotype)
+    full.check(genotype)
+    assert Genotype.parse(str(genotype)) == genotype
+    mixture = space.one_hot(genotype)
+    assert {key: tuple(value.shape[1:]) for key, value in mixture.items()} == {b.name: b.shape for b in space.blocks}
+    torch.manual_seed(seed)
+    plain = space.network(genotype)
+    torch.manual_seed(seed)
+    same = full.network(genotype)
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), same.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_without_a_restriction_nothing_changes(name: str) -> None:
+    space = small(name)
+    assert space.restriction is None
+    everything = space.restricted({block.name: [row.choices for row in block.rows] for block in space.blocks})
+    assert everything.blocks == space.blocks
+
+
+def test_the_restricted_supernet_computes_what_the_full_one_does_where_the_rest_weighs_nothing() -> None:
+    full = replace(nasbench201(4, 1), input_channels=1)
+    rows = [["skip_connect", "avg_pool_3x3"], ["none"], ["avg_pool_3x3"], ["skip_connect"], ["none", "skip_connect"]]
+    space = full.restricted({"cell": [*rows, ["avg_pool_3x3", "none"]]})
+    nets = [one.supernet(num_classes=3).double() for one in (full, space)]
+    shared = dict(nets[0].named_parameters())
+    with torch.no_grad():  # no row has a convolution, so that all weights are those of the skeleton
+        for name, value in nets[1].named_parameters():
+            value.copy_(shared[name])
+    narrow = torch.rand(3, 6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    narrow = narrow * space.blocks[0].mask
+    wide = torch.zeros(3, 6, 5, dtype=torch.float64)
+    for row, (old, new) in enumerate(zip(full.blocks[0].rows, space.blocks[0].rows, strict=True)):
+        for place, choice in enumerate(new.choices):
+            wide[:, row, old.choices.index(choice)] = narrow[:, row, place]
+    x = torch.rand(2, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(nets[1](x, {"cell": narrow}), nets[0](x, {"cell": wide}), rtol=1e-12, atol=1e-12)
+
+
+def test_restrictions_add_up_and_leave_other_blocks_alone() -> None:
+    space = replace(darts(4, 3))
+    once = space.restricted({"normal": [("none", "skip_connect", "sep_conv_3x3")] * 14})
+    twice = once.restricted({"normal": [("sep_conv_3x3",)] * 7 + [("skip_connect", "none")] * 7})
+    assert {row.choices for row in twice.block("normal").rows} == {("sep_conv_3x3",), ("none", "skip_connect")}
+    assert twice.block("reduce") == space.block("reduce")
+    with pytest.raises(UserError, match="unknown choice on row 2<-0 of block 'normal': 'dil_conv_3x3'"):
+        once.restricted({"normal": [("dil_conv_3x3",)] * 14})
+
+
+def test_a_genotype_outside_is_refused() -> None:
+    space = nasbench201(4, 1).restricted({"cell": [("skip_connect", "none")] * 6})
+    genotype = Genotype.parse("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|none~1|none~2|")
+    nasbench201(4, 1).check(genotype)
+    with pytest.raises(UserError, match=r"'nor_conv_3x3'.* Choose from: none, skip_connect"):
+        space.check(genotype)
+
+
+def test_a_restriction_is_told_and_kept_through_a_change_of_size() -> None:
+    space = reduced("s2", 4, 3).restricted({"normal": [("skip_connect",)] * 14})
+    assert "restriction=(('normal', (('skip_connect',)" in repr(space)
+    deeper = replace(space, cells=6)
+    assert deeper.block("normal").cells == 4
+    assert {row.choices for row in deeper.block("normal").rows} == {("skip_connect",)}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        ({"cel": [("none",)] * 6}, "unknown block of the space 'nasbench201': 'cel'; did you mean 'cell'"),
+        ({"cell": [("none",)] * 5}, "is for 5 rows, but the block has 6; give the choices of every row: 1<-0, 2<-0"),
+        ({"cell": [("none",)] * 5 + [()]}, "leaves no choice on row 3<-2 of block 'cell'; leave at least one of none,"),
+        ({"cell": [("skip",)] * 6}, "unknown choice on row 1<-0 of block 'cell': 'skip'; did you mean 'skip_connect'"),
+        ({"cell": ["none"] * 6}, r"has 'none' on a row; give a list, such as \['none'\]"),
+    ],
+)
+def test_what_cannot_be_restricted_is_refused_in_a_sentence(wanted: dict[str, list[str]], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        nasbench201(4, 1).restricted(wanted)
+
+
+def test_a_row_of_excluded_choices_alone_is_refused() -> None:
+    with pytest.raises(UserError, match=r"row 2<-0 of block 'normal'.* excluded|picks 1 of 0"):
+        darts(4, 3).restricted({"normal": [("none",)] * 14})
+
+
+def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
+    class Heedless(StagedSpace):
+        name = "heedless"
+        operations = nasbench201().operations
+
+        @property
+        def blocks(self) -> tuple[DecisionBlock, ...]:
+            return (DecisionBlock("cell", 3, edges_of([(1, [0])], ("none", "skip_connect"))),)
+
+    space = Heedless(channels=4, cells_per_stage=1)
+    with pytest.raises(UserError, match=r"pass each of its blocks through self.offered\(\) in blocks"):
+        space.restricted({"cell": [("skip_connect",)]})
+
+
+def test_it_is_no_knob_of_the_command_line() -> None:
+    assert "restriction" not in knobs_of(nasbench201())
+    with pytest.raises(UserError, match="unknown knob of space"):
+        turned(nasbench201(), {"restriction": "none"}, "space")

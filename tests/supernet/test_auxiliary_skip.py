@@ -1,0 +1,310 @@
+"""Auxiliary skip connections (DARTS-): exact in value and derivatives, and without a trace where there are none."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from archgrad.benchmarks.reference import reference_supernet
+from archgrad.errors import UserError
+from archgrad.hypergradients.pattern import ActivationPattern
+from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
+from archgrad.spaces import SPACES, CellPlan, DecisionBlock, Row, SearchSpace, StagedSpace, named
+from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, shuffle
+from archgrad.training import WeightTraining
+
+CLASSES = 3
+Mixture = dict[str, Tensor]
+Options = dict[str, Any]
+BOTH: Options = {"partial": 2, "edge_weights": True}
+CASES = [
+    *(pytest.param(name, {}, id=name) for name in SPACES),
+    pytest.param("nasbench201", BOTH, id="nasbench201-2e"),
+    pytest.param("s2", {"partial": 2}, id="s2-2"),
+    pytest.param("darts", BOTH, id="darts-2e"),
+    pytest.param("s1", {"edge_weights": True}, id="s1-e"),
+]
+every_space = pytest.mark.parametrize("name", SPACES)
+every_case = pytest.mark.parametrize(("name", "options"), CASES)
+
+
+def space_of(name: str, **options: Any) -> SearchSpace:
+    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
+    space = named(name)(channels=2 * options.get("partial", 1), num_classes=CLASSES, **depth)
+    return replace(space, **{"auxiliary_skip": True, **options})
+
+
+def supernet_of(space: SearchSpace) -> Supernet:
+    torch.manual_seed(0)
+    return space.supernet().double()
+
+
+def pair(name: str, options: Options) -> tuple[SearchSpace, Supernet, nn.Module]:
+    """Return a space, its fused supernet and the plain one with the same weights."""
+    space = space_of(name, **options)
+    fused, reference = supernet_of(space), reference_supernet(space, CLASSES).double()
+    reference.load_state_dict(fused.state_dict())
+    return space, fused, reference
+
+
+def images(size: int = 8, count: int = 4) -> Tensor:
+    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+
+
+LABELS = torch.tensor([0, 1, 2, 0])
+
+
+def mixture_of(space: SearchSpace, *by_image: int) -> Mixture:
+    generator = torch.Generator().manual_seed(2)
+    mixture = {}
+    for block in space.searched:
+        logits = torch.randn(block.cells, *by_image, *block.shape, generator=generator, dtype=torch.float64)
+        mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1).requires_grad_()
+    return mixture
+
+
+def direction(name: str, like: Tensor) -> Tensor:
+    generator = torch.Generator().manual_seed(sum(map(ord, name)))
+    return torch.randn(like.shape, generator=generator, dtype=like.dtype)
+
+
+def derivatives(net: nn.Module, mixture: Mixture, **extra: Any) -> tuple[Tensor, Mixture, Mixture]:
+    """Return the logits, the gradients by (w, p), and H·v of one random v over all of them."""
+    weights = {name: value.detach().requires_grad_() for name, value in net.named_parameters()}
+    inputs = {**weights, **{f"mixture {name}": value for name, value in mixture.items()}}
+    logits = functional_call(net, weights, (images(4), mixture), {"seed": 3, **extra})
+    first = torch.autograd.grad(
+        F.cross_entropy(logits, LABELS), list(inputs.values()), create_graph=True, materialize_grads=True
+    )
+    gradients = dict(zip(inputs, first, strict=True))
+    along = sum((value * direction(name, value)).sum() for name, value in gradients.items())
+    second = torch.autograd.grad(along, list(inputs.values()), materialize_grads=True)
+    plain = {name: value.detach() for name, value in gradients.items()}
+    return logits.detach(), plain, dict(zip(inputs, second, strict=True))
+
+
+def assert_same(actual: tuple[Tensor, Mixture, Mixture], expected: tuple[Tensor, Mixture, Mixture]) -> None:
+    torch.testing.assert_close(actual[0], expected[0], rtol=1e-9, atol=1e-11)
+    for found, wanted in zip(actual[1:], expected[1:], strict=True):
+        scale = max(value.abs().max().item() for value in wanted.values())
+        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-9 * scale)
+
+
+# --- what it computes ----------------------------------------------------------------------------------------------
+
+
+@every_case
+def test_values_gradients_and_hessian_products_are_those_of_the_plain_supernet(name: str, options: Options) -> None:
+    space, fused, reference = pair(name, options)
+    actual = derivatives(fused, mixture_of(space), skip=0.7)
+    assert_same(actual, derivatives(reference, mixture_of(space), skip=0.7))
+    reductions = [key for key in actual[1] if ".skips." in key]
+    assert bool(reductions) == (name != "nasbench201")
+    assert all(actual[1][key].any() for key in reductions)
+    assert not torch.allclose(actual[0], fused(images(4), mixture_of(space), seed=3))
+
+
+@pytest.mark.parametrize("beta", [0.25, 1.0])
+def test_where_skips_are_identities_it_is_more_weight_on_the_skip_connection(beta: float) -> None:
+    """NAS-Bench-201 without any auxiliary connection, at p_skip + β: an independent way to the same network."""
+    space = space_of("nasbench201")
+    plain = supernet_of(replace(space, auxiliary_skip=False))
+    fused = supernet_of(space)
+    fused.load_state_dict(plain.state_dict())
+    shifted = mixture_of(space)["cell"].detach().clone()
+    shifted[..., space.blocks[0].rows[0].choices.index("skip_connect")] += beta
+    actual = derivatives(fused, mixture_of(space), skip=beta)
+    assert_same(actual, derivatives(plain, {"cell": shifted.requires_grad_()}))
+
+
+def test_every_edge_adds_its_source() -> None:
+    """Node 2 reads both inputs, node 3 all before it; nothing is active, so that only β·x is there."""
+    cell = MixedCell([Edge(s, t, (Identity(),), skip=Identity()) for t in (2, 3) for s in range(t)], inputs=2, nodes=4)
+    first, second = images(3, 2).unbind()
+    silent = CellMixture([[None]] * 5, (0, "cell", 0), skip=0.5)
+    nodes = cell([first[None], second[None]], silent)
+    third = 0.5 * (first + second)
+    torch.testing.assert_close(nodes[2][0], third)
+    torch.testing.assert_close(nodes[3][0], 0.5 * (first + second + third))
+
+
+def test_with_partial_channels_it_joins_what_is_computed() -> None:
+    cell = MixedCell([Edge(0, 1, (Identity(),), 1, 2, Identity())], inputs=1, nodes=2)
+    x = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))
+    weight = torch.tensor(0.25)
+    node = cell([x], CellMixture([[weight]], (0, "cell", 0), skip=2.0))[1]
+    torch.testing.assert_close(node, shuffle(torch.cat([2.25 * x[:, :2], 0.25 * x[:, 2:]], 1), 2))
+
+
+@every_case
+def test_it_is_active_whatever_the_mixture_is(name: str, options: Options) -> None:
+    space = space_of(name, **options)
+    net, mixture = supernet_of(space), mixture_of(space)
+    nothing = {key: torch.zeros(net.shapes[key], dtype=torch.bool) for key in mixture}
+    zero = {key: torch.zeros_like(value) for key, value in mixture.items()}
+    carried = net(images(), mixture, active=nothing, skip=0.5)
+    torch.testing.assert_close(carried, net(images(), zero, skip=0.5))
+    assert not torch.allclose(carried, net(images(), mixture, active=nothing))
+
+
+@pytest.mark.parametrize(("name", "options"), [("nasbench201", {}), ("darts", {}), ("s4", BOTH)])
+def test_mixtures_of_single_images_have_it_too(name: str, options: Options) -> None:
+    space, fused, reference = pair(name, options)
+    each = mixture_of(space, len(LABELS))
+    actual, expected = (net(images(), each, seed=3, skip=0.4) for net in (fused, reference))
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
+    found, wanted = (
+        torch.autograd.grad(F.cross_entropy(logits, LABELS), list(each.values())) for logits in (actual, expected)
+    )
+    torch.testing.assert_close(found, wanted)
+
+
+def test_it_is_never_dropped() -> None:
+    """The operation is halved or gone by drop-path, and a skip among the choices by its dropout: β·x remains."""
+
+    class Nothing(Operation):
+        def forward(self, x: Tensor) -> Tensor:
+            return 0 * x
+
+    cell = MixedCell([Edge(0, 1, (Nothing(),), skip=Identity())], inputs=1, nodes=2)
+    one = torch.ones((), dtype=torch.float64)
+    node = cell([images()], CellMixture([[one]], (0, "cell", 0), 0.5, skip=0.3, skip_dropout=0.5))[1]
+    torch.testing.assert_close(node, 0.3 * images())
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "s1"])
+def test_its_kinks_can_be_frozen(name: str) -> None:
+    space = space_of(name)
+    net, mixture, pattern = supernet_of(space), mixture_of(space), ActivationPattern()
+    first, again = (
+        pattern.evaluate(lambda: F.cross_entropy(net(images(), mixture, skip=0.6), LABELS)) for _ in range(2)
+    )
+    torch.testing.assert_close(first, again)
+
+
+def test_single_precision_is_close() -> None:
+    space = space_of("darts")
+    net, mixture = supernet_of(space), mixture_of(space)
+    expected = net(images(), mixture, skip=0.6)
+    logits = net.float()(images().float(), {key: value.float() for key, value in mixture.items()}, skip=0.6)
+    torch.testing.assert_close(logits.double(), expected, rtol=1e-3, atol=1e-3)
+
+
+# --- no trace of it ------------------------------------------------------------------------------------------------
+
+
+@every_case
+def test_without_weight_it_leaves_no_trace(name: str, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = space_of(name, **options)
+    net, plain = supernet_of(space), supernet_of(replace(space, auxiliary_skip=False))
+    weights = {key: value for key, value in net.state_dict().items() if ".skips." not in key}
+    assert list(weights) == list(plain.state_dict())
+    plain.load_state_dict(weights)
+    for module in net.modules():
+        for skip in module.skips if isinstance(module, MixedCell) else ():
+            monkeypatch.setattr(skip, "mixed", None)  # nothing of it is computed
+    mixture = mixture_of(space)
+    assert torch.equal(net(images(), mixture, seed=3, skip=0.0), plain(images(), mixture, seed=3))
+
+
+@every_space
+def test_a_space_without_it_builds_what_it_always_built(name: str) -> None:
+    net = supernet_of(space_of(name, auxiliary_skip=False))
+    assert not net.auxiliary_skip
+    assert not [key for key in net.state_dict() if "skips" in key]
+
+
+@every_space
+def test_plain_networks_have_none(name: str) -> None:
+    space = space_of(name)
+    other = replace(space, auxiliary_skip=False, skip_dropout=0.0)
+    choices = {
+        block.name: [
+            (row, next(c for c, choice in enumerate(block.rows[row].choices) if choice not in block.excluded))
+            for target in block.targets
+            for row in [r for r, place in enumerate(block.rows) if place.target == target][: block.keep]
+        ]
+        for block in space.blocks
+    }
+    genotype = space.genotype(choices)
+    keys = [list(each.network(genotype).state_dict()) for each in (space, other)]
+    assert keys[0] == keys[1]
+    assert space.cost(genotype) == other.cost(genotype)
+
+
+@every_space
+def test_each_edge_has_one_and_only_strided_ones_have_weights(name: str) -> None:
+    net = supernet_of(space_of(name))
+    assert net.auxiliary_skip
+    for cell in (module for module in net.modules() if isinstance(module, MixedCell)):
+        assert len(cell.skips) == len(cell.edges)
+        for edge, skip in zip(
+            (e for entering in cell._entering.values() for _, e in entering), cell.skips, strict=True
+        ):
+            assert edge.skip is skip
+            assert isinstance(skip, Identity if edge.stride == 1 else FactorizedReduce)
+
+
+# --- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_a_weight_needs_connections() -> None:
+    space = space_of("nasbench201", auxiliary_skip=False)
+    with pytest.raises(UserError, match=r"skip is 0\.5, but this supernet has no auxiliary skip .*auxiliary_skip=True"):
+        supernet_of(space)(images(), mixture_of(space), skip=0.5)
+
+
+@pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, True, "1"])
+def test_a_weight_that_is_no_number_is_refused(value: Any) -> None:
+    space = space_of("nasbench201")
+    with pytest.raises(
+        UserError, match=r"skip, the weight of the auxiliary skip connections, is .*; it must be a numb"
+    ):
+        supernet_of(space)(images(), mixture_of(space), skip=value)
+
+
+@every_space
+def test_the_setting_is_true_or_false(name: str) -> None:
+    with pytest.raises(UserError, match=rf"auxiliary_skip of the space '{name}' is 1; it must be true or false"):
+        space_of(name, auxiliary_skip=1)
+
+
+def test_a_space_of_ones_own_gets_them_by_build_edges() -> None:
+    class Own(StagedSpace):
+        name = "own"
+        nodes = 3
+        operations = {"conv": lambda site: ReLUConvBN(site.channels, site, 3)}  # noqa: RUF012
+
+    space = Own(channels=2, cells_per_stage=1, num_classes=CLASSES, auxiliary_skip=True)
+    net, mixture = supernet_of(space), mixture_of(space)
+    assert not torch.allclose(net(images(), mixture, skip=0.5), net(images(), mixture))
+
+
+def test_cells_that_do_not_know_it_are_refused() -> None:
+    class Own(SearchSpace):
+        name = "own"
+        depth_knob = "channels"
+
+        @property
+        def blocks(self) -> tuple[DecisionBlock, ...]:
+            return (DecisionBlock("only", 1, (Row(1, 0, ("skip",)),)),)
+
+        @property
+        def training(self) -> WeightTraining:
+            return WeightTraining()
+
+        def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
+            return nn.ModuleList([MixedCell([Edge(0, 1, (Identity(),))], 1, 2)])
+
+    assert isinstance(Own().supernet(), nn.Module)
+    with pytest.raises(
+        UserError, match=r"'own' builds cells that do not know auxiliary_skip=True; build .* by build_ed"
+    ):
+        Own(auxiliary_skip=True).supernet()
