@@ -353,7 +353,7 @@ RECIPES: dict[str, Callable[[], Method]] = {
     "lambda-sign-darts": partial(lambda_darts, "sign"),
     "lambda-gaea-simultaneous": partial(lambda_darts, base=gaea(updates="simultaneous")),
     "lambda-sdarts-rs": partial(lambda_darts, base=sdarts("rs")),
-    "lambda-p-darts-no-priors": partial(lambda_darts, base=p_darts(priors=False)),
+    "lambda-p-darts": partial(lambda_darts, base=p_darts(priors=False)),
 }
 """The names on the command line."""
 

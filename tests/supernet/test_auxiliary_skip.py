@@ -18,6 +18,7 @@ from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
 from archgrad.spaces import SPACES, CellPlan, DecisionBlock, Row, SearchSpace, StagedSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, shuffle
+from archgrad.supernet import cell as cell_module
 from archgrad.training import WeightTraining
 
 CLASSES = 3
@@ -164,6 +165,21 @@ def test_mixtures_of_single_images_have_it_too(name: str, options: Options) -> N
         torch.autograd.grad(F.cross_entropy(logits, LABELS), list(each.values())) for logits in (actual, expected)
     )
     torch.testing.assert_close(found, wanted)
+
+
+@every_space
+def test_no_tensor_is_added_twice(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A skip among the choices carries the same tensor, which a compiled sum could not take twice."""
+    original = cell_module.mix
+
+    def watched(addends: Any, scaled: Any) -> Tensor:
+        tensors = [*addends, *(term.tensor for term in scaled)]
+        assert len({id(tensor) for tensor in tensors}) == len(tensors)
+        return original(addends, scaled)
+
+    monkeypatch.setattr(cell_module, "mix", watched)
+    space = space_of(name)
+    supernet_of(space)(images(4), mixture_of(space), skip=0.5)
 
 
 def test_it_is_never_dropped() -> None:

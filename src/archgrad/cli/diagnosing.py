@@ -92,10 +92,15 @@ def _table(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[str]:
     width = max(map(len, curves))
     lines = [" ".join([" " * width, *(f"{f'epoch {epoch}':>12}" for epoch in epochs)])]
     for name, line in curves.items():
-        values = dict(line)
-        shown = (f"{values[epoch]:.4g}" if epoch in values else "-" for epoch in epochs)
+        shown = (_at(dict(line), epoch) for epoch in epochs)
         lines.append(" ".join([f"{name:<{width}}", *(f"{value:>12}" for value in shown)]))
     return [*lines, ""]
+
+
+def _at(values: Mapping[int, float], epoch: int) -> str:
+    """Return the value of an epoch, or of the last before it that has one: not all measure everything."""
+    known = max((one for one in values if one <= epoch), default=None)
+    return "-" if known is None else f"{values[known]:.4g}"
 
 
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
