@@ -79,12 +79,24 @@ def test_lines_stand_under_the_header(measured):
     report, lines, _ = measured
     assert lines[1] == regularizers.HEADER
     assert lines[2 : 2 + len(report.rows)] == [str(row) for row in report.rows]
-    assert lines[-len(report.bars) :] == [str(bar) for bar in report.bars]
+    own = len(report.checkups)
+    assert lines[-own:] == [str(checkup) for checkup in report.checkups]
+    assert lines[-own - 2 - len(report.bars) : -own - 2] == [str(bar) for bar in report.bars]
     assert max(map(len, lines)) <= 120
     for row in (*report.rows, replace(report.rows[0], megabytes=None, memory=None)):
         places = [[i for i, c in enumerate(line) if c == "|"] for line in (str(row), regularizers.HEADER)]
         assert len(str(row)) == len(regularizers.HEADER)
         assert places[0] == places[1]
+
+
+def test_every_run_measures_itself_for_the_methods_of_both_kinds(measured):
+    checkups = measured[0].checkups
+    assert [checkup.method for checkup in checkups] == ["darts", "gaea-simultaneous"]
+    for checkup in checkups:
+        assert min(checkup.iteration, checkup.layers, checkup.eigenvalue) > 0
+        expected = (checkup.layers + checkup.eigenvalue / checkup.apart) / checkup.iteration
+        assert checkup.share == pytest.approx(expected)
+        assert ("MISSED" in str(checkup)) == (checkup.share > 0.03)
 
 
 def test_bars_are_those_of_alignment(measured):
@@ -139,7 +151,8 @@ def test_the_command_prints_the_table_or_json(archgrad, monkeypatch):
     assert code == 0
     assert out.splitlines()[1] == regularizers.HEADER
     assert [line.split()[0] for line in out.splitlines()[2:4]] == ["none", "LayerAlignment"]
-    assert "met, 2.00x, memory not measured" in out.splitlines()[-1]
+    assert any("met, 2.00x, memory not measured" in line for line in out.splitlines())
+    assert "eigenvalue/" in out.splitlines()[-1]
     code, out, err = archgrad(*arguments, "--json")
     assert (code, regularizers.HEADER in err) == (0, True)
     content = json.loads(out)

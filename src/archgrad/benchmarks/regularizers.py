@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from archgrad.benchmarks import methods
+from archgrad.benchmarks import doctor, methods
 from archgrad.benchmarks.memory import growth, in_new_process
 from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
@@ -127,10 +127,12 @@ class Report:
     cases: list[Case]
     rows: list[Row]
     bars: list[Bar]
+    checkups: list[doctor.Checkup]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return {**asdict(self), "bars": [bar.to_dict() for bar in self.bars]}
+        shares = [{**asdict(checkup), "share": checkup.share} for checkup in self.checkups]
+        return {**asdict(self), "bars": [bar.to_dict() for bar in self.bars], "checkups": shares}
 
 
 def cases(space: str | None = None) -> list[Case]:
@@ -155,7 +157,12 @@ def run(space: str | None, repeats: int, memory: bool, tell: Callable[[str], obj
     tell("bars, in plain iterations and weight steps")
     for bar in judged:
         tell(str(bar))
-    return Report(chosen, rows, judged)
+    tell("")
+    tell("what every run measures of itself")
+    checkups = [doctor.measure(case, method, repeats) for case in chosen for method in doctor.METHODS]
+    for checkup in checkups:
+        tell(str(checkup))
+    return Report(chosen, rows, judged, checkups)
 
 
 def measure(case: Case, repeats: int = 5, memory: bool = True, names: Iterable[str] = MEMBERS) -> Iterator[Row]:

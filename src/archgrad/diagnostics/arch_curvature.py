@@ -28,7 +28,7 @@ class ArchCurvature(Probe):
     """
 
     steps: int = 2
-    minimum: int = 100
+    minimum: int = 200
 
     def __post_init__(self) -> None:
         check_whole("steps of ArchCurvature", self.steps)
