@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from archgrad.diagnostics import Snapshot, entropy, skip_connections, standard
+from archgrad.diagnostics import LayerMeasure, Snapshot, entropy, skip_connections, standard
 from archgrad.discretizers import Argmax
 from archgrad.spaces import SPACES, SearchSpace, named, nasbench201
 
@@ -21,6 +21,8 @@ def test_every_diagnostic_gives_plain_numbers(name: str) -> None:
     rows = {b.name: torch.rand(b.shape, generator=generator) * b.mask for b in space.blocks}
     snapshot = snapshot_of(space, {key: value / value.sum(-1, keepdim=True) for key, value in rows.items()})
     for diagnostic in standard():
+        if isinstance(diagnostic, LayerMeasure):
+            continue
         measured = diagnostic(snapshot)
         assert all(isinstance(value, int | float) and math.isfinite(value) for value in measured.values())
 
@@ -36,7 +38,7 @@ def test_entropy_is_zero_when_decided() -> None:
     decided = {"cell": torch.eye(5)[[1, 1, 3, 2, 1, 4]]}
     snapshot = snapshot_of(nasbench201(), decided)
     assert entropy(snapshot) == {"entropy": 0.0}
-    assert skip_connections(snapshot) == {"skips": 3}
+    assert skip_connections(snapshot) == {"skips": 3, "skip_share": 0.5, "skip_weight": 0.5}
 
 
 def test_entropy_is_the_mean_over_rows() -> None:

@@ -24,6 +24,7 @@ from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Drawn, Stepper
 from archgrad.method import Method
 from archgrad.recipes import RECIPES, named
+from archgrad.regularizers import LayerAlignment, Regularizer
 from archgrad.relaxations import GumbelHard
 from archgrad.spaces import DecisionBlock, SearchSpace
 
@@ -36,7 +37,7 @@ Kind = Literal["architecture", "weights", "joint"]
 """A step of α, a step of the weights, or one pass for both."""
 
 HEADER = (
-    f"{'method':<17} | {'α step':>8} {'taken':>6} | {'weight step':>11} {'taken':>6} | {'iteration':>9} {'cost':>7} | "
+    f"{'method':<24} | {'α step':>8} {'taken':>6} | {'weight step':>11} {'taken':>6} | {'iteration':>9} {'cost':>7} | "
     f"{'operations':>10} {'channels':>8}"
 )
 
@@ -87,7 +88,7 @@ class Row:
         alpha = self.steps.get("architecture")
         shown = (str(alpha), f"x{alpha.per_iteration:g}") if alpha else ("joint" if "joint" in self.steps else "-", "")
         return (
-            f"{self.method:<17} | {shown[0]:>8} {shown[1]:>6} | {weights!s:>11} {f'x{weights.per_iteration:g}':>6} | "
+            f"{self.method:<24} | {shown[0]:>8} {shown[1]:>6} | {weights!s:>11} {f'x{weights.per_iteration:g}':>6} | "
             f"{self.milliseconds:>6.0f} ms {self.cost:>6.2f}x | {self.operations:>10.4g} {self.channels:>8.4g}"
         )
 
@@ -192,6 +193,7 @@ class TimedSearch:
     @classmethod
     def of(cls, case: Case, method: Method) -> TimedSearch:
         method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
+        method = replace(method, regularizers=tuple(map(_begun, method.regularizers)))
         if not method.relaxation.learns:  # the same step, of operations that the starts can choose
             method = replace(method, relaxation=GumbelHard())
         setup = Setup.of(case.build(), method, _data(case), seed=_SEED, batch_size=case.batch)
@@ -233,6 +235,11 @@ class TimedSearch:
             return list(self.seen)
 
         return steps
+
+
+def _begun(regularizer: Regularizer) -> Regularizer:
+    """Return layer alignment at its full strength: at 0, where a linear schedule begins, it would cost nothing."""
+    return replace(regularizer, schedule="constant") if isinstance(regularizer, LayerAlignment) else regularizer
 
 
 def _starts(setup: Setup, alpha: Alpha) -> list[Alpha]:

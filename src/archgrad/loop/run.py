@@ -240,8 +240,10 @@ class _Run:
                 state.sums.note({name: _number(value) for name, value in measured.items()})
 
     def _measure_layers_at_rest(self, state: SearchState, batches: Drawn) -> None:
-        """Measure them where the architecture does not move, from gradients computed for that alone."""
-        if any(isinstance(measure, LayerMeasure) and state.step % measure.every == 0 for measure in self.diagnostics):
+        """Measure them where the architecture is yet to move, from gradients computed for that alone."""
+        if self.setup.method.arch_optimizer.moves and any(
+            isinstance(measure, LayerMeasure) and state.step % measure.every == 0 for measure in self.diagnostics
+        ):
             self._measure_layers(state, self.stepper.slopes(state, batches.outer()), at_rest=True)
 
     def _end_epoch(self, state: SearchState) -> Record:
