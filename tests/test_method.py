@@ -13,7 +13,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder, Neumann
 from archgrad.method import Method, SupernetOptions
 from archgrad.recipes import RECIPES, darts, gaea, named
-from archgrad.regularizers import DirichletKL
+from archgrad.regularizers import BetaDecay, DirichletKL, EntropyTerm, LayerAlignment
 from archgrad.relaxations import Softmax
 from archgrad.relaxations.base import Domain
 from archgrad.schedule import Level
@@ -165,6 +165,32 @@ def test_options_of_the_supernet_are_given_in_one_place() -> None:
 def test_a_regulariser_that_means_nothing_is_refused() -> None:
     with pytest.raises(UserError, match=r"DirichletKL bounds a Dirichlet distribution, but Softmax has none; use rel"):
         dataclasses.replace(darts(), regularizers=(DirichletKL(),))
+
+
+class OwnEntropy(EntropyTerm):
+    """A regulariser of the user's own, which no name on the command line stands for."""
+
+
+def test_a_kind_of_regulariser_comes_once() -> None:
+    for pair in [(LayerAlignment(), LayerAlignment("sign")), (EntropyTerm(0.1), BetaDecay(), EntropyTerm(0.2))]:
+        with pytest.raises(UserError, match=r"is among the regularisers twice, .* '(layer-alignment|entropy)'; leave"):
+            dataclasses.replace(darts(), regularizers=pair)
+    with pytest.raises(UserError, match="LayerAlignment is among the regularisers twice"):
+        ag.recipes.lambda_darts(base=ag.recipes.lambda_darts())
+    own = (OwnEntropy(0.1), EntropyTerm(0.1), OwnEntropy(0.2))
+    assert dataclasses.replace(darts(), regularizers=own).regularizers == own
+
+
+def test_every_recipe_says_what_it_is() -> None:
+    sentences = {str(recipe.__doc__).splitlines()[0] for recipe in RECIPES.values()}
+    assert len(sentences) == len(RECIPES)
+    assert all(sentence.endswith(".") for sentence in sentences)
+
+
+def test_an_early_stop_is_a_part_like_the_others() -> None:
+    stop = ag.stopping.EigenvalueStop(window=2)
+    assert dataclasses.replace(darts(), stop=stop).stop == stop
+    assert ag.recipes.r_darts().stop == ag.stopping.EigenvalueStop()
 
 
 def test_unknown_recipes_are_explained() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
 import types
@@ -40,8 +41,34 @@ def test_the_code_in_the_documentation_runs(page, shown):
         exec(compile(block, str(page), "exec"), shown.__dict__)  # noqa: S102 - our own file
 
 
-def test_the_links_lead_somewhere():
-    pages = [README, *README.parent.glob("docs/*.md"), README.parent / "CONTRIBUTING.md"]
-    for page in pages:
-        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-            assert (page.parent / link).exists(), f"{page.name} links to {link}"
+PAGES = [
+    README,
+    *sorted(README.parent.glob("docs/*.md")),
+    *(README.parent / f"{n}.md" for n in ("CONTRIBUTING", "CHANGELOG")),
+]
+
+
+def anchors_of(text: str) -> set[str]:
+    """The names by which GitHub links to the headings of a page."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    anchors: set[str] = set()
+    for heading in re.findall(r"^#+ +(.+?)\s*$", prose, flags=re.MULTILINE):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", shown).replace(" ", "-")
+        again = (f"{slug}-{number}" for number in itertools.count(1))
+        anchors.add(next(name for name in itertools.chain([slug], again) if name not in anchors))
+    return anchors
+
+
+def test_headings_are_linked_to_as_on_github():
+    text = "# The α, in `code`\n```console\n# no heading\n```\n## [A link](x.md): two-fold?\n### Again\n### Again\n"
+    assert anchors_of(text) == {"the-α-in-code", "a-link-two-fold", "again", "again-1"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_links_lead_somewhere(page):
+    for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
+        target = page.parent / link if link else page
+        assert target.exists(), f"{page.name} links to {link}"
+        if anchor:
+            assert anchor in anchors_of(target.read_text(encoding="utf-8")), f"{page.name} links to {link}#{anchor}"

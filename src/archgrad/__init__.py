@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         relaxations,
         report,
         spaces,
+        stopping,
         supernet,
     )
     from archgrad.bilevel import BilevelProblem
@@ -66,6 +67,7 @@ __all__ = [
     "report",
     "search",
     "spaces",
+    "stopping",
     "supernet",
 ]
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, check_one_of, unknown
 from archgrad.knobs import knobs_of, turned
+from archgrad.stopping import REACTIONS
 
 if TYPE_CHECKING:
     from archgrad.data import ImageData
@@ -31,7 +33,7 @@ FROM_DATA = ("input_channels", "num_classes", "image_size")
 FROM_METHOD = {
     "partial": "set supernet.partial",
     "edge_weights": "set supernet.edge_weights",
-    "auxiliary_skip": "add --regularizer auxiliary-skip",
+    "auxiliary_skip": "add --regularizer +auxiliary-skip",
 }
 """Fields of a space that a search takes from its method, and how to ask for them there."""
 
@@ -49,6 +51,7 @@ class RunConfig:
     hypergradient: str | None = None
     arch_optimizer: str | None = None
     regularizer: str | None = None
+    discretizer: str | None = None
     data: str = "digits"
     data_dir: str | None = None
     epochs: int | None = None
@@ -66,6 +69,7 @@ class RunConfig:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_one_of("on_collapse", self.on_collapse, REACTIONS)
         for path in self.settings:
             part, dot, knob = path.partition(".")
             if not dot or not knob:
@@ -90,14 +94,17 @@ class RunConfig:
 
     def build_method(self) -> Method:
         """Return the recipe, with other parts where they are named, and their knobs turned."""
-        from archgrad import arch_optimizers, hypergradients, recipes, relaxations
+        from archgrad import arch_optimizers, discretizers, hypergradients, recipes, relaxations
 
         method = recipes.named(self.method)
         parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
-        families = (("relaxation", relaxations), ("hypergradient", hypergradients), ("arch_optimizer", arch_optimizers))
-        for part, family in families:
-            if (name := getattr(self, part)) is not None:
-                parts[part] = family.named(name)
+        families: dict[str, Callable[[str], object]] = {
+            "relaxation": relaxations.named,
+            "hypergradient": hypergradients.named,
+            "arch_optimizer": arch_optimizers.named,
+            "discretizer": discretizers.named,
+        }
+        parts |= {part: named(name) for part, named in families.items() if (name := getattr(self, part)) is not None}
         parts = {part: turned(parts[part], self._settings_of(part), part) for part in PARTS}
         method = replace(method, progressive=self._at_depth(method.progressive))
         parts |= {part: self._optional(part, method) for part in OPTIONAL}
@@ -130,20 +137,32 @@ class RunConfig:
         return None
 
     def _regularizers(self, method: Method) -> tuple[Regularizer, ...]:
-        """Return the method's regularisers or those that are named, with their knobs turned."""
-        from archgrad import regularizers
+        """Return the method's regularisers, those that are named in their place or as well, with their knobs turned."""
+        from archgrad.regularizers import name_of
 
-        chosen = method.regularizers
-        if self.regularizer is not None:
-            names = [name.strip() for name in self.regularizer.split(",") if name.strip()]
-            chosen = () if names == ["none"] else tuple(map(regularizers.named, names))
-        own = [(regularizers.name_of(regularizer), regularizer) for regularizer in chosen]
+        chosen = method.regularizers if self.regularizer is None else self._named_regularizers(method)
+        own = [(name_of(regularizer), regularizer) for regularizer in chosen]
         for part in {path.partition(".")[0] for path in self.settings} - set(SETTABLE) - {name for name, _ in own}:
-            raise UserError(f"{part} cannot be set: this search has no such regulariser; add --regularizer {part}.")
+            raise UserError(f"{part} cannot be set: this search has no such regulariser; add --regularizer +{part}.")
         return tuple(
             regularizer if name is None else turned(regularizer, self._settings_of(name), name)
             for name, regularizer in own
         )
+
+    def _named_regularizers(self, method: Method) -> tuple[Regularizer, ...]:
+        """Return the regularisers that are named, after the method's own if their names begin with a plus."""
+        from archgrad import regularizers
+
+        names = [name.strip() for name in (self.regularizer or "").split(",") if name.strip()]
+        added = [name.removeprefix("+").strip() for name in names if name.startswith("+")]
+        if added and len(added) < len(names):
+            raise UserError(
+                f"regularizer is {self.regularizer!r}, which both adds to the method's regularisers and replaces them; "
+                f"write a plus before every name, to add, or before none, to replace."
+            )
+        if added:
+            return (*method.regularizers, *map(regularizers.named, added))
+        return () if names == ["none"] else tuple(map(regularizers.named, names))
 
     def build_training(self, space: SearchSpace, method: Method) -> WeightTraining:
         """Return how the weights are trained: as the space says, the method changes it, and the settings turn it."""
@@ -160,20 +179,13 @@ class RunConfig:
         augmentation = turned(images.augmentation, self._settings_of("augmentation"), "augmentation")
         return replace(images, augmentation=augmentation)
 
-    def build_setup(self) -> Setup:
-        """Return everything a search with this configuration starts from."""
+    def prepared(self, space: SearchSpace, method: Method) -> Callable[[SearchSpace, Method], Setup]:
+        """Return what completes this space and method, or a stage of them, with all else that is configured."""
         from archgrad.loop.setup import Setup
 
-        space, method = self.build_space(), self.build_method()
-        if method.progressive is not None:
-            raise UserError(
-                f"the method {self.method!r} searches in stages, each in a supernet of its own, so that there is no "
-                f"one search to look into; `archgrad inspect DIR` without options shows its progress."
-            )
-        return Setup.of(
-            space,
-            method,
-            self.load_data(),
+        return partial(
+            Setup.of,
+            data=self.load_data(),
             seed=self.seed,
             training=self.build_training(space, method),
             batch_size=self.batch_size,

@@ -9,7 +9,7 @@ from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer, LimitedSkips
 from archgrad.errors import UserError, check_bool, check_whole, unknown
 from archgrad.hypergradients import FirstOrder, Hypergradient
-from archgrad.regularizers import Regularizer
+from archgrad.regularizers import Regularizer, name_of
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
 from archgrad.spaces import Progressive, SearchSpace
@@ -103,9 +103,19 @@ class Method:
         self._check_stop()
         self._check_stages()
         self._check_hypergradient()
-        for regularizer in self.regularizers:
-            regularizer.check(self.relaxation)
+        self._check_regularizers()
         self._check_training()
+
+    def _check_regularizers(self) -> None:
+        """Refuse what means nothing for the relaxation, and a kind twice, whose knobs would go by one name."""
+        for place, regularizer in enumerate(self.regularizers):
+            kind, name = type(regularizer).__name__, name_of(regularizer)
+            if name is not None and name in map(name_of, self.regularizers[:place]):
+                raise UserError(
+                    f"{kind} is among the regularisers twice, and the knobs of both would go by the name {name!r}; "
+                    f"leave one of them out, and give the other the knobs that it shall have."
+                )
+            regularizer.check(self.relaxation)
 
     def _check_training(self) -> None:
         """Refuse settings of the weights that there are none of; keep them in one order, for what is compared."""
@@ -134,7 +144,7 @@ class Method:
                     f"{default!r}, or choose an optimiser that moves."
                 )
         for regularizer in self.regularizers:
-            if type(regularizer).outer_term is not Regularizer.outer_term:
+            if regularizer.adds_to_outer_loss:
                 raise UserError(
                     f"{type(regularizer).__name__} adds to the loss of the architecture, but {optimizer} never moves "
                     f"that; leave it out, or choose an optimiser that moves."
@@ -176,6 +186,11 @@ class Method:
                 f"{type(self.arch_optimizer).__name__} never moves the architecture; leave progressive out, or choose "
                 f"an optimiser that moves."
             )
+        if self.stop is not None:
+            raise UserError(
+                f"{type(self.stop).__name__} would end a stage of a progressive search after its architecture has gone "
+                f"wrong, and the next stage keep the choices of that; leave stop or progressive out."
+            )
         if self.supernet.skip_dropout is not None:
             raise UserError(
                 f"supernet.skip_dropout is {self.supernet.skip_dropout}, but the stages of a progressive search have "
@@ -206,13 +221,15 @@ class Method:
             )
 
     def check(self, space: SearchSpace) -> None:
-        """Raise a UserError, before anything is trained, if the method cannot search this space."""
-        if self.progressive is not None:
-            self.progressive.check(space)
-        space = self.applied(space)
-        self.discretizer.check(space)
-        for regularizer in self.regularizers:
-            regularizer.check_blocks(space.searched)
+        """Raise a UserError, before anything is trained, if the method cannot search this space, or a stage of it."""
+        plan, spaces = self.progressive, [space]
+        if plan is not None:
+            plan.check(space)
+            spaces = [plan.sized(space, number) for number in range(len(plan.stages))]
+        for searched in map(self.applied, spaces):
+            self.discretizer.check(searched)
+            for regularizer in self.regularizers:
+                regularizer.check_blocks(searched.searched)
 
     def applied(self, space: SearchSpace) -> SearchSpace:
         """Return the space as the method's supernet is built from it: with its options, and what regularisers need."""

@@ -325,24 +325,39 @@ def lambda_darts(kind: AlignmentKind = "cosine", base: Method | None = None, wei
     return replace(base, name=name, regularizers=(*base.regularizers, term))
 
 
+def _variant(sentence: str, recipe: Callable[..., Method], *args: object, **knobs: object) -> Callable[[], Method]:
+    """Return a recipe at other settings, with a sentence of its own."""
+    variant = partial(recipe, *args, **knobs)
+    variant.__doc__ = sentence
+    return variant
+
+
 RECIPES: dict[str, Callable[[], Method]] = {
-    "darts": darts,
-    "darts-2nd": partial(darts, order=2),
-    "darts-erm": partial(darts, level="single"),
+    "darts": _variant("Softmax, Adam and the gradient of first order: DARTS (Liu et al., 2019).", darts),
+    "darts-2nd": _variant("DARTS with the gradient through one virtual step of the weights.", darts, order=2),
+    "darts-erm": _variant("DARTS whose weights and architecture share all the data.", darts, level="single"),
     "idarts": idarts,
     "amended": amended,
-    "gaea": gaea,
-    "gaea-simultaneous": partial(gaea, updates="simultaneous"),
-    "gaea-bilevel": partial(gaea, level="bilevel"),
-    "gaea-pc-darts": partial(gaea, "pc_darts"),
-    "gaea-gdas": partial(gaea, "gdas"),
+    "gaea": _variant(
+        "Exponentiated gradient on the simplex, weights and architecture in turns on all the data: GAEA "
+        "(Li et al., 2021).",
+        gaea,
+    ),
+    "gaea-simultaneous": _variant(
+        "GAEA with one backward pass that moves weights and architecture at once.", gaea, updates="simultaneous"
+    ),
+    "gaea-bilevel": _variant("GAEA whose architecture has data of its own.", gaea, level="bilevel"),
+    "gaea-pc-darts": _variant("GAEA on PC-DARTS: a quarter of the channels, and weights of edges.", gaea, "pc_darts"),
+    "gaea-gdas": _variant("GAEA on GDAS: one sampled operation per edge.", gaea, "gdas"),
     "pc-darts": pc_darts,
     "gdas": gdas,
     "snas": snas,
     "drnas": drnas,
     "xnas": xnas,
-    "sdarts-rs": partial(sdarts, "rs"),
-    "sdarts-adv": partial(sdarts, "adv"),
+    "sdarts-rs": _variant("Weights trained at random mixtures nearby: SDARTS-RS (Chen & Hsieh, 2020).", sdarts, "rs"),
+    "sdarts-adv": _variant(
+        "Weights trained at the worst of the mixtures nearby: SDARTS-ADV (Chen & Hsieh, 2020).", sdarts, "adv"
+    ),
     "beta-darts": beta_darts,
     "darts-minus": darts_minus,
     "r-darts": r_darts,
@@ -350,12 +365,20 @@ RECIPES: dict[str, Callable[[], Method]] = {
     "p-darts": p_darts,
     "random-nas": random_nas,
     "lambda-darts": lambda_darts,
-    "lambda-sign-darts": partial(lambda_darts, "sign"),
-    "lambda-gaea-simultaneous": partial(lambda_darts, base=gaea(updates="simultaneous")),
-    "lambda-sdarts-rs": partial(lambda_darts, base=sdarts("rs")),
-    "lambda-p-darts": partial(lambda_darts, base=p_darts(priors=False)),
+    "lambda-sign-darts": _variant(
+        "Λ-DARTS that asks the cells for equal signs only, not for equal strengths: Λ±.", lambda_darts, "sign"
+    ),
+    "lambda-gaea-simultaneous": _variant(
+        "Λ-DARTS on top of gaea-simultaneous.", lambda_darts, base=gaea(updates="simultaneous")
+    ),
+    "lambda-sdarts-rs": _variant("Λ-DARTS on top of sdarts-rs.", lambda_darts, base=sdarts("rs")),
+    "lambda-p-darts": _variant(
+        "Λ-DARTS on top of p-darts without dropout on skip connections and without their limit.",
+        lambda_darts,
+        base=p_darts(priors=False),
+    ),
 }
-"""The names on the command line."""
+"""The names on the command line; the first line of each one's docstring says what it is."""
 
 
 def named(name: str) -> Method:

@@ -1,4 +1,4 @@
-"""When the architecture moves, and on which data."""
+"""When the architecture moves, and on which data; and what moves with the progress of a search."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from typing import Literal, NamedTuple, get_args
 from archgrad.errors import UserError, check_one_of, check_whole
 from archgrad.randomness import seed_of
 
-__all__ = ["Level", "Moves", "Schedule", "Updates"]
+__all__ = ["Level", "Moves", "Schedule", "Updates", "ramp"]
 
 Level = Literal["bilevel", "single"]
 """Whether α follows the loss on images of its own, or weights and α the loss on all of them (ERM)."""
 
 Updates = Literal["alternate", "simultaneous", "random"]
 """Whether α moves before the weights, with them, or instead of them."""
+
+
+def ramp(start: float, end: float, progress: float) -> float:
+    """Return what moves linearly from ``start`` to ``end`` while ``progress`` runs from 0 to 1.
+
+    >>> ramp(1.0, 0.0, 0.25)
+    0.75
+    """
+    return (1 - progress) * start + progress * end
 
 
 class Moves(NamedTuple):

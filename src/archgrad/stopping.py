@@ -9,7 +9,10 @@ from typing import NamedTuple
 
 from archgrad.errors import UserError, check_number, check_whole
 
-__all__ = ["EigenvalueStop", "Stop"]
+__all__ = ["REACTIONS", "EigenvalueStop", "Stop"]
+
+REACTIONS = ("warn", "stop", "switch", "ignore")
+"""What a search may do when it collapses."""
 
 
 class Stop(NamedTuple):
@@ -28,7 +31,7 @@ class EigenvalueStop:
     λ̄(i − window) / λ̄(i) < ``ratio``, and returns the architecture of epoch i − window. Both means are of whole windows,
     so that no search ends before epoch 2·window. Where λ̄(i) is not above 0 the loss does not bend upwards, and the
     search goes on; a rise from 0 or below to above 0 is one by more than any factor. The eigenvalue is measured in
-    every epoch, by ``steps`` of Lanczos.
+    every epoch, by ``steps`` of Lanczos; those of a warm-up, in which only the weights move, do not count.
     """
 
     window: int = 5
@@ -42,8 +45,10 @@ class EigenvalueStop:
         if self.ratio > 1:
             raise UserError(f"stop.ratio is {self.ratio}; it must be at most 1: above that no rise is needed.")
 
-    def verdict(self, eigenvalues: Sequence[float]) -> Stop | None:
+    def verdict(self, eigenvalues: Sequence[float], warmup: int = 0) -> Stop | None:
         """Return whether to stop after the last of these epochs, whose eigenvalues they are from the first on.
+
+        Those of the first ``warmup`` epochs are left out.
 
         >>> EigenvalueStop(window=2).verdict([1.0, 1.0, 1.0, 1.2]) is None
         True
@@ -51,7 +56,7 @@ class EigenvalueStop:
         2
         """
         now, window = len(eigenvalues), self.window
-        if now < 2 * window:
+        if now - warmup < 2 * window:
             return None
         before, after = fmean(eigenvalues[-2 * window : -window]), fmean(eigenvalues[-window:])
         if not (after > 0 and before < self.ratio * after):

@@ -13,6 +13,8 @@ from archgrad.benchmarks import hypergradients
 from archgrad.benchmarks.cells import codes_by_name
 from archgrad.benchmarks.speed import Case
 from archgrad.config import RunConfig, read_config
+from archgrad.discretizers import DISCRETIZERS
+from archgrad.recipes import RECIPES
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 TINY = ["--channels", "4", "--cells", "1", "--limit", "120", "--batch-size", "30", "--threads", "1"]
@@ -134,6 +136,63 @@ def test_regularisers_are_chosen_by_name_and_resumed(archgrad):
     assert "regularizers=()" in json.loads(out)["method"]
 
 
+@pytest.mark.parametrize(
+    ("method", "added", "kinds"),
+    [
+        ("drnas", "+entropy", ["DirichletKL", "EntropyTerm"]),
+        ("sdarts-rs", "+layer-alignment, +beta-decay", ["RandomPerturbation", "LayerAlignment", "BetaDecay"]),
+        ("darts", "+auxiliary-skip", ["AuxiliarySkip"]),
+        ("sdarts-rs", "layer-alignment", ["LayerAlignment"]),
+        ("sdarts-rs", "none", []),
+        ("sdarts-rs", None, ["RandomPerturbation"]),
+    ],
+)
+def test_a_plus_adds_to_the_regularisers_of_the_method(method, added, kinds, tmp_path):
+    config = RunConfig(method=method, regularizer=added, limit=40)
+    built = config.build_method()
+    assert [type(member).__name__ for member in built.regularizers] == kinds
+    assert same_again(config, tmp_path) == built
+
+
+def test_added_regularisers_have_knobs_and_are_resumed(archgrad, tmp_path):
+    own = ["--method", "sdarts-rs", "--regularizer", "+entropy", "--set", "entropy.weight=0.5"]
+    own += ["--set", "random-perturbation.end=0.25"]
+    code, out, err = archgrad("search", *TINY, *own, "--epochs", 1, "--out", "run", "--json")
+    assert code == 0, err
+    expected = "regularizers=(RandomPerturbation(start=0.03, end=0.25), EntropyTerm(weight=0.5))"
+    assert expected in json.loads(out)["method"]
+    assert read_config(Path("run/config.toml"))["regularizer"] == "+entropy"
+    assert archgrad("resume", "run")[0] == 0
+    code, out, err = archgrad("search", "--config", "run/config.toml", "--out", "again", "--json")
+    assert code == 0, err
+    assert expected in json.loads(out)["method"]
+
+
+def same_again(config, folder):
+    """The method that a run directory's configuration stands for."""
+    space, method = config.build_space(), config.build_method()
+    resolved = config.resolved(space, method, config.build_training(space, method), config.load_data())
+    (folder / "config.toml").write_text(resolved.to_toml())
+    return RunConfig(**read_config(folder / "config.toml")).build_method()
+
+
+@pytest.mark.parametrize("name", DISCRETIZERS)
+def test_another_discretiser_can_be_given_to_a_method(name, tmp_path):
+    config = RunConfig(space="darts", method="gaea", discretizer=name, limit=40)
+    built = config.build_method()
+    assert built.discretizer == DISCRETIZERS[name]()
+    assert same_again(config, tmp_path) == built
+
+
+def test_discretisers_are_chosen_by_name_and_resumed(archgrad):
+    own = ["--discretizer", "best-sampled", "--set", "discretizer.samples=3"]
+    code, out, err = archgrad("search", *TINY, *own, "--epochs", 1, "--out", "run", "--json")
+    assert code == 0, err
+    assert "discretizer=BestSampled(samples=3, batches=1)" in json.loads(out)["method"]
+    assert read_config(Path("run/config.toml"))["discretizer"] == "best-sampled"
+    assert archgrad("resume", "run")[0] == 0
+
+
 def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
     code, _, err = archgrad("search", "--method", "gaea", "--hypergradient", "exact-implicit", "--limit", 60)
     assert code == 2
@@ -142,12 +201,22 @@ def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
 
 
 @pytest.mark.parametrize(
-    "what", ["spaces", "methods", "relaxations", "hypergradients", "optimizers", "regularizers", "data"]
+    "what",
+    ["spaces", "methods", "relaxations", "hypergradients", "optimizers", "regularizers", "discretizers", "data"],
 )
 def test_lists_have_a_sentence_for_everything(archgrad, what):
     code, out, _ = archgrad("list", what)
     assert code == 0
     assert not [line for line in out.splitlines() if line.endswith(":")]
+
+
+@pytest.mark.parametrize("what", ["methods", "discretizers"])
+def test_lists_say_of_everything_what_it_is(archgrad, what):
+    entries = [line.split(": ", 1) for line in archgrad("list", what)[1].splitlines() if not line.startswith(" ")]
+    members = {"methods": RECIPES, "discretizers": DISCRETIZERS}[what]
+    assert [name for name, _ in entries] == list(members)
+    assert len({sentence for _, sentence in entries}) == len(entries)
+    assert all(sentence.endswith(".") and "partial(" not in sentence for _, sentence in entries)
 
 
 def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
@@ -200,11 +269,16 @@ def test_genotypes_are_read_from_files_and_run_directories(archgrad):
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize("what", ["spaces", "methods", "data"])
+@pytest.mark.parametrize("what", ["spaces", "methods", "discretizers", "data"])
 def test_lists(archgrad, what):
     code, out, _ = archgrad("list", what)
     assert code == 0
-    expected = {"spaces": "s4:", "methods": "arch_optimizer.lr=0.0003", "data": "parquet:PATH"}
+    expected = {
+        "spaces": "s4:",
+        "methods": "arch_optimizer.lr=0.0003",
+        "discretizers": "discretizer.most=2",
+        "data": "parquet:PATH",
+    }
     assert expected[what] in out
 
 
@@ -235,7 +309,17 @@ def test_lists(archgrad, what):
         (["search", "--relaxation", "gumbel"], "did you mean 'gumbel-hard'?"),
         (["search", "--method", "drnas", "--relaxation", "softmax"], "or leave DirichletKL out (--regularizer none)"),
         (["search", "--regularizer", "entropi"], "unknown regulariser 'entropi'; did you mean 'entropy'?"),
-        (["search", "--set", "entropy.weight=1"], "this search has no such regulariser; add --regularizer entropy"),
+        (["search", "--set", "entropy.weight=1"], "this search has no such regulariser; add --regularizer +entropy"),
+        (["search", "--regularizer", "+entropi"], "unknown regulariser 'entropi'; did you mean 'entropy'?"),
+        (["search", "--regularizer", "+entropy,layer-alignment"], "a plus before every name, to add, or before none"),
+        (["search", "--regularizer", "+none"], "unknown regulariser 'none'"),
+        (["search", "--regularizer", "entropy,entropy"], "EntropyTerm is among the regularisers twice"),
+        (["search", "--method", "lambda-darts", "--regularizer", "+layer-alignment"], "the name 'layer-alignment'"),
+        (["search", "--discretizer", "arg-max"], "unknown discretiser 'arg-max'; did you mean 'argmax'?"),
+        (["search", "--discretizer", "top-edges"], "does not fit the space 'nasbench201'"),
+        (["search", "--discretizer", "limited-skips", "--set", "discretizer.most=-1"], "it must be at least 0"),
+        (["search", "--discretizer", "limited-skips", "--set", "discretizer.derivation=x"], "Choose from: most"),
+        (["search", "--method", "r-darts", "--discretizer", "perturbation"], "derives only one, at the end"),
         (["search", "--set", "entrop.weight=1"], "did you mean 'entropy'?"),
         (["search", "--method", "random-nas", "--set", "schedule.warmup_epochs=2"], "Fixed never moves the archi"),
         (["search", "--arch-optimizer", "sgd"], "unknown architecture optimiser 'sgd'"),

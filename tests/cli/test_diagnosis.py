@@ -13,11 +13,13 @@ SKIPS = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_c
 CONVS = SKIPS.replace("skip_connect", "nor_conv_3x3")
 
 
-def made(name: str, records: list[dict[str, Any]], epochs: int | None = None, more: str = "") -> Path:
+def made(
+    name: str, records: list[dict[str, Any]], method: str = "darts", epochs: int | None = None, more: str = ""
+) -> Path:
     """A run directory with these records."""
     folder = Path(name)
     folder.mkdir()
-    (folder / "config.toml").write_text(f'method = "darts"\nepochs = {epochs or len(records)}\n{more}')
+    (folder / "config.toml").write_text(f'method = "{method}"\nepochs = {epochs or len(records)}\n{more}')
     (folder / "metrics.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return folder
 
@@ -111,7 +113,7 @@ def test_old_records_and_no_records(archgrad):
 def test_of_a_search_in_stages_the_last_is_judged(archgrad):
     first = [dict(record, stage=1) for record in history([1.0] * 4)]
     second = [dict(record, stage=2, epoch=record["epoch"] + 4) for record in history([0.0] * 3)]
-    run = made("run", first + second, epochs=4, more="[set.progressive]\nkeep = [8, 5, 3]\n")
+    run = made("run", first + second, "p-darts", epochs=4, more="[set.progressive]\nkeep = [8, 5, 3]\n")
     code, out, _ = archgrad("inspect", run)
     assert code == 0
     assert "seed 0: 7 of 12 epochs\n" in out
@@ -120,6 +122,44 @@ def test_of_a_search_in_stages_the_last_is_judged(archgrad):
     code, _, err = archgrad("inspect", run, "--warnings")
     assert code == 2
     assert "has finished 7 of 12 epochs" in err
+    (run / "summary.json").write_text("{}")
+    code, out, err = archgrad("inspect", run, "--warnings")
+    assert (code, out.splitlines()[1].split()[:3]) == (0, ["run", "-", "no"]), err
+
+
+def test_warnings_are_scored_by_the_length_that_was_planned(archgrad):
+    records = history([*COLLAPSING, 5 / 6, 5 / 6])
+    records[-1]["stopped_to"] = 3
+    assert json.loads(archgrad("inspect", made("long", records, epochs=100), "--warnings", "--json")[1])["recall"] == 0
+    assert json.loads(archgrad("inspect", made("short", records, epochs=9), "--warnings", "--json")[1])["recall"] == 1
+
+
+def test_of_a_stopped_run_the_architecture_that_it_returned_is_shown(archgrad):
+    records = history([*COLLAPSING, 5 / 6, 5 / 6])
+    records[-1]["stopped_to"] = 3
+    run = made("run", records, epochs=12)
+    code, out, err = archgrad("inspect", run)
+    assert code == 0, err
+    assert f"  stopped at epoch 7, architecture of epoch 3:\n  {CONVS}\n" in out
+    assert SKIPS not in out
+    found = json.loads(archgrad("inspect", run, "--json")[1])
+    assert (found["stopped_to"], found["genotype"]) == (3, CONVS)
+
+
+@pytest.mark.parametrize(
+    ("method", "there"), [("darts", (True, True)), ("lambda-darts", (False, True)), ("gaea", (True, False))]
+)
+def test_nobody_is_told_to_do_what_the_run_does(archgrad, method, there):
+    run = made("run", history(COLLAPSING), method, epochs=12)
+    out = archgrad("inspect", run)[1]
+    assert ("+layer-alignment" in out, "--method gaea" in out) == there
+
+
+def test_after_a_switch_nobody_is_told_to_switch(archgrad):
+    records = history(COLLAPSING)
+    records[1]["switched_from"] = 4
+    out = archgrad("inspect", made("run", records, epochs=12))[1]
+    assert ("+layer-alignment" in out, "--method gaea" in out) == (False, True)
 
 
 @pytest.fixture
@@ -199,7 +239,7 @@ def test_a_space_without_two_cells_alike_has_no_layers_to_compare(archgrad):
 def sick(monkeypatch) -> None:
     from archgrad.diagnostics import Diagnosis
 
-    def judge(records, epochs, thresholds=None):
+    def judge(records, epochs, cures=()):
         bad = len(records) > 1
         verdict = "collapsing" if bad else "healthy"
         return Diagnosis(verdict, 2 if bad else None, ("skips everywhere",), "act", sound=not bad)
@@ -229,6 +269,17 @@ def test_a_search_stops_and_says_why(archgrad, sick):
     assert summary["last_epoch"]["epoch"] == 2
     assert summary["on_collapse"] == "stop"
     before = Path("run/metrics.jsonl").read_text()
+    code, out, err = archgrad("inspect", "run", "--discretisation")
+    assert code == 0, err
+    assert out.splitlines()[0].startswith("after epoch 2, ")
+    assert out.splitlines()[1].startswith("  with the mixture of epoch 2        ")
+    assert out.splitlines()[2].startswith("  with one architecture of epoch 1   ")
+    found = json.loads(Path("run/discretisation.json").read_text())
+    assert found["genotype"] == summary["genotype"]
+    for name in ("mixture_accuracy", "discrete_accuracy"):
+        assert found[name] == pytest.approx(summary["last_epoch"][name])
+    out = archgrad("inspect", "run")[1]
+    assert f"stopped at epoch 2, architecture of epoch 1:\n  {summary['genotype']}\n" in out
     code, again, err = archgrad("resume", "run", "--json")
     assert code == 0, err
     assert json.loads(again)["genotype"] == summary["genotype"]
@@ -258,3 +309,11 @@ def test_a_reaction_that_cannot_be_is_refused(archgrad, options, sentence):
     assert code == 2
     assert sentence in err
     assert not Path("run").exists()
+
+
+def test_an_unknown_reaction_is_refused_before_data_is_loaded():
+    from archgrad.config import RunConfig
+    from archgrad.errors import UserError
+
+    with pytest.raises(UserError, match="unknown value of on_collapse: 'panic'"):
+        RunConfig(on_collapse="panic")

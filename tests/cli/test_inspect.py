@@ -117,6 +117,25 @@ def test_a_run_stopped_within_an_epoch_is_measured_as_it_stands(archgrad, run, m
     assert out.count("nor_conv_3x3") == 6
 
 
+def test_an_interrupted_run_is_not_asked_for_what_is_derived_once(archgrad, monkeypatch):
+    from archgrad.discretizers import Perturbation
+    from archgrad.loop.state import SearchState
+
+    options = ["--method", "darts-pt", *TINY, "--set", "discretizer.tune_epochs=0", "--out", "run"]
+    assert archgrad("search", *options)[0] == 0
+    restore = SearchState.restore
+
+    def within(self, saved):
+        restore(self, saved)
+        self.epoch, self.step = 0, 1
+
+    monkeypatch.setattr(SearchState, "restore", within)
+    monkeypatch.setattr(Perturbation, "select", lambda *_: pytest.fail("the selection ran"))
+    code, out, err = archgrad("inspect", "run", "--discretisation")
+    assert code == 0, err
+    assert out.startswith("after epoch 0 and 1 steps")
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

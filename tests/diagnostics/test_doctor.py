@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from archgrad.diagnostics import Thresholds, diagnose
+from archgrad import recipes
+from archgrad.diagnostics import Thresholds, cures_of, diagnose
 from archgrad.diagnostics.alarms import precision_recall
-from archgrad.diagnostics.doctor import last_sound_epoch, skip_share
+from archgrad.diagnostics.doctor import first_moved_epoch, last_sound_epoch, skip_share
 from archgrad.errors import UserError
+from archgrad.method import Method
 
 EPOCHS = 25
 SKIPS = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|nor_conv_3x3~2|"
@@ -49,6 +52,9 @@ RISING = [0.0, 1 / 6, 1 / 6, 2 / 6, 3 / 6, 3 / 6, 3 / 6]
         (records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.03), "collapsed", 7),
         (records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.4), "collapsed", 10),
         (records([0.0] * 4, genotype=NONES), "collapsed", 3),
+        (records([0.0] * 4, genotype=NONES, entropy=[1.609, 1.609, 1.608, 1.607]), "healthy", None),  # by chance
+        (records([0.0] * 4, genotype=NONES, entropy=[1.609, 1.609, 1.608, 1.592]), "collapsed", 4),
+        (records([0.0] * 4, genotype=NONES, entropy=0.3), "collapsed", 3),  # decided in the first epoch
         (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.2] * 3), "at risk", None),
         (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.11] * 3), "healthy", None),
         (records([0.2] * 12, alpha_eigenvalue=[-0.1] * 9 + [0.2] * 3), "healthy", None),
@@ -106,6 +112,9 @@ def test_what_sounds_else() -> None:
     gone = diagnose(records([0.0] * 4, genotype=NONES), EPOCHS)
     assert "`none` has taken 67 % of the architecture" in gone.sentences
     assert "without `none`" in gone.advice
+    undecided = diagnose(records([0.0] * 4, genotype=NONES, entropy=1.609), EPOCHS)
+    assert "`none` leads on 67 % of the architecture, but nothing is decided yet" in undecided.sentences
+    assert undecided.advice == ""
     assert "too few to judge" in diagnose(records([0.1]), EPOCHS).sentences[0]
     assert "moved in 1 epoch," in diagnose(records([0.1]), EPOCHS).sentences[0]
 
@@ -168,6 +177,33 @@ def test_thresholds_can_be_others_and_are_checked() -> None:
         diagnose(history, 0)
 
 
+@pytest.mark.parametrize(
+    ("method", "advice"),
+    [
+        (recipes.darts(), "λ-DARTS (--regularizer +layer-alignment) or GAEA (--method gaea) usually cures it"),
+        (recipes.gaea(), "λ-DARTS (--regularizer +layer-alignment) usually cures it"),
+        (recipes.lambda_darts(), "GAEA (--method gaea) usually cures it"),
+        (recipes.lambda_darts(base=recipes.gaea()), "the method has what usually cures it; fewer epochs (--epochs)"),
+    ],
+)
+def test_the_advice_is_what_the_method_does_not_have(method: Method, advice: str) -> None:
+    for shares, begin in (
+        ([0.5] * 5, "watch it; "),
+        (RISING, "this search is collapsing; "),
+        ([0.9] * 5, "go back to an earlier epoch, or search again: "),
+    ):
+        found = diagnose(records(shares, alignment=0.03), EPOCHS, cures=cures_of(method))
+        assert found.advice.startswith(begin + advice)
+        assert replace(found, advice="") == replace(diagnose(records(shares, alignment=0.03), EPOCHS), advice="")
+
+
+def test_the_first_epoch_that_moved_the_architecture() -> None:
+    warm = [dict(record, movement=0.0) for record in records([1.0] * 3)]
+    assert first_moved_epoch([]) == 0
+    assert first_moved_epoch(warm) == 0
+    assert first_moved_epoch([*warm, {"epoch": 4, "movement": 0.1}, {"epoch": 5, "movement": 0.0}]) == 4
+
+
 def finished(shares: list[float], accuracy: float | None, alignment: float) -> list[dict[str, Any]]:
     return records(shares, alignment=alignment, oracle_cifar10=[94.0] * (len(shares) - 2) + [accuracy] * 2)
 
@@ -189,6 +225,31 @@ def test_precision_recall_and_lead_time() -> None:
     assert score.recall == pytest.approx(2 / 3)
     assert score.lead == 1
     assert not precision_recall(runs, accuracy=80.0).outcomes[2].collapsed
+
+
+def test_warnings_are_those_of_a_search_of_the_planned_length() -> None:
+    """A search of 100 epochs that stopped after 9 was not judged in its first tenth."""
+    stopped = {"run": finished([*RISING, 4 / 6, 4 / 6], None, 0.03)}
+    assert precision_recall(stopped).outcomes[0].warned == 7
+    assert precision_recall(stopped, epochs={"run": 100}).outcomes[0].warned is None
+    assert precision_recall(stopped, epochs={"run": 85}).outcomes[0].warned == 9
+
+
+def test_what_a_search_said_itself_counts() -> None:
+    history = finished([*RISING, 4 / 6, 4 / 6], None, 0.03)
+    said = [record | {"diagnosis": "healthy"} for record in history]
+    assert precision_recall({"run": said}).outcomes[0].warned is None
+    said[5]["diagnosis"] = "collapsing"
+    assert precision_recall({"run": said}).outcomes[0].warned == 6
+    assert precision_recall({"run": said}, thresholds=Thresholds()).outcomes[0].warned == 7
+
+
+def test_a_switch_was_a_warning() -> None:
+    history = finished([0.0] * 9, 94.0, 0.5)
+    history[3]["switched_from"] = 8
+    assert precision_recall({"run": history}).outcomes[0].warned == 8
+    later = [record | {"epoch": record["epoch"] + 20} for record in history]  # of a second stage
+    assert precision_recall({"run": later}).outcomes[0].warned == 28
 
 
 def test_a_score_of_nothing_is_none() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -60,6 +62,25 @@ def at(net: nn.Module, target: Tensor, alpha: Tensor) -> Point:
     x = torch.randn(2, 3, 4, 4, generator=GENERATOR, dtype=torch.float64)
     with standing(BilevelProblem(loss, loss), dict(net.named_parameters()), {"a": alpha}, x, x) as point:
         return point
+
+
+def test_a_loss_with_a_term_made_of_its_own_gradient_is_measured_too() -> None:
+    """LayerAlignment on the outer objective differentiates L2 by the mixture; with the weight 0 it adds nothing."""
+
+    def measured(weight: float) -> tuple[StageSimilarity, ...]:
+        term = ag.regularizers.LayerAlignment(objective="outer", schedule="constant", weight=weight)
+        method = replace(ag.recipes.darts(), regularizers=(term,))
+        setup = Setup.of(ag.spaces.nasbench201(2, 2), method, noise(16, 8), epochs=1, batch_size=8)
+        with torch.random.fork_rng([]):
+            torch.manual_seed(0)
+            state = setup.initial_state()
+        with standing_at(setup, state, 0) as point:
+            return layer_similarity(point, state.supernet)
+
+    with_it, without = measured(0.125), measured(0.0)
+    assert [stage.cells for stage in with_it] == [2, 2, 2]
+    assert [stage.convolutions for stage in with_it] == [stage.convolutions for stage in without]
+    assert all(-1 <= stage.node_gradients <= 1 for stage in with_it)
 
 
 def test_the_cosines_of_cells_that_are_known() -> None:

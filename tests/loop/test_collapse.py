@@ -17,12 +17,16 @@ import torch
 
 import archgrad as ag
 from archgrad import randomness
+from archgrad.arch_optimizers import ArchOptimizer, ArchState
+from archgrad.bilevel import Alpha
 from archgrad.data import ImageData
-from archgrad.diagnostics import Diagnosis
+from archgrad.diagnostics import Diagnosis, movement
 from archgrad.diagnostics.doctor import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.collapse import Doctor, Memory, switched
+from archgrad.loop.judging import judge_of
+from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
 from archgrad.loop.steps import Drawn, Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
@@ -50,10 +54,11 @@ class Tiny(StagedSpace):
 
 
 SPACE = Tiny(channels=2, cells_per_stage=1)
+WARM = replace(METHOD, schedule=ag.Schedule(warmup_epochs=2))
 
 
-def run(**settings: Any) -> SearchResult:
-    return ag.search(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, **settings)
+def run(method: ag.Method = METHOD, **settings: Any) -> SearchResult:
+    return ag.search(SPACE, method, DATA, epochs=EPOCHS, batch_size=4, seed=3, **settings)
 
 
 @lru_cache
@@ -65,7 +70,7 @@ def reference(reaction: str) -> SearchResult:
 def verdicts(*said: str) -> Callable[[Sequence[Any], int], Diagnosis]:
     """A doctor who knows beforehand: one verdict for each epoch; what is not alarming is sound."""
 
-    def judge(records: Sequence[Any], epochs: int, thresholds: object = None) -> Diagnosis:
+    def judge(records: Sequence[Any], epochs: int, cures: Sequence[str] = ()) -> Diagnosis:
         verdict = said[len(records) - 1] if records else "too early"
         bad = verdict in ("collapsing", "collapsed")
         return Diagnosis(verdict, len(records) if bad else None, ("layers fight",), "do something", sound=not bad)
@@ -171,6 +176,67 @@ def test_stopping_where_no_epoch_was_sound_returns_the_first(monkeypatch: pytest
     result = run(on_collapse="stop")
     assert str(result.genotype) == result.history[0]["genotype"]
     assert result.history[-1]["stopped_to"] == 1
+    assert result.stopped == (
+        "the search was collapsed after epoch 2, and no epoch was sound; the architecture is that of epoch 1, "
+        "the first that moved it."
+    )
+
+
+def test_what_a_warm_up_derives_is_returned_by_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts(*["too early"] * 3, "collapsed"))
+    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", lambda records, epochs: 0)
+    result = run(on_collapse="stop", method=WARM)
+    assert [record["movement"] > 0 for record in result.history] == [False, False, True, True]
+    assert result.history[-1]["stopped_to"] == 3
+    assert str(result.stopped).endswith(
+        "no epoch was sound; the architecture is that of epoch 3, the first that moved it."
+    )
+
+
+def test_a_switch_does_not_throw_a_warm_up_away(monkeypatch: pytest.MonkeyPatch, used: list[tuple[int, bool]]) -> None:
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", never_sound)
+    result = run(on_collapse="switch", method=WARM)
+    assert [epoch for epoch, aligned in used if not aligned] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [epoch for epoch, aligned in used if aligned] == [2, 2, 3, 3, 4, 4]
+    assert [record.get("switched_from") for record in result.history] == [None, None, 4, None, None]
+
+
+def never_sound(records: Sequence[Any], epochs: int, cures: Sequence[str] = ()) -> Diagnosis:
+    """A doctor who sees a collapse after epoch 4, and nothing sound before."""
+    verdict: Verdict = "collapsed" if len(records) >= 4 else "too early"
+    return Diagnosis(verdict, None, ("bad",), "act", sound=False)
+
+
+def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, tmp_path: Path) -> None:
+    result = run(on_collapse="stop", out=tmp_path)
+    last = result.history[-1]
+    assert [("discrete_accuracy" in record) for record in result.history] == [False, False, True]
+    assert lines(tmp_path)[-1]["discrete_accuracy"] == last["discrete_accuracy"]
+    setup = Setup.of(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop")
+    state = reopened(setup, tmp_path)
+    judge = judge_of(setup, state)
+    for name, mixture in (
+        ("discrete_accuracy", setup.space.one_hot(result.genotype)),
+        ("mixture_accuracy", dict(result.mixture)),
+    ):
+        right = [judge.accuracy(mixture, number) for number in range(judge.batches)]
+        assert last[name] == pytest.approx(sum(right) / len(right))
+
+
+def test_only_what_is_watched_is_measured_when_it_stops(sick: None) -> None:
+    result = run(on_collapse="stop", diagnostics=())
+    assert all("discrete_accuracy" not in record for record in result.history)
+
+
+@pytest.mark.parametrize(("reaction", "there"), [("warn", True), ("stop", True), ("ignore", False)])
+def test_a_diagnosis_has_what_it_needs_whatever_else_is_watched(reaction: str, there: bool) -> None:
+    for watched in ((), (movement,)):
+        result = ag.search(SPACE, WARM, DATA, epochs=3, batch_size=4, diagnostics=watched, on_collapse=reaction)
+        named = {"entropy", "movement", "skip_share"}
+        for record in result.history:
+            assert named & set(record) == (named if there else {"movement"} if watched else set())
+        if there:
+            assert [record["diagnosis"] for record in result.history] == ["too early"] * 3
 
 
 def test_it_goes_back_and_on_with_layer_alignment(
@@ -348,6 +414,7 @@ def test_a_lost_sound_state_is_a_sentence(sick: None, tmp_path: Path) -> None:
         (ag.recipes.random_nas(), None, "stop", "never moves the architecture, so that it cannot collapse"),
         (ag.recipes.random_nas(), None, "switch", "never moves the architecture, so that it cannot collapse"),
         (None, ag.spaces.darts(4, 3), "switch", "no two do"),
+        (ag.recipes.p_darts(), None, "stop", "one that has collapsed would drop the wrong ones; choose 'warn' or"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_trained(
@@ -373,6 +440,74 @@ def test_a_real_diagnosis_is_in_the_records_of_a_real_search() -> None:
     result = run()
     assert {record["diagnosis"] for record in result.history} <= set(get_args(Verdict))
     assert result.history[0]["diagnosis"] == "too early"
+
+
+@dataclass(frozen=True)
+class Scripted(ArchOptimizer):
+    """Puts a skip connection on one edge more in every epoch, and convolutions on all others."""
+
+    domain: ClassVar[Any] = "real"
+
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
+        return {"count": {name: torch.zeros(()) for name in alpha}}
+
+    def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
+        count = state["count"]["cell"]
+        skips = torch.arange(len(alpha["cell"])) < count.div(STEPS, rounding_mode="floor")
+        return {"cell": 3.0 * torch.stack([skips, ~skips], 1)}, {"count": {"cell": count + 1}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Edges(Tiny):
+    """Cells of six edges."""
+
+    nodes: ClassVar[int] = 4
+
+
+def driven(reaction: str, **settings: Any) -> SearchResult:
+    method = replace(METHOD, arch_optimizer=Scripted())
+    space = Edges(channels=2, cells_per_stage=1)
+    return ag.search(space, method, DATA, epochs=8, batch_size=4, on_collapse=reaction, **settings)
+
+
+SHARES = [number / 6 for number in (0, 1, 2, 3, 4, 5, 6, 6)]
+"""Of skip connections; the mean of three epochs is many from the fifth on, and all three most from the seventh on."""
+
+
+def test_a_search_that_really_collapses_warns_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        result = driven("warn")
+    assert [record["skip_share"] for record in result.history] == pytest.approx(SHARES)
+    said = [record["diagnosis"] for record in result.history]
+    first = next(place for place, verdict in enumerate(said) if verdict in ("collapsing", "collapsed"))
+    assert first in (4, 5, 6)  # the alignment of cells on noise decides
+    assert said[-1] == "collapsed"
+    (message,) = (record.getMessage() for record in caplog.records)
+    assert message.startswith(f"epoch {first + 1}: skip connections are")
+    assert "λ-DARTS (--regularizer +layer-alignment) or GAEA (--method gaea) usually cures it" in message
+
+
+def test_a_search_that_really_collapses_stops_where_it_was_sound(tmp_path: Path) -> None:
+    result = driven("stop", out=tmp_path)
+    assert len(result.history) < 8
+    assert result.history[-1]["stopped_to"] == 4
+    assert [one.choice for one in result.genotype["cell"]].count("skip_connect") == 3
+    assert str(result.stopped).endswith("the architecture is that of epoch 4.")
+    assert_same(driven("stop", out=tmp_path, resume=True), result)
+
+
+def test_a_search_that_really_collapses_switches_once(
+    used: list[tuple[int, bool]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "archgrad"):
+        result = driven("switch", out=tmp_path)
+    came_to = result.history[4]["switched_from"]
+    assert [epoch for epoch, aligned in used if aligned] == [epoch for epoch in (4, 5, 6, 7) for _ in range(STEPS)]
+    assert len([epoch for epoch, aligned in used if not aligned]) == came_to * STEPS
+    assert [record["skip_share"] for record in result.history] == pytest.approx(SHARES)  # nothing deters the script
+    last = caplog.records[-1].getMessage()
+    assert "GAEA (--method gaea) usually cures it" in last
+    assert "λ-DARTS" not in last, "it has it by now"
 
 
 def test_what_is_kept_in_memory_does_not_move_with_the_search() -> None:

@@ -14,7 +14,7 @@ import torch
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
 from archgrad.config import RunConfig
-from archgrad.diagnostics import Snapshot
+from archgrad.diagnostics import ArchCurvature, Snapshot, entropy, standard, with_stop
 from archgrad.discretizers import BestSampled, Perturbation
 from archgrad.errors import UserError
 from archgrad.loop import EpochFinished, Event, SearchFinished, SearchResult, SearchStarted, StepFinished
@@ -61,6 +61,18 @@ def test_the_rule_stops_where_it_should(
     eigenvalues: list[float], rule: EigenvalueStop, expected: tuple[int, int] | None
 ) -> None:
     assert stopped_at(eigenvalues, rule) == expected
+
+
+@pytest.mark.parametrize("warmup", [0, 1, 3, 5])
+def test_a_warm_up_does_not_count(warmup: int) -> None:
+    """Whatever the eigenvalues of the weights alone, the rule begins where the architecture does."""
+    values = [0.01, 100.0, 1e-9, 50.0, 0.1][:warmup] + RISING
+    stopped = [
+        (epoch, found.epoch)
+        for epoch in range(1, len(values) + 1)
+        if (found := EigenvalueStop(2).verdict(values[:epoch], warmup))
+    ]
+    assert stopped[0] == (6 + warmup, 4 + warmup)
 
 
 def test_the_reason_is_a_sentence_with_the_numbers() -> None:
@@ -223,6 +235,44 @@ def test_the_real_eigenvalue_is_measured_in_every_epoch() -> None:
             on_collapse="ignore",
         )
         assert all(isinstance(record["alpha_eigenvalue"], float) for record in result.history)
+
+
+def test_a_search_does_not_count_its_warm_up() -> None:
+    rises = [1.0, 9.0, 9.0, 9.0]
+
+    def measure(snapshot: Snapshot) -> dict[str, float]:
+        done.append(1)
+        return {"alpha_eigenvalue": rises[len(done) - 1]}
+
+    def stopped(warmup: int) -> list[int | None]:
+        done.clear()
+        method = replace(darts(), stop=EigenvalueStop(1, steps=1), schedule=ag.Schedule(warmup_epochs=warmup))
+        space = ag.spaces.nasbench201(2, 1)
+        result = ag.search(space, method, data(), epochs=4, batch_size=8, diagnostics=[measure], on_collapse="ignore")
+        return [record.get("stopped_to") for record in result.history]
+
+    done: list[int] = []
+    assert stopped(0) == [None, 1]
+    assert stopped(1) == [None] * 4
+
+
+def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured: list[int] = []
+
+    def note(self: ArchCurvature, point: Any) -> dict[str, float]:
+        measured.append(self.steps)
+        return {"alpha_eigenvalue": float(self.steps)}
+
+    monkeypatch.setattr(ArchCurvature, "__call__", note)
+    method = replace(darts(), stop=EigenvalueStop(1, steps=3))
+    for watched in ((), (ArchCurvature(7, minimum=1), entropy), standard(method), None):
+        measured.clear()
+        space = ag.spaces.nasbench201(2, 1)
+        result = ag.search(space, method, data(), epochs=2, batch_size=8, diagnostics=watched, on_collapse="ignore")
+        assert measured == [3, 3]
+        assert [record["alpha_eigenvalue"] for record in result.history] == [3.0, 3.0]
+        assert ("entropy" in result.history[0]) == (watched != ())
+    assert with_stop((ArchCurvature(7), entropy), darts()) == (ArchCurvature(7), entropy)
 
 
 def test_the_knobs_are_on_the_command_line() -> None:

@@ -10,7 +10,7 @@ import torch
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, MirrorDescent
-from archgrad.discretizers import Perturbation
+from archgrad.discretizers import DISCRETIZERS, BestSampled, Perturbation
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS, exact_implicit
 from archgrad.loop import Event, SearchStarted, StepFinished
@@ -81,12 +81,14 @@ def _aligns(method: ag.Method) -> bool:
 
 
 def shortened(method: ag.Method) -> ag.Method:
-    """Return the method with one small stage, and without tuning between the decisions of a derivation."""
+    """Return the method with one small stage, and without tuning or many samples in its derivation."""
     if method.progressive is not None:
         stages = replace(method.progressive, stages=(Stage(None, 8),))
         method = replace(method, progressive=stages)
     if isinstance(method.discretizer, Perturbation):
         method = replace(method, discretizer=replace(method.discretizer, tune_epochs=0, batches=1))
+    if isinstance(method.discretizer, BestSampled):
+        method = replace(method, discretizer=replace(method.discretizer, samples=3))
     return method
 
 
@@ -144,6 +146,14 @@ def test_every_recipe_takes_real_steps_in_every_space(recipe: str, space: str) -
         with pytest.raises(UserError, match="in this space no two do; search with more cells, or leave LayerAlignment"):
             searched(method, space)
         return
+    check(*searched(method, space), moving=recipe != "random-nas")
+
+
+@pytest.mark.parametrize("discretizer", DISCRETIZERS)
+@pytest.mark.parametrize("recipe", ["darts", "gaea-simultaneous", "pc-darts", "gdas", "random-nas"])
+def test_every_discretiser_ends_searches_of_every_kind(recipe: str, discretizer: str) -> None:
+    method = shortened(replace(ag.recipes.named(recipe), discretizer=ag.discretizers.named(discretizer)))
+    space = "s2" if discretizer == "top-edges" else "nasbench201"
     check(*searched(method, space), moving=recipe != "random-nas")
 
 

@@ -18,16 +18,20 @@ import torch
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.config import RunConfig, read_config
+from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import Argmax, BestSampled, Judge, Perturbation
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.knobs import knobs_of, turned
 from archgrad.loop import Event, SearchResult, SearchStarted, StageStarted, StepFinished
-from archgrad.loop.progressive import method_of
+from archgrad.loop.collapse import check_reaction
+from archgrad.loop.progressive import last_stage, method_of
+from archgrad.loop.setup import Setup
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
 from archgrad.spaces import SPACES, DecisionBlock, Progressive, Row, SearchSpace, Stage, darts, edges_of, nasbench201
 from archgrad.spaces.progressive import kept_choices
+from archgrad.stopping import EigenvalueStop
 
 DATA = ag.data.digits(limit=40)
 TINY = Progressive((Stage(keep=8), Stage(keep=5, skip_dropout=0.4), Stage(keep=3, skip_dropout=0.7)))
@@ -267,6 +271,7 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
         (lambda: Stage(cells=0), "cells of a stage is 0"),
         (lambda: Stage(skip_dropout=1.0), "skip_dropout of a stage is 1.0; .* less than 1"),
         (lambda: replace(random_nas(), progressive=TINY), "Fixed never moves the architecture; leave progressive out"),
+        (lambda: tiny(stop=EigenvalueStop()), "EigenvalueStop would end a stage .* leave stop or progressive out"),
         (lambda: tiny(supernet=ag.SupernetOptions(skip_dropout=0.1)), "supernet.skip_dropout is 0.1, but the stages"),
         (
             lambda: tiny(discretizer=Perturbation()),
@@ -295,6 +300,39 @@ def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
     with pytest.raises(UserError, match=sentence):
         searched(tiny(plan), space, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_a_method_is_checked_at_the_depths_of_its_stages() -> None:
+    """Three cells of `darts` are one normal cell, and two others reduce; alignment needs two that are alike."""
+    deep = Progressive((Stage(5, 8), Stage(6, 3)))
+    shallow_at_last = Progressive((Stage(5, 8), Stage(3, 3)))
+    aligned = lambda_darts(base=tiny(deep))
+    aligned.check(darts(2, 3))
+    replace(aligned, progressive=None).check(darts(2, 5))
+    with pytest.raises(UserError, match="LayerAlignment aligns cells that share their decisions"):
+        replace(aligned, progressive=None).check(darts(2, 3))
+    with pytest.raises(UserError, match="LayerAlignment aligns cells that share their decisions"):
+        replace(aligned, progressive=shallow_at_last).check(darts(2, 8))
+    check_reaction("switch", tiny(deep), darts(2, 3))
+    with pytest.raises(UserError, match=r"on_collapse is 'switch', .* no two do"):
+        check_reaction("switch", tiny(shallow_at_last), darts(2, 8))
+
+
+def test_a_stage_may_switch_and_the_whole_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def judge(records: Any, epochs: int, cures: Any = ()) -> Diagnosis:
+        bad = len(records) > 1
+        return Diagnosis("collapsing" if bad else "healthy", 2 if bad else None, ("bad",), "act", sound=not bad)
+
+    monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
+    plan = Progressive((Stage(2, 5), Stage(2, 3)))
+    settings = {"epochs": 2, "batch_size": 20, "on_collapse": "switch"}
+    result = searched(tiny(plan), out=tmp_path, **settings)
+    assert [record.get("switched_from") for record in result.history] == [None, 2, None, 2]
+    assert [record["epoch"] for record in result.history] == [1, 2, 3, 4]
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["switched"] == [{"stage": 1, "switched_from": 2}, {"stage": 2, "switched_from": 2}]
+    same(result, searched(tiny(plan), **settings))
+    same(result, searched(tiny(plan), out=tmp_path, resume=True, **settings))
 
 
 # Folders
@@ -381,6 +419,30 @@ def test_a_search_killed_in_the_second_stage_goes_on_from_its_last_checkpoint(
     assert not list(tmp_path.glob(".*"))
 
 
+def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Path) -> None:
+    watch = Watch()
+
+    def die(event: Event) -> None:
+        watch(event)
+        if isinstance(event, StepFinished) and (tmp_path / "stage-3").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        searched(out=tmp_path, listeners=[die])
+
+    def prepared(space: SearchSpace, method: ag.Method) -> Setup:
+        return Setup.of(space, method, DATA, epochs=1, batch_size=10, seed=3)
+
+    number, setup, state = last_stage(nasbench201(2, 1), tiny(), TINY, prepared, tmp_path)
+    assert (number, state.epoch, state.step) == (3, 0, 0)
+    assert setup.space == watch.stages[2].space
+    assert all(torch.equal(value, watch.weights[2][name]) for name, value in state.supernet.state_dict().items())
+    for entry in (tmp_path / "stage-3").iterdir():
+        entry.unlink()
+    number, setup, state = last_stage(nasbench201(2, 1), tiny(), TINY, prepared, tmp_path)
+    assert (number, state.epoch, setup.space) == (2, 1, watch.stages[1].space)
+
+
 def test_a_resume_with_other_stages_is_refused(tmp_path: Path) -> None:
     plan = Progressive((Stage(keep=5),), max_skips=2)
     searched(tiny(plan), out=tmp_path, batch_size=20)
@@ -447,7 +509,11 @@ def test_the_command_searches_in_stages(archgrad: Any, tmp_path: Path) -> None:
     code, out, err = archgrad("plot", "run", "--measure", "entropy")
     assert (code, "after epoch 2" in out) == (0, True)
     code, out, err = archgrad("inspect", "run", "--discretisation")
-    assert (code, "searches in stages" in err) == (2, True)
+    assert (code, out.splitlines()[0].startswith("after epoch 1 of stage 2, shared weights on 20")) == (0, True), err
+    found = json.loads((tmp_path / "run" / "discretisation.json").read_text())
+    assert (found["genotype"], found["stage"]) == (first["genotype"], 2)
+    code, out, err = archgrad("inspect", "run", "--warnings")
+    assert (code, out.splitlines()[1].split()[:2]) == (0, ["run", "-"])
     code, out, err = archgrad("inspect", "run/stage-1")
     assert (code, "is one stage of the run in run; give that directory" in err) == (2, True)
     code, out, err = archgrad("draw", "run")

@@ -1,17 +1,22 @@
-"""Every regulariser with every relaxation, at either level and with second derivatives: real steps, or a sentence."""
+"""Every regulariser with every relaxation, at either level and with second derivatives: real steps that go elsewhere
+than they would without it, or a sentence."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 import pytest
+import torch
+from torch import Tensor
 
 import archgrad as ag
-from archgrad.arch_optimizers import Adam, MirrorDescent
+from archgrad.arch_optimizers import Adam, Fixed, MirrorDescent
 from archgrad.errors import UserError
 from archgrad.loop import Event, StepFinished
 from archgrad.regularizers import REGULARIZERS, LayerAlignment, Regularizer
-from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
+from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax, Uniform
 from archgrad.schedule import Schedule
 
 DATA = ag.data.digits(limit=40)
@@ -24,15 +29,22 @@ RELAXATIONS: dict[str, Relaxation] = {
     "gumbel-hard-per-cell": GumbelHard(domain="simplex", per_cell=True),
     "concrete": Concrete(per_cell=True),
     "dirichlet": Dirichlet(),
+    "uniform": Uniform(),
+    "uniform-per-cell": Uniform(per_cell=True),
 }
 MEMBERS: dict[str, Regularizer] = {name: kind() for name, kind in REGULARIZERS.items()} | {
-    "layer-alignment-exact": LayerAlignment("sign", difference="exact"),
-    "layer-alignment-central": LayerAlignment(difference="central", kinks="crossed"),
-    "layer-alignment-outer": LayerAlignment(objective="outer"),
+    "layer-alignment": LayerAlignment(schedule="constant"),
+    "layer-alignment-exact": LayerAlignment("sign", schedule="constant", difference="exact"),
+    "layer-alignment-central": LayerAlignment(schedule="constant", difference="central", kinks="crossed"),
+    "layer-alignment-outer": LayerAlignment(schedule="constant", objective="outer"),
 }
+ON_ALPHA = ("entropy", "dirichlet-kl", "beta-decay", "layer-alignment-outer")
+"""Those that add to the loss of the architecture; the others change the step of the weights."""
 
 
 def refusal(regularizer: str, relaxation: str) -> str | None:
+    if regularizer in ON_ALPHA and not RELAXATIONS[relaxation].learns:
+        return "adds to the loss of the architecture, but Fixed never moves that"
     if regularizer == "dirichlet-kl" and relaxation != "dirichlet":
         return "DirichletKL bounds a Dirichlet distribution"
     if regularizer == "beta-decay" and RELAXATIONS[relaxation].domain == "simplex":
@@ -42,20 +54,44 @@ def refusal(regularizer: str, relaxation: str) -> str | None:
 
 def method_of(regularizer: str, relaxation: str) -> ag.Method:
     member = RELAXATIONS[relaxation]
-    optimizer = Adam() if member.domain == "real" else MirrorDescent("euclidean", lr=1e-3)
+    optimizer = Adam() if member.domain == "real" else MirrorDescent("euclidean", lr=1e-2)
     return replace(
-        ag.recipes.darts(), relaxation=member, arch_optimizer=optimizer, regularizers=(MEMBERS[regularizer],)
+        ag.recipes.darts(),
+        relaxation=member,
+        arch_optimizer=optimizer if member.learns else Fixed(),
+        regularizers=(MEMBERS[regularizer],),
     )
 
 
-def takes_two_steps(method: ag.Method) -> None:
+class Found(NamedTuple):
+    """Where a search ends."""
+
+    alpha: dict[str, Tensor]
+    weights: dict[str, Tensor]
+
+
+@lru_cache(maxsize=64)
+def after_two_steps(method: ag.Method) -> Found:
     steps: list[Event] = []
     images = 20 if method.schedule.level == "bilevel" else 40
     settings = {"epochs": 1, "batch_size": images // 2, "diagnostics": (), "listeners": [steps.append]}
     result = ag.search(SPACE, method, DATA, **settings)
     assert sum(isinstance(step, StepFinished) for step in steps) == 2
-    assert all(value.isfinite().all() for value in result.alpha.values())
-    assert all(weight.isfinite().all() for weight in result.supernet.parameters())
+    found = Found(result.alpha, {name: weight.detach() for name, weight in result.supernet.named_parameters()})
+    assert all(value.isfinite().all() for values in found for value in values.values())
+    return found
+
+
+def takes_two_steps(method: ag.Method) -> None:
+    """The steps are finite, and what they move is not where it would be without each of the regularisers."""
+    found = after_two_steps(method)
+    for regularizer in method.regularizers:
+        others = tuple(part for part in method.regularizers if part is not regularizer)
+        without = after_two_steps(replace(method, regularizers=others))
+        on_alpha = regularizer in [MEMBERS[name] for name in ON_ALPHA]
+        moved, stayed = (found.alpha, without.alpha) if on_alpha else (found.weights, without.weights)
+        assert moved.keys() == stayed.keys()
+        assert not all(torch.equal(moved[name], stayed[name]) for name in moved), type(regularizer).__name__
 
 
 @pytest.mark.parametrize("relaxation", RELAXATIONS)
@@ -94,5 +130,5 @@ def test_three_repairs_at_once_are_a_few_lines() -> None:
     base = ag.recipes.gaea(level="bilevel", hypergradient=ag.hypergradients.Neumann(2))
     method = ag.recipes.lambda_darts("sign", base=base)
     method = replace(method, regularizers=(*method.regularizers, ag.regularizers.RandomPerturbation()))
-    takes_two_steps(method)
+    takes_two_steps(method)  # the second step has progress, and with it alignment
     assert method.name == "lambda-sign-gaea-bilevel"

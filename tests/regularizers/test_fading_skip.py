@@ -75,8 +75,10 @@ def test_both_losses_have_it_and_it_fades_from_step_to_step(given: list[float]) 
 
 
 def test_the_sum_of_several_counts(given: list[float]) -> None:
-    two = replace(darts(), regularizers=(AuxiliarySkip(), AuxiliarySkip(0.2, 0.2)))
-    found(two)
+    class Another(AuxiliarySkip):
+        """A user's own."""
+
+    found(replace(darts(), regularizers=(AuxiliarySkip(), Another(0.2, 0.2))))
     assert given[::2] == pytest.approx([1.2, 0.95, 0.7, 0.45])
 
 
@@ -177,4 +179,4 @@ def test_the_command_line_has_it(archgrad: Any) -> None:
     assert archgrad("resume", "run")[0] == 0
     code, _, err = archgrad("search", *tiny, "--set", "space.auxiliary_skip=true")
     assert code == 2
-    assert "it is a choice of the method; add --regularizer auxiliary-skip" in " ".join(err.split())
+    assert "it is a choice of the method; add --regularizer +auxiliary-skip" in " ".join(err.split())

@@ -376,6 +376,31 @@ def test_a_draw_per_cell_is_not_trivially_aligned() -> None:
     assert values[True] < 0.9
 
 
+def sizes_of_alignment(name: str, per_cell: bool) -> list[float]:
+    """|Λ| of a supernet for several draws of its mixture."""
+    network, found = network_of(name), []
+    alpha = {block.name: torch.zeros(block.shape, dtype=torch.float64) for block in network.blocks}
+    relaxation = GumbelHard(per_cell=per_cell)
+    for seed in range(12):
+        noise = relaxation.noise(network.blocks, torch.Generator().manual_seed(seed))
+        relaxed = relaxation.relax(network.blocks, alpha, noise, 0.5)
+        mixture = {block: value.detach().clone().requires_grad_() for block, value in relaxed.mixture.items()}
+        logits = network.net(randn(4, 3, 8, 8, seed=100 + seed), mixture, active=relaxed.active)
+        slopes = torch.autograd.grad(
+            F.cross_entropy(logits, LABELS), list(mixture.values()), allow_unused=True, materialize_grads=True
+        )
+        named = dict(zip(mixture, slopes, strict=True))
+        found.append(abs(alignment(named, aligned_blocks(network.blocks), "cosine").item()))
+    return found
+
+
+@every_space
+def test_cells_that_share_a_draw_seem_more_alike_or_more_opposed(name: str) -> None:
+    """They have their zeros in common, and those of one draw per cell do not: |Λ| is larger, Λ need not be."""
+    shared, alone = (sizes_of_alignment(name, per_cell) for per_cell in (False, True))
+    assert math.fsum(shared) > 1.5 * math.fsum(alone) > 0
+
+
 DATA = ag.data.digits(limit=64)
 TINY = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
@@ -134,7 +135,8 @@ def test_a_space_of_ones_own_has_both() -> None:
     assert space.supernet()(torch.randn(2, 3, 8, 8), mixture).shape == (2, 10)
 
 
-def test_cells_that_do_not_know_partial_channels_are_refused() -> None:
+@pytest.mark.parametrize("setting", [{"partial": 4}, {"auxiliary_skip": True}], ids=lambda setting: next(iter(setting)))
+def test_cells_that_do_not_know_a_setting_are_refused(setting: dict[str, Any]) -> None:
     class Own(SearchSpace):
         name = "own"
         depth_knob = "channels"
@@ -151,10 +153,11 @@ def test_cells_that_do_not_know_partial_channels_are_refused() -> None:
             return nn.ModuleList([MixedCell([Edge(0, 1, (Identity(),))], 1, 2)])
 
     assert isinstance(Own().supernet(), nn.Module)
+    ((name, value),) = setting.items()
     with pytest.raises(
-        UserError, match=r"space 'own' builds cells that do not know partial=4; build .* by build_edges"
+        UserError, match=rf"space 'own' builds cells that do not know {name}={value}; build .* by build_edges"
     ):
-        Own(partial=4).supernet()
+        Own(**setting).supernet()
 
 
 def test_edges_weigh_what_they_should() -> None:

@@ -16,10 +16,9 @@ from archgrad.benchmarks.reference import reference_supernet
 from archgrad.errors import UserError
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
-from archgrad.spaces import SPACES, CellPlan, DecisionBlock, Row, SearchSpace, StagedSpace, named
+from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, shuffle
 from archgrad.supernet import cell as cell_module
-from archgrad.training import WeightTraining
 
 CLASSES = 3
 Mixture = dict[str, Tensor]
@@ -301,26 +300,3 @@ def test_a_space_of_ones_own_gets_them_by_build_edges() -> None:
     space = Own(channels=2, cells_per_stage=1, num_classes=CLASSES, auxiliary_skip=True)
     net, mixture = supernet_of(space), mixture_of(space)
     assert not torch.allclose(net(images(), mixture, skip=0.5), net(images(), mixture))
-
-
-def test_cells_that_do_not_know_it_are_refused() -> None:
-    class Own(SearchSpace):
-        name = "own"
-        depth_knob = "channels"
-
-        @property
-        def blocks(self) -> tuple[DecisionBlock, ...]:
-            return (DecisionBlock("only", 1, (Row(1, 0, ("skip",)),)),)
-
-        @property
-        def training(self) -> WeightTraining:
-            return WeightTraining()
-
-        def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
-            return nn.ModuleList([MixedCell([Edge(0, 1, (Identity(),))], 1, 2)])
-
-    assert isinstance(Own().supernet(), nn.Module)
-    with pytest.raises(
-        UserError, match=r"'own' builds cells that do not know auxiliary_skip=True; build .* by build_ed"
-    ):
-        Own(auxiliary_skip=True).supernet()

@@ -85,8 +85,12 @@ def search(
     regularizer: Annotated[
         Text,
         typer.Option(
-            help="Other regularisers than the method's, by commas (see `archgrad list regularizers`), or none."
+            help="Other regularisers than the method's, by commas (see `archgrad list regularizers`), or none; "
+            "+NAME,+NAME adds to the method's own."
         ),
+    ] = None,
+    discretizer: Annotated[
+        Text, typer.Option(help="Another discretiser than the method's (see `archgrad list discretizers`).")
     ] = None,
     data: Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")] = None,
     epochs: Annotated[Number, typer.Option(help="Epochs of the search.")] = None,
@@ -115,8 +119,8 @@ def search(
         Text,
         typer.Option(
             metavar="warn|stop|switch|ignore",
-            help="When the search collapses into skip connections: say so, stop with the last sound architecture, or "
-            "go back to it and on with layer alignment. [warn]",
+            help="When the search collapses into skip connections or `none`: say so, stop with the last sound "
+            "architecture, go back to it and on with layer alignment, or look for no signs of it. [warn]",
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
@@ -127,10 +131,10 @@ def search(
 
     given = {
         "space": space, "method": method, "relaxation": relaxation, "hypergradient": hypergradient,
-        "arch_optimizer": arch_optimizer, "regularizer": regularizer, "data": data, "epochs": epochs, "seed": seed,
-        "channels": channels, "cells": cells, "batch_size": batch_size, "limit": limit, "image_size": image_size,
-        "split": split, "data_dir": data_dir, "device": device, "threads": threads, "compile": compile_,
-        "on_collapse": on_collapse,
+        "arch_optimizer": arch_optimizer, "regularizer": regularizer, "discretizer": discretizer, "data": data,
+        "epochs": epochs, "seed": seed, "channels": channels, "cells": cells, "batch_size": batch_size,
+        "limit": limit, "image_size": image_size, "split": split, "data_dir": data_dir, "device": device,
+        "threads": threads, "compile": compile_, "on_collapse": on_collapse,
     }  # fmt: skip
     values = read_config(config) if config is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}
@@ -238,7 +242,8 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|data", help="What to list."
+            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|discretizers|data",
+            help="What to list.",
         ),
     ],
 ) -> None:

@@ -22,7 +22,8 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     By default that is ``diagnosis.svg`` in the run; without matplotlib nothing is drawn.
     """
     from archgrad.cli.running import config_of, records_of
-    from archgrad.diagnostics import diagnose
+    from archgrad.diagnostics import cures_of, diagnose
+    from archgrad.loop.collapse import switched
     from archgrad.report import panels_of
 
     config, records = config_of(folder), _of_last_stage(records_of(folder))
@@ -34,13 +35,20 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
         "seed": config.seed,
         "epochs": config.all_epochs,
         "last_epoch": records[-1] if records else None,
+        "stopped_to": None,
+        "genotype": None,
         "diagnosis": None,
         "curves": {},
         "picture": None,
     }
     if not records:
         return found
-    diagnosis = diagnose(records, max(config.epochs or 0, len(records)))
+    returned = _returned(records)
+    found |= {"stopped_to": records[-1].get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
+    method = config.build_method()
+    if any("switched_from" in record for record in records):
+        method = switched(method)
+    diagnosis = diagnose(records, max(config.epochs or 0, len(records)), cures=cures_of(method))
     curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
     picture = _drawn(records, folder, out, diagnosis.since)
     text = str(diagnosis)
@@ -54,11 +62,20 @@ def show_diagnosis(found: Mapping[str, Any]) -> str:
     if last is None:
         return f"{head}no epoch of {found['epochs']} is finished"
     numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
-    lines = [f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers, f"  {last['genotype']}"]
+    lines = [f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers]
+    if found["stopped_to"] is not None:
+        lines.append(f"  stopped at epoch {last['epoch']}, architecture of epoch {found['stopped_to']}:")
+    lines.append(f"  {found['genotype']}")
     lines += ["", found["diagnosis"]["text"], "", *_table(found["curves"])]
     picture = found["picture"]
     drawn = f"curves: {picture}" if picture else "curves are drawn with matplotlib: `pip install 'archgrad[plot]'`"
     return "\n".join([*lines, drawn])
+
+
+def _returned(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the record whose architecture the run has returned, or would: that of the last, unless it stopped."""
+    place = int(records[-1].get("stopped_to", len(records)))
+    return records[place - 1]
 
 
 def _of_last_stage(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -109,20 +126,27 @@ def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     from archgrad.diagnostics.alarms import precision_recall
 
     runs: dict[str, list[dict[str, Any]]] = {}
+    planned: dict[str, int] = {}
     for folder in folders:
-        epochs, records = config_of(folder).all_epochs, records_of(folder)
-        if str(folder) in runs:
+        config, records, name = config_of(folder), records_of(folder), str(folder)
+        if name in runs:
             raise UserError(f"{folder} is given twice; leave one of them out.")
-        stopped = bool(records) and "stopped_to" in records[-1]
-        if epochs is not None and len(records) < epochs and not stopped:
+        if not _is_finished(folder, config.all_epochs, records):
             raise UserError(
-                f"{folder} has finished {len(records)} of {epochs} epochs, so that nobody knows yet whether it "
-                f"collapses; leave it out, or resume it first."
+                f"{folder} has finished {len(records)} of {config.all_epochs} epochs, so that nobody knows yet whether "
+                f"it collapses; leave it out, or resume it first."
             )
-        runs[str(folder)] = _of_last_stage(records)
-    score = precision_recall(runs)
+        runs[name] = _of_last_stage(records)
+        planned[name] = max(config.epochs or 0, len(runs[name]))
+    score = precision_recall(runs, epochs=planned)
     outcomes = [asdict(one) | {"lead": one.lead} for one in score.outcomes]
     return {"precision": score.precision, "recall": score.recall, "lead": score.lead, "runs": outcomes}
+
+
+def _is_finished(folder: Path, epochs: int | None, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Tell whether a run has come to its end: a summary says so, its number of records, or that it stopped."""
+    stopped = bool(records) and "stopped_to" in records[-1]
+    return epochs is None or len(records) >= epochs or stopped or (folder / "summary.json").is_file()
 
 
 def show_warnings(found: Mapping[str, Any]) -> str:

@@ -35,16 +35,15 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
     from archgrad.diagnostics import Snapshot, measure_discretisation
     from archgrad.loop.judging import judge_of
 
-    setup, state = _opened(folder, device)
+    setup, state, stage = _opened(folder, device)
     space, judge = setup.space, judge_of(setup, state)
     probabilities = setup.method.relaxation.probabilities(space.searched, state.alpha)
-    if state.step:  # stopped within an epoch: the genotype that is kept is that of the epoch before
-        state.genotype = setup.method.discretizer.select(space, probabilities, judge)
+    if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
+        state.genotype = setup.method.discretizer.interim(space, probabilities, judge)
     measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, judge), judge.batches)
     found = {
-        "run": str(folder),
-        "epoch": state.epoch,
-        "step": state.step,
+        **_standing(folder, state, stage),
+        "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
         "images": judge.batches * setup.judge_loader.batch_size,
         "held_out": setup.method.schedule.level == "bilevel",
         **measured,
@@ -56,14 +55,17 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
 
 
 def show_discretisation(found: Mapping[str, Any]) -> str:
-    """Say it in lines."""
+    """Say it in lines; a search that stopped early returned the architecture of an epoch before its mixture's."""
+    earlier, last = found["architecture_of"], f"of epoch {found['epoch']}"
+    mixture, one = ("", "") if earlier is None else (f" {last}", f" of epoch {earlier}")
+    width = max(len(mixture), len(one))
     kind = "held-out images" if found["held_out"] else "training images (a single-level search holds none out)"
     return "\n".join(
         [
             f"{_place(found)}, shared weights on {found['images']} {kind}:",
-            f"  with the mixture          {found['mixture_accuracy']:6.2f} %",
-            f"  with one architecture     {found['discrete_accuracy']:6.2f} %",
-            f"  lost by discretisation    {found['drop']:6.2f} points",
+            f"  {'with the mixture' + mixture:<{22 + width}}    {found['mixture_accuracy']:6.2f} %",
+            f"  {'with one architecture' + one:<{22 + width}}    {found['discrete_accuracy']:6.2f} %",
+            f"  {'lost by discretisation':<{22 + width}}    {found['drop']:6.2f} points",
             f"  {found['genotype']}",
         ]
     )
@@ -74,15 +76,13 @@ def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, 
     from archgrad.diagnostics import average_similarity, layer_similarity
     from archgrad.loop.reopen import standing_at
 
-    setup, state = _opened(folder, device)
+    setup, state, stage = _opened(folder, device)
     rows = []
     for batch in range(batches):
         with standing_at(setup, state, batch) as point:
             rows.append(layer_similarity(point, state.supernet))
     found = {
-        "run": str(folder),
-        "epoch": state.epoch,
-        "step": state.step,
+        **_standing(folder, state, stage),
         "batches": batches,
         "stages": [asdict(stage) for stage in average_similarity(rows)],
     }
@@ -115,7 +115,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     from archgrad.diagnostics import average, compare, reference_at
     from archgrad.loop.reopen import standing_at
 
-    setup, state = _opened(folder, device)
+    setup, state, stage = _opened(folder, device)
     estimators = _estimators(setup.method.hypergradient)
     references, rows = [], []
     for batch in range(batches):
@@ -124,9 +124,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
             references.append(reference_at(point, steps))
             rows.append(compare(point, estimators, references[-1].estimator))
     found = {
-        "run": str(folder),
-        "epoch": state.epoch,
-        "step": state.step,
+        **_standing(folder, state, stage),
         "batches": batches,
         "lr": setup.training.lr_at(state.current_epoch),
         "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
@@ -138,19 +136,32 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     return found
 
 
-def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState]:
-    """Return what a run is set up from, and the state it was last saved in."""
+def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
+    """Return what a run is set up from, and the state it was last saved in; of one in stages, those of the last."""
     from archgrad.cli.running import config_of, with_threads
+    from archgrad.loop.progressive import last_stage
     from archgrad.loop.reopen import reopened
 
     config = config_of(folder)
-    setup = with_threads(config if device is None else replace(config, device=device)).build_setup()
-    return setup, reopened(setup, folder)
+    config = with_threads(config if device is None else replace(config, device=device))
+    space, method = config.build_space(), config.build_method()
+    prepared = config.prepared(space, method)
+    if method.progressive is None:
+        setup = prepared(space, method)
+        return setup, reopened(setup, folder), None
+    number, setup, state = last_stage(space, method, method.progressive, prepared, folder)
+    return setup, state, number
+
+
+def _standing(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
+    """Say which run was looked into, and how far it has come."""
+    return {"run": str(folder), "stage": stage, "epoch": state.epoch, "step": state.step}
 
 
 def _place(found: Mapping[str, Any]) -> str:
+    stage = "" if found["stage"] is None else f" of stage {found['stage']}"
     within = f" and {found['step']} steps" if found["step"] else ""
-    return f"after epoch {found['epoch']}{within}"
+    return f"after epoch {found['epoch']}{within}{stage}"
 
 
 def _keep(found: dict[str, Any], path: Path) -> None:

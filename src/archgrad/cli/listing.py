@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from archgrad import arch_optimizers, data, hypergradients, recipes, regularizers, relaxations, spaces
+from archgrad import arch_optimizers, data, discretizers, hypergradients, recipes, regularizers, relaxations, spaces
 from archgrad.config import FROM_DATA, FROM_METHOD, OPTIONAL, PARTS
 from archgrad.knobs import knobs_of
 
@@ -14,7 +14,7 @@ __all__ = ["LISTS"]
 
 
 def _first_line(thing: Any) -> str:
-    return str(getattr(thing, "func", thing).__doc__ or "").strip().splitlines()[0]
+    return str(thing.__doc__ or "").strip().splitlines()[0]
 
 
 def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
@@ -95,6 +95,11 @@ def list_regularizers() -> str:
     return _list_parts(regularizers.REGULARIZERS, regularizers.named)
 
 
+def list_discretizers() -> str:
+    """Describe every discretiser."""
+    return _list_parts(discretizers.DISCRETIZERS, discretizers.named, "discretizer")
+
+
 def list_data() -> str:
     """Describe every source of data."""
     width = max(map(len, data.SOURCES))
@@ -110,5 +115,6 @@ LISTS: dict[str, Callable[[], str]] = {
     "hypergradients": list_hypergradients,
     "optimizers": list_optimizers,
     "regularizers": list_regularizers,
+    "discretizers": list_discretizers,
     "data": list_data,
 }

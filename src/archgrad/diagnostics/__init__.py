@@ -7,7 +7,7 @@ from archgrad.diagnostics.architecture import entropy, movement, skip_connection
 from archgrad.diagnostics.base import Diagnostic, Probe, Snapshot
 from archgrad.diagnostics.curvature import Curvature
 from archgrad.diagnostics.discretisation import discretisation, measure_discretisation
-from archgrad.diagnostics.doctor import Diagnosis, Thresholds, diagnose
+from archgrad.diagnostics.doctor import Diagnosis, Thresholds, cures_of, diagnose
 from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
 from archgrad.diagnostics.layers import Agreement, LayerMeasure
 from archgrad.diagnostics.similarity import StageSimilarity, average_similarity, layer_similarity
@@ -34,6 +34,7 @@ __all__ = [
     "average_similarity",
     "bregman_stationarity",
     "compare",
+    "cures_of",
     "diagnose",
     "discretisation",
     "entropy",
@@ -43,6 +44,7 @@ __all__ = [
     "reference_at",
     "skip_connections",
     "standard",
+    "with_doctor",
     "with_stop",
 ]
 
@@ -56,8 +58,23 @@ def standard(method: Method | None = None) -> tuple[Diagnostic | Probe | LayerMe
 def with_stop(
     watched: Sequence[Diagnostic | Probe | LayerMeasure], method: Method
 ) -> tuple[Diagnostic | Probe | LayerMeasure, ...]:
-    """Return what is watched, and before it what the method's early stop has to know."""
-    return (*(() if method.stop is None else (_sharpness(method.stop),)), *watched)
+    """Return what is watched, and before it what the method's early stop has to know.
+
+    Its eigenvalue takes the place of any other, with which it would be averaged.
+    """
+    if method.stop is None:
+        return tuple(watched)
+    return (_sharpness(method.stop), *(one for one in watched if not isinstance(one, ArchCurvature)))
+
+
+def with_doctor(
+    watched: Sequence[Diagnostic | Probe | LayerMeasure],
+) -> tuple[Diagnostic | Probe | LayerMeasure, ...]:
+    """Return what is watched, and before it what a diagnosis cannot do without.
+
+    Without the movement a warm-up would look like a search, and without entropy an undecided one like a decided one.
+    """
+    return (*(one for one in (entropy, skip_connections, movement) if one not in watched), *watched)
 
 
 def _sharpness(stop: EigenvalueStop) -> ArchCurvature:

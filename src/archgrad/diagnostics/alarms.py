@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import mean
 from typing import Any
 
-from archgrad.diagnostics.doctor import Thresholds, diagnose, skip_share
+from archgrad.diagnostics.doctor import ALARMING, Thresholds, diagnose, skip_share
 from archgrad.errors import UserError, check_number
 
 __all__ = ["Outcome", "WarningScore", "precision_recall"]
@@ -69,11 +69,16 @@ class WarningScore:
 def precision_recall(
     runs: Mapping[str, Sequence[Record]],
     *,
+    epochs: Mapping[str, int] | None = None,
     accuracy: float = 90.0,
     skips: float = 2 / 3,
     thresholds: Thresholds | None = None,
 ) -> WarningScore:
     """Score the warnings on the records of finished searches, by name.
+
+    ``epochs`` are those that a search was planned to have, by its name; without it, or where it is not named, as many
+    as it has records. What a search said itself counts, its ``diagnosis`` and that it switched; where its records do
+    not have it, or other ``thresholds`` are given, it is diagnosed anew.
 
     A search has collapsed where its last architecture has an oracle accuracy on CIFAR-10 below ``accuracy``, or at
     least the share ``skips`` of skip connections (4 of 6 by default); without an oracle the latter alone decides.
@@ -84,20 +89,38 @@ def precision_recall(
     for name, records in runs.items():
         if not records:
             raise UserError(f"no epoch of {name} is finished; leave it out, or resume it first.")
-    return WarningScore(tuple(_outcome(name, runs[name], accuracy, skips, thresholds) for name in runs))
+    planned = epochs or {}
+    return WarningScore(
+        tuple(
+            _outcome(name, records, _warned(records, planned.get(name, len(records)), thresholds), accuracy, skips)
+            for name, records in runs.items()
+        )
+    )
 
 
-def _outcome(
-    name: str, records: Sequence[Record], accuracy: float, skips: float, thresholds: Thresholds | None
-) -> Outcome:
-    alarms = [diagnose(records[: place + 1], len(records), thresholds).alarming for place in range(len(records))]
+def _warned(records: Sequence[Record], epochs: int, thresholds: Thresholds | None) -> int | None:
+    """Return the epoch of the first warning; that of a switch came in an epoch whose record was dropped."""
+    for place, record in enumerate(records):
+        if "switched_from" in record:
+            before: int = records[0]["epoch"] - 1  # epochs of earlier stages, which it does not count
+            return before + int(record["switched_from"])
+        if "diagnosis" in record and thresholds is None:
+            alarming = record["diagnosis"] in ALARMING
+        else:
+            alarming = diagnose(records[: place + 1], epochs, thresholds).alarming
+        if alarming:
+            return int(record["epoch"])
+    return None
+
+
+def _outcome(name: str, records: Sequence[Record], warned: int | None, accuracy: float, skips: float) -> Outcome:
     truth = [_collapsed(record, accuracy, skips) for record in records]
     after = max((place + 1 for place, true in enumerate(truth) if not true), default=0)
     last = records[-1]
     return Outcome(
         run=name,
         epochs=len(records),
-        warned=records[alarms.index(True)]["epoch"] if any(alarms) else None,
+        warned=warned,
         collapsed=truth[-1],
         settled=records[after]["epoch"] if truth[-1] else None,
         skip_share=skip_share(last),

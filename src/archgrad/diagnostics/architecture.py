@@ -7,10 +7,9 @@ from statistics import mean
 import torch
 
 from archgrad.diagnostics.base import Snapshot
+from archgrad.spaces import SKIP
 
-__all__ = ["entropy", "movement", "skip_connections"]
-
-SKIP = "skip_connect"
+__all__ = ["SKIP", "entropy", "movement", "skip_connections"]
 
 
 def entropy(snapshot: Snapshot) -> dict[str, float]:

@@ -11,9 +11,22 @@ from typing import Any, Literal
 
 from archgrad.diagnostics.architecture import SKIP
 from archgrad.errors import check_number, check_whole
+from archgrad.method import Method
+from archgrad.regularizers import LayerAlignment
 from archgrad.spaces import Genotype
 
-__all__ = ["ALARMING", "Diagnosis", "Thresholds", "Verdict", "diagnose", "last_sound_epoch", "skip_share"]
+__all__ = [
+    "ALARMING",
+    "CURES",
+    "Diagnosis",
+    "Thresholds",
+    "Verdict",
+    "cures_of",
+    "diagnose",
+    "first_moved_epoch",
+    "last_sound_epoch",
+    "skip_share",
+]
 
 Verdict = Literal["too early", "healthy", "at risk", "collapsing", "collapsed"]
 Record = Mapping[str, Any]
@@ -21,8 +34,17 @@ Record = Mapping[str, Any]
 ALARMING: tuple[Verdict, ...] = ("collapsing", "collapsed")
 """The verdicts that a search is warned of."""
 
+_ALIGNMENT, _GEOMETRY = "λ-DARTS (--regularizer +layer-alignment)", "GAEA (--method gaea)"
+CURES = (_ALIGNMENT, _GEOMETRY)
+"""What usually cures a collapse into skip connections."""
+
 _NONE = "none"
-_CURE = "λ-DARTS (--regularizer layer-alignment) or GAEA (--method gaea) usually cures it"
+_EXHAUSTED = (
+    "the method has what usually cures it; fewer epochs (--epochs) or a smaller step of the architecture "
+    "(--set arch_optimizer.lr) may help"
+)
+_UNDECIDED = math.log(2)
+"""The least entropy of a row that has a choice and has not made it."""
 
 
 @dataclass(frozen=True)
@@ -38,10 +60,11 @@ class Thresholds:
     their share has risen by ``rise`` above its lowest and has not fallen by as much from its highest, and the cells are
     misaligned, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections alone
     decide. It has collapsed where every epoch of the window has the share ``most``, or where ``none`` has the share
-    ``nothing``, which leaves too little of a network. More is told, but decides nothing, because sound searches have it
-    too: that the gradient of the last cells favours skip connections over convolutions (Fig. 2), that the eigenvalue
-    grows while the cells agree, and, in the second half, that entropy has fallen by less than the part ``undecided`` of
-    what it was, so that small numbers choose.
+    ``nothing``, which leaves too little of a network, and entropy has fallen by the part ``undecided`` of its highest:
+    before that small numbers choose. More is told, but decides nothing, because sound searches have it too: that the
+    gradient of the last cells favours skip connections over convolutions (Fig. 2), that the eigenvalue grows while the
+    cells agree, that ``none`` leads by little, and, in the second half, that entropy has fallen by less than the part
+    ``undecided`` of what it was.
     """
 
     window: int = 3
@@ -87,18 +110,24 @@ class Diagnosis:
         return "\n".join([*lines, *([f"  {self.advice}"] if self.advice else [])])
 
 
-def diagnose(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> Diagnosis:
+def diagnose(
+    records: Sequence[Record],
+    epochs: int,
+    thresholds: Thresholds | None = None,
+    cures: Sequence[str] = CURES,
+) -> Diagnosis:
     """Judge a search of so many ``epochs`` by its records so far, one for each epoch.
 
     What a record lacks is not used: alignment and gradients where no two cells share a block, the eigenvalue in most
-    epochs. Accuracies are never used, and no benchmark's table.
+    epochs. Accuracies are never used, and no benchmark's table. The advice is to try one of the ``cures``, which for a
+    known method are those of :func:`cures_of`.
 
     >>> records = [{"epoch": n, "skip_share": n / 8, "entropy": 1.6 - n / 100, "alignment": 0.03} for n in range(1, 5)]
     >>> print(diagnose(records, 20))
     diagnosis: at risk
       skip connections are 38 % of the architecture, up from 12 % in epoch 1
       layer alignment is 0.03: the cells want different architectures
-      watch it; λ-DARTS (--regularizer layer-alignment) or GAEA (--method gaea) usually cures it
+      watch it; λ-DARTS (--regularizer +layer-alignment) or GAEA (--method gaea) usually cures it
     """
     check_whole("epochs", epochs)
     limits = thresholds or Thresholds()
@@ -110,7 +139,29 @@ def diagnose(records: Sequence[Record], epochs: int, thresholds: Thresholds | No
             if _Signs.of(records[:end], epochs, limits).verdict not in ALARMING:
                 break
             since = records[end - 1]["epoch"]
-    return Diagnosis(found.verdict, since, found.sentences, found.advice, found.sound, found.evidence)
+    return Diagnosis(found.verdict, since, found.sentences, found.advice(cures), found.sound, found.evidence)
+
+
+def cures_of(method: Method) -> tuple[str, ...]:
+    """Return what usually cures a collapse and this method does not have yet.
+
+    >>> from archgrad import recipes
+    >>> cures_of(recipes.lambda_darts()), cures_of(recipes.gaea())
+    (('GAEA (--method gaea)',), ('λ-DARTS (--regularizer +layer-alignment)',))
+    """
+    aligned = any(isinstance(part, LayerAlignment) for part in method.regularizers)
+    geometric = method.arch_optimizer.domain == "simplex"
+    return (*(() if aligned else (_ALIGNMENT,)), *(() if geometric else (_GEOMETRY,)))
+
+
+def first_moved_epoch(records: Sequence[Record]) -> int:
+    """Return the first epoch that has moved the architecture, 0 if none has, as in a warm-up.
+
+    >>> first_moved_epoch([{"epoch": 1, "movement": 0.0}, {"epoch": 2, "movement": 0.4}])
+    2
+    """
+    moved = _moved(records)
+    return int(moved[0]["epoch"]) if moved else 0
 
 
 def last_sound_epoch(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> int:
@@ -142,7 +193,7 @@ class _Signs:
     def verdict(self) -> Verdict:
         if len(self.records) < self.limits.window or self.progress <= self.limits.early:
             return "too early"
-        if self._skips_are_most or self._nothing_is_left:
+        if self._skips_are_most or (self._nothing_is_left and self._has_decided):
             return "collapsed"
         if self._skips_are_many and self._skips_rose and not self._skips_recover and self._has_cause:
             return "collapsing"
@@ -172,16 +223,17 @@ class _Signs:
     def _all_sentences(self) -> list[str]:
         return [self._about_skips(), self._about_none(), *self._about_causes(), self._about_entropy()]
 
-    @property
-    def advice(self) -> str:
-        verdict = self.verdict
+    def advice(self, cures: Sequence[str]) -> str:
+        verdict, cure = self.verdict, _EXHAUSTED
+        if cures:
+            cure = f"{' or '.join(cures)} usually cures it"
         if verdict == "collapsed" and not self._skips_are_most:
             return "most of the network is gone; search without `none` (--set space.exclude=none where there is it)"
         if verdict == "collapsed":
-            return f"go back to an earlier epoch, or search again: {_CURE}"
+            return f"go back to an earlier epoch, or search again: {cure}"
         if verdict == "collapsing":
-            return f"this search is collapsing; {_CURE}"
-        return f"watch it; {_CURE}" if verdict == "at risk" else ""
+            return f"this search is collapsing; {cure}"
+        return f"watch it; {cure}" if verdict == "at risk" else ""
 
     # --- skip connections
 
@@ -238,8 +290,12 @@ class _Signs:
         return (self._nothing or 0.0) >= self.limits.nothing
 
     def _about_none(self) -> str:
-        share = self._nothing or 0.0
-        return f"`none` has taken {_percent(share)} of the architecture" if self._nothing_is_left else ""
+        if not self._nothing_is_left:
+            return ""
+        share = _percent(self._nothing or 0.0)
+        if self._has_decided:
+            return f"`none` has taken {share} of the architecture"
+        return f"`none` leads on {share} of the architecture, but nothing is decided yet"
 
     # --- causes
 
@@ -294,8 +350,21 @@ class _Signs:
 
     # --- entropy
 
+    @property
+    def _entropies(self) -> list[float]:
+        return [value for record in self.records if (value := _number(record, "entropy")) is not None]
+
+    @property
+    def _has_decided(self) -> bool:
+        """Whether entropy has fallen from its highest; where it was not measured, the architecture speaks for itself.
+
+        A search that decided within its first epoch shows no fall, but less than an undecided row has.
+        """
+        values = self._entropies
+        return not values or values[-1] <= (1 - self.limits.undecided) * max(*values, _UNDECIDED)
+
     def _about_entropy(self) -> str:
-        values = [value for record in self.records if (value := _number(record, "entropy")) is not None]
+        values = self._entropies
         if not values or self.progress <= 0.5 or values[0] <= 0:
             return ""
         fallen = 1 - values[-1] / values[0]

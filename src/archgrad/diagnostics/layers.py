@@ -22,7 +22,7 @@ _CONVOLUTION = "conv_3x3"
 class LayerMeasure(ABC):
     """Measured wherever the architecture moves, from the gradients that move it; the record has the epoch's mean.
 
-    ``every`` is for epochs in which it does not move, such as those of a warm-up: how many steps lie between two
+    ``every`` is for steps at which it does not move, such as those of a warm-up: how many of an epoch lie between two
     gradients that are computed for the measurement alone.
     """
 

@@ -57,9 +57,9 @@ def layer_similarity(point: Point, supernet: nn.Module) -> tuple[StageSimilarity
     Only cells whose nodes have the same shapes and whose edges the same operations are compared, which are those of
     one stage. A cosine is taken over all images of the batch at once, as in the product of Eq. 21.
     """
-    weights = leaves(point.weights)
+    weights, alpha = leaves(point.weights), leaves(point.alpha)  # a regulariser may differentiate the loss by α
     with _watched(supernet) as seen:
-        loss = point.problem.outer(weights, point.alpha, point.outer_batch)
+        loss = point.problem.outer(weights, alpha, point.outer_batch)
     flat = [node for cell in seen for node in cell.nodes]
     found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
     gradients = [[next(found) for _ in cell.nodes] for cell in seen]

@@ -1,10 +1,42 @@
 """From probabilities to a genotype."""
 
+from collections.abc import Callable
+
 from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, Judge, strongest
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.perturbation import Perturbation
 from archgrad.discretizers.top_edges import TopEdges
+from archgrad.errors import chosen
 
-__all__ = ["Argmax", "BestSampled", "Discretizer", "Judge", "LimitedSkips", "Perturbation", "TopEdges", "strongest"]
+__all__ = [
+    "DISCRETIZERS",
+    "Argmax",
+    "BestSampled",
+    "Discretizer",
+    "Judge",
+    "LimitedSkips",
+    "Perturbation",
+    "TopEdges",
+    "named",
+    "strongest",
+]
+
+DISCRETIZERS: dict[str, Callable[[], Discretizer]] = {
+    "argmax": Argmax,
+    "top-edges": TopEdges,
+    "best-sampled": BestSampled,
+    "perturbation": Perturbation,
+    "limited-skips": LimitedSkips,
+}
+"""The names on the command line."""
+
+
+def named(name: str) -> Discretizer:
+    """Return a discretiser by its name.
+
+    >>> named("perturbation").tune_epochs
+    5
+    """
+    return chosen("discretiser", name, DISCRETIZERS)()

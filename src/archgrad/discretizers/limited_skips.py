@@ -12,11 +12,11 @@ from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, Judge
 from archgrad.errors import UserError, check_whole
 from archgrad.notices import warn_once
-from archgrad.spaces import Genotype, SearchSpace
+from archgrad.spaces import SKIP, Genotype, SearchSpace
 
 __all__ = ["LimitedSkips"]
 
-SKIP, REDUCTION = "skip_connect", "reduce"
+REDUCTION = "reduce"
 _log = logging.getLogger("archgrad")
 
 
@@ -28,7 +28,7 @@ class LimitedSkips(Discretizer):
     gets the probability 0 (P-DARTS, Chen et al., 2019, Section 3.3). A row that offers nothing else keeps it.
     """
 
-    derivation: Discretizer = field(default_factory=Argmax)
+    derivation: Discretizer = field(default_factory=Argmax, metadata={"knob": False})
     most: int = 2
 
     def __post_init__(self) -> None:

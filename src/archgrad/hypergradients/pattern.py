@@ -66,10 +66,7 @@ class ActivationPattern(TorchFunctionMode):
 
     def _relu(self, x: Tensor) -> Tensor:
         if self.recorded:
-            kink = self._next()
-            if kink.dtype == torch.bool:
-                return torch.where(kink, x, 0)
-            passed: Tensor = torch.ops.aten.threshold_backward(x, kink, 0)
+            passed: Tensor = torch.ops.aten.threshold_backward(x, self._next().to(x.dtype), 0)
             return passed
         output = F.relu(x)
         self._remember(output)
@@ -102,5 +99,5 @@ _POOLS = (F.max_pool2d, torch.max_pool2d)
 def _changed() -> UserError:
     return UserError(
         "the inner loss applies more or fewer ReLUs or max-poolings from one evaluation to the next, so that its "
-        "gradients cannot be differenced; use products='exact'."
+        "gradients cannot be differenced; use products='exact', or difference='exact' of LayerAlignment."
     )

@@ -7,16 +7,23 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from archgrad.diagnostics.doctor import ALARMING, Diagnosis, diagnose, last_sound_epoch
+from archgrad.diagnostics.doctor import (
+    ALARMING,
+    CURES,
+    Diagnosis,
+    cures_of,
+    diagnose,
+    first_moved_epoch,
+    last_sound_epoch,
+)
 from archgrad.errors import UserError, check_one_of
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import LayerAlignment
 from archgrad.spaces import SearchSpace
+from archgrad.stopping import REACTIONS
 
-__all__ = ["REACTIONS", "Doctor", "Memory", "Shelf", "check_reaction", "switched"]
-
-REACTIONS = ("warn", "stop", "switch", "ignore")
+__all__ = ["Doctor", "Memory", "Shelf", "check_reaction", "switched"]
 
 _log = logging.getLogger("archgrad")
 
@@ -28,6 +35,11 @@ def check_reaction(reaction: str, method: Method, space: SearchSpace) -> None:
         raise UserError(
             f"on_collapse is {reaction!r}, but {type(method.arch_optimizer).__name__} never moves the architecture, so "
             f"that it cannot collapse; leave it at 'warn'."
+        )
+    if reaction == "stop" and method.progressive is not None:
+        raise UserError(
+            "on_collapse is 'stop', but the stages of a progressive search drop choices by what they end with, and one "
+            "that has collapsed would drop the wrong ones; choose 'warn' or 'switch', or leave progressive out."
         )
     if reaction == "stop" and method.discretizer.once:
         raise UserError(
@@ -87,16 +99,18 @@ class Doctor:
     """Looks at every epoch's record and reacts to a diagnosis of collapse.
 
     ``ignore`` does nothing. All others write the verdict into the record as ``diagnosis`` and warn when it becomes
-    alarming. ``stop`` then ends the search with the architecture of the last epoch that was sound. ``switch`` goes
-    back to the state after that epoch, once, and goes on from there with :func:`switched`: the records of the epochs
+    alarming. ``stop`` then ends the search with the architecture of the last epoch that was sound; if none was, with
+    that of the first epoch that moved it. ``switch`` goes back to the state after the last epoch that was sound or did
+    not move the architecture yet, once, and goes on from there with :func:`switched`: the records of the epochs
     between are dropped, and the first new one says as ``switched_from`` where the search had come to.
 
-    The ``shelf`` is where the sound state is put aside. All else is a function of the history, so that a search
-    that is killed at any moment and resumed does the same.
+    The ``shelf`` is where the state to go back to is put aside, and the ``method`` is what advice is given for. All
+    else is a function of the history, so that a search that is killed at any moment and resumed does the same.
     """
 
     reaction: str = "warn"
     shelf: Shelf = field(default_factory=Memory)
+    method: Method | None = None
 
     def look(self, state: SearchState) -> None:
         """Diagnose a search whose epoch has just been recorded; warn, and stop it if that is wanted."""
@@ -105,21 +119,22 @@ class Doctor:
         record = state.history[-1]
         if state.switched is not None and record["epoch"] == state.switched[1] + 1:
             record["switched_from"] = state.switched[0]
-        diagnosis = diagnose(state.history, state.epochs)
+        diagnosis = diagnose(state.history, state.epochs, cures=self._cures(state))
         record["diagnosis"] = diagnosis.verdict
         if not diagnosis.alarming:
             return
         if not any(earlier.get("diagnosis") in ALARMING for earlier in state.history[:-1]):
             _log.warning("%s", _warning(record["epoch"], diagnosis))
         if self.reaction == "stop" and state.stopped is None:
-            back = max(last_sound_epoch(state.history, state.epochs), 1)
-            state.stop(back, _reason(record["epoch"], back, diagnosis))
+            sound = last_sound_epoch(state.history, state.epochs)
+            back = sound or first_moved_epoch(state.history) or 1
+            state.stop(back, _reason(record["epoch"], back, diagnosis, bool(sound)))
 
     def treat(self, state: SearchState) -> bool:
         """Between two epochs, put a sound state aside or go back to the last one; tell whether the method switched."""
         if self.reaction != "switch" or state.switched is not None or state.step or state.stopped is not None:
             return False
-        if not state.history or diagnose(state.history, state.epochs).sound:
+        if not first_moved_epoch(state.history) or diagnose(state.history, state.epochs).sound:
             self.shelf.keep(state)
             return False
         if state.history[-1].get("diagnosis") not in ALARMING:
@@ -130,9 +145,18 @@ class Doctor:
         _log.warning("going back to epoch %d, and on from there with LayerAlignment added to the method.", state.epoch)
         return True
 
+    def _cures(self, state: SearchState) -> tuple[str, ...]:
+        """Return what the method that is at work does not have yet."""
+        if self.method is None:
+            return CURES
+        return cures_of(self.method if state.switched is None else switched(self.method))
 
-def _reason(epoch: int, back: int, diagnosis: Diagnosis) -> str:
-    return f"the search was {diagnosis.verdict} after epoch {epoch}; the architecture is that of epoch {back}."
+
+def _reason(epoch: int, back: int, diagnosis: Diagnosis, sound: bool) -> str:
+    said = f"the search was {diagnosis.verdict} after epoch {epoch}"
+    if sound:
+        return f"{said}; the architecture is that of epoch {back}."
+    return f"{said}, and no epoch was sound; the architecture is that of epoch {back}, the first that moved it."
 
 
 def _warning(epoch: int, diagnosis: Diagnosis) -> str:

@@ -6,20 +6,23 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from archgrad.discretizers import Argmax
 from archgrad.discretizers.limited_skips import LimitedSkips
+from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.events import EpochFinished, Event, Listener, Record, SearchStarted, StageStarted
 from archgrad.loop.folder import RunFolder, StageOf
+from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
+from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.spaces import Progressive, SearchSpace
 
 if TYPE_CHECKING:
     from archgrad.loop.run import SearchResult
 
-__all__ = ["in_stages", "method_of"]
+__all__ = ["in_stages", "last_stage", "method_of"]
 
 Prepared = Callable[[SearchSpace, Method], Setup]
 """Completes a space and a method with what else a search was given."""
@@ -44,7 +47,7 @@ def in_stages(
 
     A stage has weights and α of its own, and its folder ``stage-1`` and so on within ``out``, which itself holds what
     the whole search has: a resume reads the stages that are finished, and continues the one that is not. Records count
-    the epochs of all stages, and say in which ``stage`` they were made.
+    the epochs of all stages, and say in which ``stage`` they were made; ``switched_from`` counts those of its stage.
     """
     whole = prepared(space, method)
     folder = None if out is None else RunFolder(out, whole.description, files)
@@ -66,9 +69,32 @@ def in_stages(
                 searched = plan.narrowed(searched, found, number)
         if folder is not None:
             folder.show(told.records, result.genotype)
-            planned, more = stages * whole.training.epochs, {"stages": stages, "stopped": result.stopped}
+            planned, more = stages * whole.training.epochs, {"stages": stages, "switched": _switches(told.records)}
             folder.conclude(told.records, result.genotype, planned, seconds, more)
     return replace(result, history=tuple(told.records), seconds=seconds)
+
+
+def _switches(records: Sequence[Record]) -> list[dict[str, Any]] | None:
+    """Return which stages have changed their method, and in which of their epochs; None if none has."""
+    names = ("stage", "switched_from")
+    return [{name: record[name] for name in names} for record in records if "switched_from" in record] or None
+
+
+def last_stage(
+    space: SearchSpace, method: Method, plan: Progressive, prepared: Prepared, home: Path
+) -> tuple[int, Setup, SearchState]:
+    """Return the last stage that has begun of the search in a folder: its number, its setup and its saved state.
+
+    What it searches is narrowed again by the α that the stages before it ended with.
+    """
+    number, searched = 1, plan.sized(space, 0)
+    while True:
+        setup, own = prepared(searched, method_of(method, plan, number)), home / f"stage-{number}"
+        if number == len(plan.stages) or not Checkpoints(home / f"stage-{number + 1}").exist():
+            return number, setup, reopened(setup, own)
+        alpha = Checkpoints(own).load(setup.description)["alpha"]
+        found = setup.method.relaxation.probabilities(setup.space.searched, alpha)
+        searched, number = plan.narrowed(searched, found, number), number + 1
 
 
 def method_of(method: Method, plan: Progressive, number: int) -> Method:

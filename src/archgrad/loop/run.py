@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -93,8 +93,9 @@ def search(
     every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the same
     bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
     epoch, or as often as a probe among them says. ``on_collapse`` says what to do when the records show that the search
-    collapses into skip connections: warn, stop with the last sound architecture, switch to layer alignment from there,
-    or ignore it. ``compile`` runs the supernet through ``torch.compile``. A progressive method searches in stages of
+    collapses into skip connections or ``none``: warn, stop with the last sound architecture, switch to layer alignment
+    from there, or ignore it and look for no signs of it; the others measure what shows them, whatever ``diagnostics``
+    there are. ``compile`` runs the supernet through ``torch.compile``. A progressive method searches in stages of
     ``epochs`` epochs each.
     """
     if resume and out is None:
@@ -112,6 +113,7 @@ def search(
     )
     _check_compile(compile, method)
     watched = measures.standard(method) if diagnostics is None else measures.with_stop(diagnostics, method)
+    watched = watched if on_collapse == "ignore" else measures.with_doctor(watched)
     carried_out = partial(_carried_out, watched=watched, on_collapse=on_collapse, compile_=compile)
     folder = None if out is None else Path(out)
     if method.progressive is not None:
@@ -142,7 +144,7 @@ def _carried_out(
             if saved is not None:
                 state.restore(saved)
             told: list[Listener] = [*([folder] if folder else []), *listeners]
-            doctor = Doctor(on_collapse, folder or Memory())
+            doctor = Doctor(on_collapse, folder or Memory(), setup.method)
             _Run(setup, setup.stepper(state, compile_), told, watched, folder, interrupt, doctor, compile_).go(state)
     blocks = setup.space.searched
     mixture = spread(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
@@ -267,6 +269,9 @@ class _Run:
         state.epoch, state.step, state.sums = state.epoch + 1, 0, Sums()
         self._stop_early(state)
         self.doctor.look(state)
+        if state.stopped is not None and measures.discretisation in self.diagnostics:
+            ended = replace(snapshot, genotype=state.genotype, last=True)
+            record |= {name: _number(value) for name, value in measures.discretisation(ended).items()}
         return record
 
     def _derived(self, state: SearchState, probabilities: Mapping[str, Tensor], last: bool) -> Genotype:
@@ -295,7 +300,8 @@ class _Run:
     def _stop_early(self, state: SearchState) -> None:
         """End the search if the method's own rule says so."""
         rule = self.stepper.method.stop
-        verdict = rule and rule.verdict([record["alpha_eigenvalue"] for record in state.history])
+        values = [record["alpha_eigenvalue"] for record in state.history] if rule else []
+        verdict = rule and rule.verdict(values, self.stepper.method.schedule.warmup_epochs)
         if verdict:
             state.stop(verdict.epoch, verdict.reason)
 
@@ -310,6 +316,12 @@ def _check_compile(compile_: bool, method: Method) -> None:
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "
             f"torch.compile cannot do; search without compile, or with FirstOrder."
         )
+    for regularizer in method.regularizers if compile_ else ():
+        if regularizer.differentiates_gradient or regularizer.differentiates_outer_loss:
+            raise UserError(
+                f"{type(regularizer).__name__} as it is set differentiates the supernet twice, which torch.compile "
+                f"cannot do; search without compile, or set difference=interleaved and objective=inner."
+            )
     if compile_ and method.relaxation.sparse:
         raise UserError(
             f"{type(method.relaxation).__name__} computes other operations from step to step, so that torch.compile "

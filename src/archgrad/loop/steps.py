@@ -137,9 +137,8 @@ class Stepper:
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
-            """Add what is not trained; buffers as copies, so that no evaluation leaves a trace."""
-            buffers = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
-            return {**buffers, **frozen, **weights}
+            """Add what is not trained."""
+            return {**_still(state, frozen), **weights}
 
         def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             return self._training_loss(whole(weights), self._relax(alpha, noise, state), batch, state)[0]
@@ -160,9 +159,11 @@ class Stepper:
         """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""
         with torch.no_grad():
             relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
-        mixture = leaves(relaxed.mixture)
-        weights = {name: weight.detach() for name, weight in state.weights.items()}
-        (found,) = gradients(lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture)
+        mixture, weights = leaves(relaxed.mixture), _still(state, state.weights)
+        with randomness.Rewind(state.device).again():
+            (found,) = gradients(
+                lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
+            )
         return found
 
     def weight_step(self, state: SearchState, batch: Batch) -> None:
@@ -210,15 +211,17 @@ class Stepper:
         inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
         state.optimizer.zero_grad(set_to_none=True)
         twice = any(part.differentiates_gradient for part in self.method.regularizers)
+        start = randomness.Rewind(state.device)
         kinks = ActivationPattern() if any(part.freezes_kinks for part in self.method.regularizers) else None
         with TwiceDifferentiable() if twice else nullcontext():
             loss, logits = _evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
         slopes = _backward(loss, inputs, mixture if wanted else {}, twice)
+        loss, logits = loss.detach(), logits.detach()  # lets go of all that the backward pass has used
         if kinks is not None:
             kinks.pack()
-        self._regularise(state, inputs, relaxed, slopes, batch, kinks)
+        self._regularise(state, inputs, relaxed, slopes, batch, kinks, start)
         norm = torch.nn.utils.clip_grad_norm_(inputs.values(), self.training.clip)
-        self._record(state, "train", loss.detach(), logits.detach(), batch.labels)
+        self._record(state, "train", loss, logits, batch.labels)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
         for group in state.optimizer.param_groups:
@@ -243,18 +246,18 @@ class Stepper:
         slopes: Slopes,
         batch: Batch,
         kinks: ActivationPattern | None,
+        start: randomness.Rewind,
     ) -> None:
         """Add to the gradient of the weights what regularisers want."""
         if not self.method.regularizers:
             return
-        frozen = _by_training(state.weights)[1]
 
         def loss(weights: Weights, mixture: dict[str, Tensor], frozen_kinks: bool) -> Tensor:
-            found = Relaxed(mixture, relaxed.active)
-            return _evaluated(
-                kinks if frozen_kinks else None,
-                lambda: self._training_loss({**frozen, **weights}, found, batch, state),
-            )[0]
+            whole, found = {**_still(state, state.weights), **weights}, Relaxed(mixture, relaxed.active)
+            with start.again():
+                return _evaluated(
+                    kinks if frozen_kinks else None, lambda: self._training_loss(whole, found, batch, state)
+                )[0]
 
         step = WeightStep(
             partial(loss, frozen_kinks=False),
@@ -295,11 +298,12 @@ class Stepper:
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
-        weights = {name: weight.detach() for name, weight in state.weights.items()}
+        start = randomness.Rewind(state.device)
 
         def loss(mixture: dict[str, Tensor]) -> Tensor:
-            with torch.enable_grad():
-                return self._training_loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0]
+            weights, found = _still(state, state.weights), Relaxed(mixture, relaxed.active)
+            with torch.enable_grad(), start.again():
+                return self._training_loss(weights, found, batch, state)[0]
 
         mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
@@ -353,6 +357,12 @@ class Stepper:
             raise DivergedError(_diverged(f"the {kind} loss", value, state.epoch, state.step + 1))
         correct = int((logits.argmax(1) == labels).sum())
         state.sums.add(kind, value, correct, len(labels))
+
+
+def _still(state: SearchState, weights: Weights) -> Weights:
+    """Return weights as constants with copies of the buffers, so that no evaluation with them leaves a trace."""
+    buffers = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
+    return {**buffers, **{name: weight.detach() for name, weight in weights.items()}}
 
 
 def _velocity(optimizer: torch.optim.SGD, trained: Weights) -> Weights | None:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from archgrad.errors import check_number, check_whole
 from archgrad.regularizers.base import PerturbStep, Regularizer
-from archgrad.regularizers.random_perturbation import RandomPerturbation, drawn, shifted
+from archgrad.regularizers.random_perturbation import drawn, shifted
+from archgrad.schedule import ramp
 
 __all__ = ["AdversarialPerturbation"]
 
@@ -36,7 +37,7 @@ class AdversarialPerturbation(Regularizer):
 
     def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
         """Add what the ascent found."""
-        radius = RandomPerturbation(self.start, self.end).radius(step.progress)
+        radius = ramp(self.start, self.end, step.progress)
         shift = drawn(step, radius)
         for _ in range(self.steps):
             slopes = _slopes(step, shift)

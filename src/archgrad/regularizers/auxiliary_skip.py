@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from archgrad.errors import UserError, check_number
 from archgrad.regularizers.base import Regularizer
+from archgrad.schedule import ramp
 
 __all__ = ["AuxiliarySkip"]
 
@@ -43,4 +44,4 @@ class AuxiliarySkip(Regularizer):
         >>> AuxiliarySkip().auxiliary_skip(0.25)
         0.75
         """
-        return (1 - progress) * self.start + progress * self.end
+        return ramp(self.start, self.end, progress)

@@ -89,6 +89,11 @@ class Regularizer:
         return False
 
     @property
+    def adds_to_outer_loss(self) -> bool:
+        """Whether it has a term of the outer loss."""
+        return type(self).outer_term is not Regularizer.outer_term
+
+    @property
     def differentiates_outer_loss(self) -> bool:
         """Whether the outer loss shall be differentiable twice, for a term made of its gradient."""
         return False

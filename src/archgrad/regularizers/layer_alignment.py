@@ -31,8 +31,8 @@ class LayerAlignment(Regularizer):
 
     - ``exact``: one backward pass through ⟨∇_P L1, Δ⟩ more, without any ε;
     - ``central``: [∇w L1(P + εΔ) − ∇w L1(P − εΔ)]/2ε with ε = ``eps``/‖Δ‖ (Eq. 13), two passes more;
-    - ``interleaved``: [∇w L1(P + εΔ) − ∇w L1(P)]/ε and [∇w L1(P) − ∇w L1(P − εΔ)]/ε on alternating batches (Appendix
-      A.8), one pass more.
+    - ``interleaved``: [∇w L1(P + εΔ) − ∇w L1(P)]/ε and [∇w L1(P) − ∇w L1(P − εΔ)]/ε at even and odd steps of
+      the search (Appendix A.8), one pass more.
 
     Differences are taken of the smooth function that L1 is around P: every ReLU and max-pooling goes the way it goes
     there (``kinks`` "frozen"). With ``kinks`` "crossed" they are those of the paper to the letter, which also count the
@@ -75,6 +75,11 @@ class LayerAlignment(Regularizer):
     def freezes_kinks(self) -> bool:
         """Differences are of a smooth function, unless they shall not be."""
         return self.objective == "inner" and self.difference != "exact" and self.kinks == "frozen"
+
+    @property
+    def adds_to_outer_loss(self) -> bool:
+        """Only where it stands on the outer objective."""
+        return self.objective == "outer"
 
     @property
     def differentiates_outer_loss(self) -> bool:

@@ -27,6 +27,8 @@ def aligned_blocks(blocks: Sequence[DecisionBlock], names: Sequence[str] = ()) -
     The paper leaves reduction cells out, because collapse is not usually seen there (Appendix A.9.2).
     """
     by_name = {block.name: block for block in blocks}
+    if len(set(names)) < len(names):
+        raise UserError(f"the blocks to align are {', '.join(names)}; name each of them once.")
     for name in names:
         if name not in by_name:
             raise unknown("block to align:", name, by_name)

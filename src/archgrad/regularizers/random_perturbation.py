@@ -9,6 +9,7 @@ from torch import Tensor
 
 from archgrad.errors import check_number
 from archgrad.regularizers.base import PerturbStep, Regularizer
+from archgrad.schedule import ramp
 
 __all__ = ["RandomPerturbation", "drawn", "shifted"]
 
@@ -33,7 +34,7 @@ class RandomPerturbation(Regularizer):
 
     def radius(self, progress: float) -> float:
         """Return ε."""
-        return (1 - progress) * self.start + progress * self.end
+        return ramp(self.start, self.end, progress)
 
     def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
         """Add one draw of the noise."""

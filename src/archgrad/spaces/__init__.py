@@ -8,7 +8,7 @@ from archgrad.spaces.amended import amended
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import darts
-from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench201 import nasbench201
 from archgrad.spaces.progressive import Progressive, Stage
 from archgrad.spaces.reduced import reduced
@@ -16,6 +16,7 @@ from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
 from archgrad.spaces.staged import StagedNet, StagedSpace
 
 __all__ = [
+    "SKIP",
     "SPACES",
     "CellGenotype",
     "CellPlan",

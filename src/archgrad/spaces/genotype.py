@@ -8,7 +8,10 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 
-__all__ = ["CellGenotype", "Decision", "Genotype"]
+__all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
+
+SKIP = "skip_connect"
+"""What every space calls a skip connection."""
 
 
 @dataclass(frozen=True, order=True)
