@@ -248,7 +248,7 @@ def test_what_diagnostics_measure_is_kept_as_plain_numbers(tmp_path: Path) -> No
         "tensor": 2.0,
     }
     assert all(type(record[name]) is float for name in ("numpy", "single", "count", "tensor", "nan"))
-    assert "entropy" not in record
+    assert "alignment" not in record
     assert '"nan": null' in (tmp_path / "metrics.jsonl").read_text()
     again = ag.search(small(), ag.recipes.darts(), FEW, resume=True, **settings)
     assert again.history[0]["numpy"] == 0.5

@@ -52,12 +52,14 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     from archgrad.cli.console import say
     from archgrad.cli.progress import progress_for
     from archgrad.loop import search
+    from archgrad.loop.collapse import check_reaction
     from archgrad.loop.setup import fractions_of
 
     config = with_threads(config)
     space, method = config.build_space(), config.build_method()
     training = config.build_training(space, method)
     method.check(space)
+    check_reaction(config.on_collapse, method, space)
     fractions_of(config.split, method.schedule.level)
     diagnostics = _diagnostics(space, method, console)
     say(f"loading {config.data}", console)
