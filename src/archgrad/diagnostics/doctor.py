@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from functools import lru_cache
-from statistics import mean
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from archgrad.diagnostics.architecture import SKIP
-from archgrad.errors import check_number, check_whole
+from archgrad.diagnostics.signs import Record, Signs, Thresholds, Verdict, moved, skip_share
+from archgrad.errors import check_whole
 from archgrad.method import Method
 from archgrad.regularizers import LayerAlignment
-from archgrad.spaces import Genotype
 
 __all__ = [
     "ALARMING",
@@ -28,59 +23,12 @@ __all__ = [
     "skip_share",
 ]
 
-Verdict = Literal["too early", "healthy", "at risk", "collapsing", "collapsed"]
-Record = Mapping[str, Any]
-
 ALARMING: tuple[Verdict, ...] = ("collapsing", "collapsed")
 """The verdicts that a search is warned of."""
 
 _ALIGNMENT, _GEOMETRY = "λ-DARTS (--regularizer +layer-alignment)", "GAEA (--method gaea)"
 CURES = (_ALIGNMENT, _GEOMETRY)
 """What usually cures a collapse into skip connections."""
-
-_NONE = "none"
-_EXHAUSTED = (
-    "the method has what usually cures it; fewer epochs (--epochs) or a smaller step of the architecture "
-    "(--set arch_optimizer.lr) may help"
-)
-_UNDECIDED = math.log(2)
-"""The least entropy of a row that has a choice and has not made it."""
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Where the numbers of a record become signs.
-
-    Shares and gradients are means over the last ``window`` epochs in which the architecture moved; nothing is said
-    before there are that many, and not in the first ``early`` part of the search, where an architecture is noise.
-
-    ``many`` skip connections, as a share of the genotype's decisions, are a risk, and so is layer alignment below
-    ``misaligned`` or, where that is not measured, an eigenvalue of ∇²α L2 that has grown ``growth`` times from one
-    window to the next (R-DARTS, Section 4.3, stops at 1/0.75). A search is collapsing where skip connections are many,
-    their share has risen by ``rise`` above its lowest and has not fallen by as much from its highest, and the cells are
-    misaligned, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections alone
-    decide. It has collapsed where every epoch of the window has the share ``most``, or where ``none`` has the share
-    ``nothing``, which leaves too little of a network, and entropy has fallen by the part ``undecided`` of its highest:
-    before that small numbers choose. More is told, but decides nothing, because sound searches have it too: that the
-    gradient of the last cells favours skip connections over convolutions (Fig. 2), that the eigenvalue grows while the
-    cells agree, that ``none`` leads by little, and, in the second half, that entropy has fallen by less than the part
-    ``undecided`` of what it was.
-    """
-
-    window: int = 3
-    early: float = 0.1
-    many: float = 0.45
-    most: float = 0.6
-    rise: float = 0.15
-    misaligned: float = 0.1
-    growth: float = 4 / 3
-    nothing: float = 0.5
-    undecided: float = 0.01
-
-    def __post_init__(self) -> None:
-        check_whole("window of Thresholds", self.window)
-        for knob in fields(self):
-            check_number(f"{knob.name} of Thresholds", getattr(self, knob.name), positive=knob.name != "early")
 
 
 @dataclass(frozen=True)
@@ -131,12 +79,12 @@ def diagnose(
     """
     check_whole("epochs", epochs)
     limits = thresholds or Thresholds()
-    found = _Signs.of(records, epochs, limits)
+    found = Signs.of(records, epochs, limits)
     since = None
     if found.verdict in ALARMING:
         since = records[-1]["epoch"]
         for end in range(len(records) - 1, 0, -1):
-            if _Signs.of(records[:end], epochs, limits).verdict not in ALARMING:
+            if Signs.of(records[:end], epochs, limits).verdict not in ALARMING:
                 break
             since = records[end - 1]["epoch"]
     return Diagnosis(found.verdict, since, found.sentences, found.advice(cures), found.sound, found.evidence)
@@ -160,8 +108,8 @@ def first_moved_epoch(records: Sequence[Record]) -> int:
     >>> first_moved_epoch([{"epoch": 1, "movement": 0.0}, {"epoch": 2, "movement": 0.4}])
     2
     """
-    moved = _moved(records)
-    return int(moved[0]["epoch"]) if moved else 0
+    left = moved(records)
+    return int(left[0]["epoch"]) if left else 0
 
 
 def last_sound_epoch(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> int:
@@ -171,255 +119,7 @@ def last_sound_epoch(records: Sequence[Record], epochs: int, thresholds: Thresho
     1
     """
     for end in range(len(records), 0, -1):
-        if _Signs.of(records[:end], epochs, thresholds or Thresholds()).sound:
+        if Signs.of(records[:end], epochs, thresholds or Thresholds()).sound:
             epoch: int = records[end - 1]["epoch"]
             return epoch
     return 0
-
-
-@dataclass(frozen=True)
-class _Signs:
-    """The numbers of the last epochs, and what they mean by the thresholds."""
-
-    limits: Thresholds
-    progress: float
-    records: tuple[Record, ...]
-
-    @classmethod
-    def of(cls, records: Sequence[Record], epochs: int, limits: Thresholds) -> _Signs:
-        return cls(limits, len(records) / epochs, tuple(_moved(records)))
-
-    @property
-    def verdict(self) -> Verdict:
-        if len(self.records) < self.limits.window or self.progress <= self.limits.early:
-            return "too early"
-        if self._skips_are_most or (self._nothing_is_left and self._has_decided):
-            return "collapsed"
-        if self._skips_are_many and self._skips_rose and not self._skips_recover and self._has_cause:
-            return "collapsing"
-        return "at risk" if self._skips_are_many or self._is_misaligned or self._grows_unexplained else "healthy"
-
-    @property
-    def sound(self) -> bool:
-        return bool(self.records) and not (self._skips_are_many or self._nothing_is_left)
-
-    @property
-    def evidence(self) -> dict[str, float]:
-        """The means over the window, by the names of the records, and what was derived of them."""
-        names = ("alignment", "sign_alignment", "entropy", "skip_weight", "movement")
-        gradients = tuple(f"{kind}_gradient_{end}" for kind in ("skip", "conv") for end in ("first", "last"))
-        found = {name: self._now(name) for name in (*names, *gradients)}
-        found |= {"skip_share": self._share if self.records else None, "none_share": self._nothing}
-        found |= {"eigenvalue_growth": self._growth}
-        return {name: value for name, value in found.items() if value is not None}
-
-    @property
-    def sentences(self) -> tuple[str, ...]:
-        if self.verdict == "too early":
-            done = len(self.records)
-            return (f"the architecture has moved in {done} epoch{'' if done == 1 else 's'}, too few to judge",)
-        return tuple(sentence for sentence in self._all_sentences() if sentence)
-
-    def _all_sentences(self) -> list[str]:
-        return [self._about_skips(), self._about_none(), *self._about_causes(), self._about_entropy()]
-
-    def advice(self, cures: Sequence[str]) -> str:
-        verdict, cure = self.verdict, _EXHAUSTED
-        if cures:
-            cure = f"{' or '.join(cures)} usually cures it"
-        if verdict == "collapsed" and not self._skips_are_most:
-            return "most of the network is gone; search without `none` (--set space.exclude=none where there is it)"
-        if verdict == "collapsed":
-            return f"go back to an earlier epoch, or search again: {cure}"
-        if verdict == "collapsing":
-            return f"this search is collapsing; {cure}"
-        return f"watch it; {cure}" if verdict == "at risk" else ""
-
-    # --- skip connections
-
-    @property
-    def _shares(self) -> list[float]:
-        """The share of skip connections of every epoch, each the mean over the window that ends there."""
-        width = self.limits.window
-        shares = [skip_share(record) for record in self.records]
-        return [mean(shares[max(0, end - width) : end]) for end in range(1, len(shares) + 1)]
-
-    @property
-    def _share(self) -> float:
-        return self._shares[-1]
-
-    @property
-    def _skips_are_many(self) -> bool:
-        return self._share >= self.limits.many
-
-    @property
-    def _skips_are_most(self) -> bool:
-        last = self.records[-self.limits.window :]
-        return min(skip_share(record) for record in last) >= self.limits.most
-
-    @property
-    def _skips_rose(self) -> bool:
-        return self._share - min(self._shares) >= self.limits.rise
-
-    @property
-    def _skips_recover(self) -> bool:
-        return max(self._shares) - self._share >= self.limits.rise
-
-    def _about_skips(self) -> str:
-        shares = self._shares
-        lowest, highest = min(shares), max(shares)
-        text = f"skip connections are {_percent(self._share)} of the architecture"
-        if self._skips_recover:
-            return f"{text}, down from {_percent(highest)} in epoch {self._last_epoch_at(shares, highest)}"
-        if self._skips_rose:
-            return f"{text}, up from {_percent(lowest)} in epoch {self._last_epoch_at(shares, lowest)}"
-        return text
-
-    def _last_epoch_at(self, shares: list[float], value: float) -> int:
-        return int(self.records[max(place for place, share in enumerate(shares) if share == value)]["epoch"])
-
-    # --- none
-
-    @property
-    def _nothing(self) -> float | None:
-        last = self.records[-self.limits.window :]
-        return mean(_share_of(record, _NONE) for record in last) if last else None
-
-    @property
-    def _nothing_is_left(self) -> bool:
-        return (self._nothing or 0.0) >= self.limits.nothing
-
-    def _about_none(self) -> str:
-        if not self._nothing_is_left:
-            return ""
-        share = _percent(self._nothing or 0.0)
-        if self._has_decided:
-            return f"`none` has taken {share} of the architecture"
-        return f"`none` leads on {share} of the architecture, but nothing is decided yet"
-
-    # --- causes
-
-    @property
-    def _has_cause(self) -> bool:
-        """Whether the cells disagree; where that was not measured, the skip connections speak for themselves."""
-        return self._now("alignment") is None or self._is_misaligned
-
-    @property
-    def _is_misaligned(self) -> bool:
-        alignment = self._now("alignment")
-        return alignment is not None and alignment < self.limits.misaligned
-
-    @property
-    def _favours_skip(self) -> bool:
-        """Whether the last cells make skip connections grow, and faster than convolutions."""
-        skip, conv = self._now("skip_gradient_last"), self._now("conv_gradient_last")
-        return skip is not None and conv is not None and skip < min(conv, 0.0)
-
-    @property
-    def _growth(self) -> float | None:
-        """How much the eigenvalue has grown from the window before the last to the last; None where it is unknown."""
-        width = self.limits.window
-        values = [value for record in self.records if (value := _number(record, "alpha_eigenvalue")) is not None]
-        if len(values) < 2 * width:
-            return None
-        before, now = mean(values[-2 * width : -width]), mean(values[-width:])
-        return now / before if before > 0 else None
-
-    @property
-    def _eigenvalue_grows(self) -> bool:
-        return (self._growth or 0.0) >= self.limits.growth
-
-    @property
-    def _grows_unexplained(self) -> bool:
-        """Whether the eigenvalue grows and nobody knows the alignment, with which it grows in sound searches too."""
-        return self._eigenvalue_grows and self._now("alignment") is None
-
-    def _about_causes(self) -> list[str]:
-        alignment, skip, conv = map(self._now, ("alignment", "skip_gradient_last", "conv_gradient_last"))
-        told = []
-        if alignment is not None:
-            wish = "the cells want different architectures" if self._is_misaligned else "the cells agree well enough"
-            told.append(f"layer alignment is {alignment:.2f}: {wish}")
-        if self._favours_skip:
-            told.append(
-                f"the last cells favour skip connections: their gradient is {skip:.2g}, that of convolutions {conv:.2g}"
-            )
-        if self._eigenvalue_grows:
-            told.append(f"the largest eigenvalue of the architecture's Hessian has grown {self._growth:.1f} times")
-        return told
-
-    # --- entropy
-
-    @property
-    def _entropies(self) -> list[float]:
-        return [value for record in self.records if (value := _number(record, "entropy")) is not None]
-
-    @property
-    def _has_decided(self) -> bool:
-        """Whether entropy has fallen from its highest; where it was not measured, the architecture speaks for itself.
-
-        A search that decided within its first epoch shows no fall, but less than an undecided row has.
-        """
-        values = self._entropies
-        return not values or values[-1] <= (1 - self.limits.undecided) * max(*values, _UNDECIDED)
-
-    def _about_entropy(self) -> str:
-        values = self._entropies
-        if not values or self.progress <= 0.5 or values[0] <= 0:
-            return ""
-        fallen = 1 - values[-1] / values[0]
-        if fallen >= self.limits.undecided:
-            return ""
-        return f"entropy is {values[-1]:.3f} and was {values[0]:.3f}: the choice between operations hangs on little"
-
-    def _now(self, name: str) -> float | None:
-        """Return the mean of a number over the window, None if no record there has it."""
-        last = self.records[-self.limits.window :]
-        values = [value for record in last if (value := _number(record, name)) is not None]
-        return mean(values) if values else None
-
-
-def _moved(records: Sequence[Record]) -> Sequence[Record]:
-    """Leave out the epochs before the architecture moved for the first time, as in a warm-up."""
-    for place, record in enumerate(records):
-        gone = _number(record, "movement")
-        if gone is None:  # an older record: one that is followed by the same entropy has not moved either
-            after = records[place + 1] if place + 1 < len(records) else None
-            still = after is not None and _number(record, "entropy") == _number(after, "entropy") is not None
-        else:
-            still = gone == 0
-        if not still:
-            return records[place:]
-    return ()
-
-
-def skip_share(record: Record) -> float:
-    """Return the share of skip connections in a genotype, as the record says it or its genotype shows it.
-
-    >>> skip_share({"epoch": 1, "genotype": "|skip_connect~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|"})
-    0.3333333333333333
-    """
-    share = _number(record, "skip_share")
-    return _share_of(record, SKIP) if share is None else share
-
-
-def _share_of(record: Record, choice: str) -> float:
-    """Return the share of a choice among the genotype's decisions, 0 if the record has no genotype."""
-    return _share_in(record["genotype"], choice) if "genotype" in record else 0.0
-
-
-@lru_cache(maxsize=1024)
-def _share_in(genotype: str, choice: str) -> float:
-    found = Genotype.parse(genotype)
-    return found.count(choice) / max(len(found.decisions), 1)
-
-
-def _number(record: Record, name: str) -> float | None:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -22,6 +22,7 @@ from archgrad.errors import DivergedError
 from archgrad.hypergradients import Batches, Point, constants, standing
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.hypergradients.point import gradients, leaves
+from archgrad.loop.passes import Slopes, backward, by_training, evaluated, keep_gradients, or_zero, still, velocity
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.operations.twice import TwiceDifferentiable
@@ -34,9 +35,6 @@ __all__ = ["Drawn", "Moment", "Slopes", "Stepper"]
 
 _SKIP_DROPOUT_DECAY = 0.2
 """By how much the logarithm of the rate falls from epoch to epoch."""
-
-Slopes = dict[str, Tensor]
-"""Block → ∂L/∂p of every cell ``[cells, rows, choices]``."""
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
@@ -131,14 +129,14 @@ class Stepper:
     def moment(self, state: SearchState) -> Moment:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
-        trained, frozen = _by_training(state.weights)
+        trained, frozen = by_training(state.weights)
         seen: list[tuple[Tensor, Tensor, Tensor]] = []
         slopes: Slopes = {}
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
             """Add what is not trained."""
-            return {**_still(state, frozen), **weights}
+            return {**still(state, frozen), **weights}
 
         def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             return self._training_loss(whole(weights), self._relax(alpha, noise, state), batch, state)[0]
@@ -150,7 +148,7 @@ class Stepper:
             if not seen:
                 seen.append((loss.detach(), logits.detach(), batch.labels))
             if not slopes:
-                _keep_gradients(relaxed.mixture, slopes)
+                keep_gradients(relaxed.mixture, slopes)
             return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
         return Moment(BilevelProblem(inner, outer), trained, self._descent(state, trained), seen, slopes)
@@ -159,7 +157,7 @@ class Stepper:
         """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""
         with torch.no_grad():
             relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
-        mixture, weights = leaves(relaxed.mixture), _still(state, state.weights)
+        mixture, weights = leaves(relaxed.mixture), still(state, state.weights)
         with randomness.Rewind(state.device).again():
             (found,) = gradients(
                 lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
@@ -214,8 +212,8 @@ class Stepper:
         start = randomness.Rewind(state.device)
         kinks = ActivationPattern() if any(part.freezes_kinks for part in self.method.regularizers) else None
         with TwiceDifferentiable() if twice else nullcontext():
-            loss, logits = _evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
-        slopes = _backward(loss, inputs, mixture if wanted else {}, twice)
+            loss, logits = evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
+        slopes = backward(loss, inputs, mixture if wanted else {}, twice)
         loss, logits = loss.detach(), logits.detach()  # lets go of all that the backward pass has used
         if kinks is not None:
             kinks.pack()
@@ -253,9 +251,9 @@ class Stepper:
             return
 
         def loss(weights: Weights, mixture: dict[str, Tensor], frozen_kinks: bool) -> Tensor:
-            whole, found = {**_still(state, state.weights), **weights}, Relaxed(mixture, relaxed.active)
+            whole, found = {**still(state, state.weights), **weights}, Relaxed(mixture, relaxed.active)
             with start.again():
-                return _evaluated(
+                return evaluated(
                     kinks if frozen_kinks else None, lambda: self._training_loss(whole, found, batch, state)
                 )[0]
 
@@ -263,7 +261,7 @@ class Stepper:
             partial(loss, frozen_kinks=False),
             self.space.searched,
             inputs,
-            {name: _or_zero(weight.grad, weight) for name, weight in inputs.items()},
+            {name: or_zero(weight.grad, weight) for name, weight in inputs.items()},
             relaxed.mixture,
             slopes or None,
             state.progress,
@@ -301,7 +299,7 @@ class Stepper:
         start = randomness.Rewind(state.device)
 
         def loss(mixture: dict[str, Tensor]) -> Tensor:
-            weights, found = _still(state, state.weights), Relaxed(mixture, relaxed.active)
+            weights, found = still(state, state.weights), Relaxed(mixture, relaxed.active)
             with torch.enable_grad(), start.again():
                 return self._training_loss(weights, found, batch, state)[0]
 
@@ -349,7 +347,7 @@ class Stepper:
         """Return how the weights descend now, with the momentum they have."""
         settings = self.training
         lr, decay = settings.lr_at(state.current_epoch), settings.weight_decay_at(state.current_epoch)
-        return Descent(lr, settings.momentum, decay, settings.nesterov, _velocity(state.optimizer, trained))
+        return Descent(lr, settings.momentum, decay, settings.nesterov, velocity(state.optimizer, trained))
 
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()
@@ -359,26 +357,6 @@ class Stepper:
         state.sums.add(kind, value, correct, len(labels))
 
 
-def _still(state: SearchState, weights: Weights) -> Weights:
-    """Return weights as constants with copies of the buffers, so that no evaluation with them leaves a trace."""
-    buffers = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
-    return {**buffers, **{name: weight.detach() for name, weight in weights.items()}}
-
-
-def _velocity(optimizer: torch.optim.SGD, trained: Weights) -> Weights | None:
-    """Return the momentum of every weight, zero for one that has not moved yet; None if none has."""
-    buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in trained.items()}
-    if all(buffer is None for buffer in buffers.values()):
-        return None
-    return {name: torch.zeros_like(trained[name]) if buffer is None else buffer for name, buffer in buffers.items()}
-
-
-def _by_training(weights: Weights) -> tuple[Weights, Weights]:
-    """Return the weights that are trained, and those that a user has frozen."""
-    trained = {name: weight for name, weight in weights.items() if weight.requires_grad}
-    return trained, {name: weight for name, weight in weights.items() if name not in trained}
-
-
 def _check_gradient(gradient: Alpha, state: SearchState) -> None:
     for name, value in gradient.items():
         if not bool(torch.isfinite(value).all()):
@@ -386,50 +364,6 @@ def _check_gradient(gradient: Alpha, state: SearchState) -> None:
                 f"the architecture gradient of block {name!r} became not finite at step {state.step + 1} of epoch "
                 f"{state.epoch + 1}; lower weights.lr or what scales the hypergradient (its lr, eta), and start again."
             )
-
-
-def _evaluated(kinks: ActivationPattern | None, loss: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
-    """Evaluate a loss and its logits, under a pattern of kinks if there is one."""
-    if kinks is None:
-        return loss()
-    logits: list[Tensor] = []
-
-    def first() -> Tensor:
-        value, other = loss()
-        logits.append(other)
-        return value
-
-    return kinks.evaluate(first), logits[0]
-
-
-def _backward(loss: Tensor, inputs: Weights, mixture: dict[str, Tensor], twice: bool) -> Slopes:
-    """Leave ∂loss/∂w at the weights; return that of the mixture, ``twice`` as a function that has a gradient itself."""
-    if not twice:  # not autograd.grad, whose results may share memory: they are clipped in place
-        torch.autograd.backward(loss, inputs=[*inputs.values(), *mixture.values()])
-        return {name: _or_zero(value.grad, value) for name, value in mixture.items()}
-    of_weights, slopes = gradients(lambda: loss, inputs, mixture, create_graph=True)
-    for name, weight in inputs.items():
-        weight.grad = of_weights[name].detach().clone()
-    return slopes
-
-
-def _or_zero(gradient: Tensor | None, like: Tensor) -> Tensor:
-    """Return a gradient; zero where nothing reads the tensor it belongs to."""
-    return torch.zeros_like(like) if gradient is None else gradient
-
-
-def _keep_gradients(mixture: dict[str, Tensor], slopes: Slopes) -> None:
-    """Have what a backward pass brings to the mixture kept; of mixtures for each image, their sum."""
-
-    def keeper(name: str) -> Callable[[Tensor], None]:
-        def keep(gradient: Tensor) -> None:
-            slopes.setdefault(name, gradient.detach() if gradient.dim() == 3 else gradient.detach().sum(1))
-
-        return keep
-
-    for name, value in mixture.items():
-        if value.requires_grad:
-            value.register_hook(keeper(name))  # type: ignore[no-untyped-call]
 
 
 def _diverged(what: str, value: float | str, epoch: int, step: int) -> str:
