@@ -46,8 +46,8 @@ class Rewind:
     True
     """
 
-    def __init__(self, device: torch.device) -> None:
-        self._devices = [device] if device.type == "cuda" else []
+    def __init__(self, *devices: torch.device) -> None:
+        self._devices = sorted({device for device in devices if device.type == "cuda"}, key=str)
         self._states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(one) for one in self._devices)]
 
     @contextmanager

@@ -14,6 +14,7 @@ from archgrad.bilevel import Alpha, BilevelProblem, Loss, Weights
 from archgrad.descent import Descent
 from archgrad.errors import UserError
 from archgrad.linalg import Vector
+from archgrad.randomness import Rewind
 
 __all__ = ["Batches", "Point", "constants", "gradients", "leaves", "named", "standing"]
 
@@ -118,25 +119,14 @@ def _still(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[Bilev
 
     A difference of two evaluations is then a difference of weights, not of dropout masks.
     """
-    devices = sorted({tensor.get_device() for tensor in tensors if tensor.is_cuda})
-
-    def states() -> list[Tensor]:
-        return [torch.get_rng_state(), *(torch.cuda.get_rng_state(device) for device in devices)]
-
-    def restore(saved: list[Tensor]) -> None:
-        torch.set_rng_state(saved[0])
-        for device, state in zip(devices, saved[1:], strict=True):
-            torch.cuda.set_rng_state(state, device)
+    start = Rewind(*(tensor.device for tensor in tensors))
 
     def repeated(loss: Loss) -> Loss:
         def evaluate(weights: Weights, alpha: Alpha, batch: Any) -> Tensor:
-            restore(before)
-            return loss(weights, alpha, batch)
+            with start.again():
+                return loss(weights, alpha, batch)
 
         return evaluate
 
-    before = states()
-    try:
+    with start.again():
         yield BilevelProblem(repeated(problem.inner), repeated(problem.outer))
-    finally:
-        restore(before)

@@ -15,34 +15,27 @@ from archgrad.operations import (
     AveragePool,
     DilatedConv,
     FactorizedReduce,
-    Identity,
     MaxPool,
     Noise,
-    Operation,
     ReLUConvBN,
     SeparableConv,
-    Site,
     Vocabulary,
     Zero,
 )
 from archgrad.spaces.auxiliary import AuxiliaryHead
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
+from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges, skip_connection
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
 __all__ = ["CHOICES", "OPERATIONS", "DARTSCell", "DARTSNet", "DARTSSpace", "darts"]
 
 
-def _skip(site: Site) -> Operation:
-    return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
-
-
 OPERATIONS: Vocabulary = {
     "none": Zero,
     "max_pool_3x3": lambda site: MaxPool(site, normed=site.searching),
     "avg_pool_3x3": lambda site: AveragePool(site, normed=site.searching),
-    "skip_connect": _skip,
+    "skip_connect": skip_connection,
     "sep_conv_3x3": lambda site: SeparableConv(site, 3),
     "sep_conv_5x5": lambda site: SeparableConv(site, 5),
     "dil_conv_3x3": lambda site: DilatedConv(site, 3),

@@ -19,7 +19,7 @@ from archgrad.spaces.restriction import Restriction, offered, restriction_of
 from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet, check_chance
 from archgrad.training import WeightTraining
 
-__all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges"]
+__all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges", "skip_connection"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
@@ -269,13 +269,13 @@ def build_edges(
         factories = [_factory(vocabulary, choice) for choice in row.choices]
         site = plan.site(channels // plan.partial, stride, salt=index)
         operations = tuple(factory(site) for factory in factories)
-        skip = _skip(site) if plan.auxiliary_skip else None
+        skip = skip_connection(site) if plan.auxiliary_skip else None
         edges.append(Edge(row.source, row.target, operations, stride, plan.partial, skip))
     return edges
 
 
-def _skip(site: Site) -> Operation:
-    """Return an auxiliary skip connection: the identity, or at stride 2 a reduction with weights of its own."""
+def skip_connection(site: Site) -> Operation:
+    """Return a skip connection: the identity, or at stride 2 a reduction with weights of its own."""
     return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
 
 
