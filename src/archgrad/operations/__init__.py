@@ -3,6 +3,7 @@
 from archgrad.operations.base import Factory, Operation, Site, Source, Vocabulary, Weighted
 from archgrad.operations.layers import (
     AveragePool,
+    ConvBNReLU,
     DepthwiseConv2d,
     DilatedConv,
     FactorizedReduce,
@@ -17,6 +18,7 @@ from archgrad.operations.layers import (
 
 __all__ = [
     "AveragePool",
+    "ConvBNReLU",
     "DepthwiseConv2d",
     "DilatedConv",
     "FactorizedReduce",

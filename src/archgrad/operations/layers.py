@@ -15,6 +15,7 @@ from archgrad.operations.kernels import average_pool, depthwise_conv, scaled_nor
 
 __all__ = [
     "AveragePool",
+    "ConvBNReLU",
     "DepthwiseConv2d",
     "DilatedConv",
     "FactorizedReduce",
@@ -74,6 +75,19 @@ class ReLUConvBN(NormedOperation):
         """Convolve."""
         output: Tensor = self.conv(_every(self.step, rectified))
         return output
+
+
+class ConvBNReLU(Operation):
+    """Convolution, batch norm, ReLU: the order of NAS-Bench-101, whose nodes are never negative."""
+
+    def __init__(self, inputs: int, site: Site, size: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(inputs, site.channels, size, padding=size // 2, bias=False)
+        self.norm = site.norm()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Rectify what is normalised."""
+        return F.relu(self.norm(self.conv(x)))
 
 
 class FactorizedReduce(NormedOperation):

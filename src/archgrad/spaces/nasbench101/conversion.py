@@ -1,0 +1,185 @@
+"""Between genotypes with operations on nodes, as in NAS-Bench-1Shot1, and modules of NAS-Bench-101."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from archgrad.errors import UserError
+from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OUTPUT, Module
+from archgrad.spaces.space import SearchSpace
+
+__all__ = ["BLOCKS", "cell_rows", "genotype_of", "inputs_and_output", "module_of", "offers_of"]
+
+BLOCKS = ("operations", "inputs", "output")
+"""What each node computes, what each node with a choice reads, and what the cell's output reads."""
+
+_FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
+
+
+def module_of(genotype: Genotype) -> Module:
+    """Return the module of a genotype with four or five nodes, before pruning.
+
+    A vertex stands for every node, in their order. Four nodes are followed by a conv1×1 vertex that nothing reads, as
+    NAS-Bench-1Shot1 has it for its spaces 1 and 2 (Zela et al., 2020), so that all modules have seven vertices.
+    """
+    operations, sources = _operations_of(genotype), _sources_of(genotype)
+    nodes = len(operations)
+    loose = [CONV1X1] * (_MOST_NODES - nodes)
+    labels = (INPUT, *operations, *loose, OUTPUT)
+    entering = [(), *sources[:-1], *(() for _ in loose), sources[-1]]
+    vertices = range(len(labels))
+    matrix = tuple(tuple(int(source in entering[vertex]) for vertex in vertices) for source in vertices)
+    return Module(matrix, labels)
+
+
+def genotype_of(space: SearchSpace, module: Module) -> Genotype:
+    """Return the genotype of a module in a space with operations on nodes.
+
+    A module as :func:`module_of` makes it gives back its genotype. Any other one is pruned, and its vertices are placed
+    onto the space's nodes, the first placement that fits; the nodes that are left over, which nothing then reads, take
+    the first inputs and the first operation that the space offers. Either way the hash stays the same.
+    """
+    rows, offers = cell_rows(space), offers_of(space)
+    exact = _without_loose_vertex(module, nodes=len(rows) - 1)
+    if exact is not None:
+        straight = {vertex: vertex for vertex in range(exact.vertices)}
+        if all(_fits(exact, vertex, straight, rows, offers) for vertex in range(1, exact.vertices)):
+            return _genotype(exact, straight, rows, offers)
+    pruned = module.pruned()
+    for places in _placements(pruned, {0: 0, pruned.vertices - 1: len(rows)}, 1, rows, offers):
+        return _genotype(pruned, places, rows, offers)
+    reads = [len(pruned.sources_of(vertex)) for vertex in range(1, pruned.vertices)]
+    raise UserError(
+        f"the module {module.to_json()} is not in the space {space.name!r}, whose nodes read "
+        f"{_listed([row.picks for row in rows])} vertices (the last is the output); those of the pruned module read "
+        f"{_listed(reads)}. Choose a module of the space, or another space."
+    )
+
+
+def cell_rows(space: SearchSpace) -> tuple[Row, ...]:
+    """Return what the nodes 1, 2, … and the output may read; a node without a choice reads all before it."""
+    _, inputs, output = _blocks_of(space)
+    chosen = {row.target: row for row in (*inputs.rows, *output.rows)}
+    nodes = range(1, max(chosen) + 1)
+    return tuple(chosen.get(node) or Row(node, None, tuple(map(str, range(node))), picks=node) for node in nodes)
+
+
+def offers_of(space: SearchSpace) -> dict[int, tuple[str, ...]]:
+    """Return the operations that each node may have."""
+    operations, _, _ = _blocks_of(space)
+    return {row.target: row.choices for row in operations.rows}
+
+
+def _blocks_of(space: SearchSpace) -> tuple[DecisionBlock, DecisionBlock, DecisionBlock]:
+    blocks = space.blocks
+    names = tuple(block.name for block in blocks)
+    if names != BLOCKS:
+        raise UserError(
+            f"the space {space.name!r} decides {', '.join(names)}; modules of NAS-Bench-101 belong to spaces that "
+            f"decide {', '.join(BLOCKS)}, such as 'nasbench1shot1-1'."
+        )
+    operations, inputs, output = blocks
+    return operations, inputs, output
+
+
+def _operations_of(genotype: Genotype) -> tuple[str, ...]:
+    operations = {decision.target: decision.choice for decision in genotype["operations"]}
+    nodes = len(operations)
+    fits = _FEWEST_NODES <= nodes <= _MOST_NODES and set(operations) == set(range(1, nodes + 1))
+    if not fits or len(genotype["operations"].decisions) != nodes:
+        shown = ", ".join(map(str, genotype["operations"])) or "none"
+        raise UserError(
+            f"the operations of this genotype are {shown}; a cell within NAS-Bench-101 has one at each of the nodes "
+            f"1 to {_FEWEST_NODES} or 1 to {_MOST_NODES}."
+        )
+    return tuple(operations[node] for node in range(1, nodes + 1))
+
+
+def _sources_of(genotype: Genotype) -> list[tuple[int, ...]]:
+    """Return what the nodes 1, 2, … and the output read."""
+    output = len(genotype["operations"].decisions) + 1
+    read: dict[int, tuple[int, ...]] = dict.fromkeys(range(1, output + 1), ())
+    for name, targets in (("inputs", range(1, output)), ("output", range(output, output + 1))):
+        for decision in genotype[name]:
+            node = decision.target
+            earlier = map(str, range(node if node in targets and decision.source is None else 0))
+            if decision.choice not in earlier or int(decision.choice) in read[node]:
+                raise UserError(
+                    f"{decision} in the block {name!r} of this genotype is no input of a cell of {output - 1} nodes, "
+                    f"or there twice; name an earlier node, once, at a node from {targets[0]} to {targets[-1]}."
+                )
+            read[node] += (int(decision.choice),)
+    if not read[output]:
+        raise UserError(f"nothing enters the output of this genotype; decide node {output} in its block 'output'.")
+    return [sources or tuple(range(node)) for node, sources in read.items()]
+
+
+def _without_loose_vertex(module: Module, nodes: int) -> Module | None:
+    """Return the module with a vertex for each node and no other, if it is in that form."""
+    if module.vertices == nodes + 2:
+        return module
+    loose = nodes + 1
+    padded = nodes < _MOST_NODES and module.vertices == nodes + 3 and module.operations[loose] == CONV1X1
+    if not padded or any(module.matrix[loose]) or module.sources_of(loose):
+        return None
+    kept = [vertex for vertex in range(module.vertices) if vertex != loose]
+    return Module(
+        tuple(tuple(module.matrix[i][j] for j in kept) for i in kept), tuple(module.operations[i] for i in kept)
+    )
+
+
+def _placements(
+    module: Module, places: dict[int, int], vertex: int, rows: Sequence[Row], offers: Mapping[int, tuple[str, ...]]
+) -> Iterator[dict[int, int]]:
+    """Yield every way to place the vertices from ``vertex`` on; the vertices that these read are placed already."""
+    if vertex == module.vertices - 1:
+        if _fits(module, vertex, places, rows, offers):
+            yield places
+        return
+    for node in range(1, len(rows)):
+        extended = {**places, vertex: node}
+        if node not in places.values() and _fits(module, vertex, extended, rows, offers):
+            yield from _placements(module, extended, vertex + 1, rows, offers)
+
+
+def _fits(
+    module: Module, vertex: int, places: Mapping[int, int], rows: Sequence[Row], offers: Mapping[int, tuple[str, ...]]
+) -> bool:
+    """Say whether the node of a vertex can read just what the vertex reads, and offers its operation."""
+    node = places[vertex]
+    sources = {str(places[source]) for source in module.sources_of(vertex)}
+    row = rows[node - 1]
+    known = node == len(rows) or module.operations[vertex] in offers[node]
+    return known and len(sources) == row.picks and sources <= set(row.choices)
+
+
+def _genotype(
+    module: Module, places: Mapping[int, int], rows: Sequence[Row], offers: Mapping[int, tuple[str, ...]]
+) -> Genotype:
+    vertices = {node: vertex for vertex, node in places.items()}
+    operations, inputs = [], []
+    for row in rows:
+        node = row.target
+        read = sorted(places[source] for source in module.sources_of(vertices[node])) if node in vertices else None
+        inputs.append(tuple(row.choices[: row.picks] if read is None else map(str, read)))
+        if node in offers:
+            operation = module.operations[vertices[node]] if node in vertices else offers[node][0]
+            operations.append(Decision(node, None, operation))
+    return Genotype.of({"operations": CellGenotype(tuple(operations)), **inputs_and_output(rows, inputs)})
+
+
+def inputs_and_output(rows: Sequence[Row], inputs: Sequence[Sequence[str]]) -> dict[str, CellGenotype]:
+    """Return the blocks that say what the nodes and the output read; where there is no choice, there is no decision."""
+    decided = [
+        [Decision(row.target, None, source) for source in read]
+        for row, read in zip(rows, inputs, strict=True)
+        if row.picks < row.target or row is rows[-1]
+    ]
+    nodes = tuple(decision for decisions in decided[:-1] for decision in decisions)
+    return {"inputs": CellGenotype(nodes), "output": CellGenotype(tuple(decided[-1]))}
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,121 @@
+"""All cells of a space with operations on nodes, and how many there are: it depends on what counts as different.
+
+For NAS-Bench-1Shot1 (Zela et al., 2020) the rules of :func:`count` give
+
+======== ======= ======= =========
+rule     space 1 space 2 space 3
+======== ======= ======= =========
+all       14,580  29,160 1,312,200
+read       6,240  16,632   363,648
+pruned     3,288  11,826   118,524
+distinct   2,685   7,773    55,854
+======== ======= ======= =========
+
+The published sizes are 6,240, 29,160 and 363,648: those of spaces 1 and 3 do not count the operation of a node that
+nothing reads, that of space 2 does. What a restricted space no longer offers is not counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations, product
+
+from archgrad.errors import chosen
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.nasbench101.canonical import canonical_hash
+from archgrad.spaces.nasbench101.conversion import cell_rows, inputs_and_output, offers_of
+from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, on_a_path
+from archgrad.spaces.space import SearchSpace
+
+__all__ = ["RULES", "count", "genotypes", "hashed_modules", "hashes", "pruned_modules", "wirings"]
+
+Wiring = tuple[tuple[str, ...], ...]
+"""The names of what the nodes 1, 2, … and the output read."""
+
+Matrix = tuple[tuple[int, ...], ...]
+
+
+def wirings(space: SearchSpace) -> Iterator[Wiring]:
+    """Yield every choice of what the nodes and the output read."""
+    return product(*(combinations(row.choices, row.picks) for row in cell_rows(space)))
+
+
+def genotypes(space: SearchSpace) -> Iterator[Genotype]:
+    """Yield every genotype of the space, one after the other."""
+    rows = cell_rows(space)
+    offers = offers_of(space)
+    cells = [
+        CellGenotype(tuple(Decision(node, None, choice) for node, choice in zip(offers, choices, strict=True)))
+        for choices in product(*offers.values())
+    ]
+    for wiring in wirings(space):
+        read = inputs_and_output(rows, wiring)
+        for cell in cells:
+            yield Genotype.of({"operations": cell, **read})
+
+
+def pruned_modules(space: SearchSpace) -> Iterator[tuple[Matrix, tuple[str, ...]]]:
+    """Yield the matrix and the operations of every pruned module, each once; isomorphic ones are different here."""
+    offers = offers_of(space)
+    graphs = {_pruned(wiring, offers): None for wiring in wirings(space)}
+    seen: set[tuple[Matrix, tuple[str, ...]]] = set()
+    for matrix, kept in graphs:
+        for operations in product(*kept):
+            module = (matrix, (INPUT, *operations, OUTPUT))
+            if module not in seen:
+                seen.add(module)
+                yield module
+
+
+def _pruned(wiring: Wiring, offers: Mapping[int, tuple[str, ...]]) -> tuple[Matrix, tuple[tuple[str, ...], ...]]:
+    """Return the matrix of what contributes to the output, and what each of its interior vertices may compute."""
+    vertices = range(len(wiring) + 1)
+    entering = [frozenset[int](), *(frozenset(map(int, read)) for read in wiring)]
+    matrix = [[int(source in entering[vertex]) for vertex in vertices] for source in vertices]
+    kept = on_a_path(matrix)
+    return tuple(tuple(matrix[i][j] for j in kept) for i in kept), tuple(offers[i] for i in kept[1:-1])
+
+
+def hashed_modules(space: SearchSpace) -> Iterator[tuple[str, Module]]:
+    """Yield every canonical hash of the space once, with the first pruned module that has it."""
+    seen: set[str] = set()
+    for matrix, operations in pruned_modules(space):
+        fingerprint = canonical_hash(matrix, [LABELS[operation] for operation in operations])
+        if fingerprint not in seen:
+            seen.add(fingerprint)
+            yield fingerprint, Module(matrix, operations)
+
+
+def hashes(space: SearchSpace) -> frozenset[str]:
+    """Return the canonical hashes of all cells of the space: the rows of NAS-Bench-101 that it can reach."""
+    return frozenset(fingerprint for fingerprint, _ in hashed_modules(space))
+
+
+def count(space: SearchSpace, rule: str = "all") -> int:
+    """Return the number of cells by one of the :data:`RULES`.
+
+    ``all``: genotypes, loose ends and all. ``read``: the same, but cells that differ only in the operation of a node
+    that nothing reads are one. ``pruned``: pruned modules. ``distinct``: pruned modules up to isomorphism.
+    """
+    return chosen("rule", rule, RULES)(space)
+
+
+def _all(space: SearchSpace) -> int:
+    ways = (math.comb(len(row.choices), row.picks) for row in cell_rows(space))
+    return math.prod(ways) * math.prod(map(len, offers_of(space).values()))
+
+
+def _read(space: SearchSpace) -> int:
+    offers = {str(node): len(choices) for node, choices in offers_of(space).items()}
+    read = (set().union(*wiring) & set(offers) for wiring in wirings(space))
+    return sum(math.prod(offers[node] for node in nodes) for nodes in read)
+
+
+RULES: dict[str, Callable[[SearchSpace], int]] = {
+    "all": _all,
+    "read": _read,
+    "pruned": lambda space: sum(1 for _ in pruned_modules(space)),
+    "distinct": lambda space: len(hashes(space)),
+}
+"""What counts as a cell of its own, from the largest number to the smallest."""

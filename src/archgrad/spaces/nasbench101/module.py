@@ -1,0 +1,230 @@
+"""Modules of NAS-Bench-101 (Ying et al., 2019, Section 2): a graph with an operation at every vertex."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from archgrad.errors import UserError, unknown
+from archgrad.spaces.nasbench101.canonical import canonical_hash
+
+__all__ = [
+    "CONV1X1",
+    "CONV3X3",
+    "INPUT",
+    "LABELS",
+    "MAXPOOL3X3",
+    "MOST_EDGES",
+    "MOST_VERTICES",
+    "OPERATIONS",
+    "OUTPUT",
+    "Module",
+]
+
+INPUT = "input"
+OUTPUT = "output"
+CONV3X3 = "conv3x3-bn-relu"
+CONV1X1 = "conv1x1-bn-relu"
+MAXPOOL3X3 = "maxpool3x3"
+OPERATIONS = (CONV3X3, CONV1X1, MAXPOOL3X3)
+"""What an interior vertex can compute, in the order that numbers them in the hash."""
+
+MOST_VERTICES = 7
+MOST_EDGES = 9
+"""What a pruned module of the benchmark has at most, the input and the output included."""
+
+_MOST_BEFORE_PRUNING = 32
+_LONGEST_TEXT = 100_000
+LABELS = {INPUT: -1, OUTPUT: -2} | {operation: number for number, operation in enumerate(OPERATIONS)}
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module: ``matrix[i][j]`` is 1 where vertex j reads vertex i, and ``operations`` has one entry per vertex.
+
+    The vertices are in topological order, so the matrix is strictly upper triangular; the first is the input and the
+    last the output. A module may have vertices that contribute nothing; :attr:`hash` does not see them.
+
+    >>> module = Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
+    >>> module.vertices, module.edges
+    (3, 3)
+    >>> Module.parse(module.to_json()) == module
+    True
+    """
+
+    matrix: tuple[tuple[int, ...], ...]
+    operations: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _check_matrix(self.matrix)
+        _check_operations(self.operations, len(self.matrix))
+        object.__setattr__(self, "matrix", tuple(tuple(row) for row in self.matrix))
+        object.__setattr__(self, "operations", tuple(self.operations))
+
+    @classmethod
+    def parse(cls, text: str) -> Module:
+        """Read a JSON object with "matrix" and "ops"; what else it has is ignored."""
+        content = _read(text)
+        for key in ("matrix", "ops"):
+            if key not in content:
+                raise UserError(f'a module is a JSON object with "matrix" and "ops", but this one has no "{key}".')
+        return cls(content["matrix"], content["ops"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what :meth:`to_json` writes, as plain objects."""
+        return {"matrix": [list(row) for row in self.matrix], "ops": list(self.operations)}
+
+    def to_json(self) -> str:
+        """Return the JSON form on one line, as :meth:`parse` reads it."""
+        return json.dumps(self.to_dict())
+
+    @property
+    def vertices(self) -> int:
+        """How many vertices there are, the input and the output included."""
+        return len(self.matrix)
+
+    @property
+    def edges(self) -> int:
+        """How many edges there are."""
+        return sum(map(sum, self.matrix))
+
+    @property
+    def interior(self) -> range:
+        """The vertices between the input and the output."""
+        return range(1, self.vertices - 1)
+
+    def sources_of(self, vertex: int) -> tuple[int, ...]:
+        """Return the vertices that ``vertex`` reads, in order."""
+        return tuple(source for source in range(vertex) if self.matrix[source][vertex])
+
+    def pruned(self) -> Module:
+        """Return the module without the vertices that lie on no path from the input to the output.
+
+        >>> loose = Module(((0, 1, 1), (0, 0, 0), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
+        >>> loose.pruned().operations
+        ('input', 'output')
+        """
+        return self._pruned
+
+    @cached_property
+    def _pruned(self) -> Module:
+        kept = on_a_path(self.matrix)
+        if not kept:
+            raise UserError(
+                f"no path leads from the input to the output of the module {self.to_json()}; add edges between them."
+            )
+        if len(kept) == self.vertices:
+            return self
+        return Module(
+            tuple(tuple(self.matrix[i][j] for j in kept) for i in kept), tuple(self.operations[i] for i in kept)
+        )
+
+    @cached_property
+    def hash(self) -> str:
+        """NAS-Bench-101's hash of the pruned module, by which the benchmark finds it; isomorphic modules share it."""
+        pruned = self.pruned()
+        return canonical_hash(pruned.matrix, [LABELS[operation] for operation in pruned.operations])
+
+    def check(self) -> None:
+        """Raise a UserError if the pruned module is too large for the benchmark."""
+        pruned = self.pruned()
+        if pruned.vertices > MOST_VERTICES or pruned.edges > MOST_EDGES:
+            raise UserError(
+                f"the module has {pruned.vertices} vertices and {pruned.edges} edges after pruning; NAS-Bench-101 "
+                f"holds modules of at most {MOST_VERTICES} vertices and {MOST_EDGES} edges. Remove some."
+            )
+
+
+def on_a_path(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the vertices on a path from the first to the last one, in order; none if there is no such path."""
+    vertices = range(len(matrix))
+    reached, reaching = {0}, {vertices[-1]}
+    for vertex in vertices:
+        if any(matrix[source][vertex] for source in range(vertex) if source in reached):
+            reached.add(vertex)
+    for vertex in reversed(vertices):
+        if any(matrix[vertex][target] for target in range(vertex + 1, len(matrix)) if target in reaching):
+            reaching.add(vertex)
+    return tuple(sorted(reached & reaching))
+
+
+def _check_matrix(matrix: object) -> None:
+    if not isinstance(matrix, tuple | list):
+        raise UserError(f"the matrix of a module is {_show(matrix)}; it must be a list of rows, one for each vertex.")
+    size = len(matrix)
+    if not 2 <= size <= _MOST_BEFORE_PRUNING:
+        raise UserError(
+            f"the matrix of a module has {size} rows; it must be from 2 (the input and the output) to "
+            f"{_MOST_BEFORE_PRUNING}, one for each vertex."
+        )
+    for number, row in enumerate(matrix):
+        if not isinstance(row, tuple | list) or len(row) != size:
+            shown = f"has {len(row)} entries" if isinstance(row, tuple | list) else f"is {_show(row)}"
+            raise UserError(f"row {number} of a module's matrix {shown}; it must be a list of {size}, one per vertex.")
+        for column, entry in enumerate(row):
+            _check_entry(number, column, entry)
+
+
+def _check_entry(row: int, column: int, entry: object) -> None:
+    if type(entry) is int and (entry == 0 or (entry == 1 and row < column)):
+        return
+    where = f"entry ({row}, {column}) of a module's matrix is {_show(entry)}"
+    if type(entry) is not int or entry != 1:
+        raise UserError(f"{where}; it must be 1 where vertex {column} reads vertex {row}, and 0 elsewhere.")
+    raise UserError(
+        f"{where}, but edges lead from a vertex to a later one; put the vertices in topological order, "
+        f"so that all ones stand above the diagonal."
+    )
+
+
+def _check_operations(operations: object, vertices: int) -> None:
+    if not isinstance(operations, tuple | list) or len(operations) != vertices:
+        shown = f"{len(operations)} operations" if isinstance(operations, tuple | list) else _show(operations)
+        raise UserError(
+            f"a module of {vertices} vertices has {shown}; it must be a list of one operation for each vertex."
+        )
+    for number, operation in enumerate(operations):
+        allowed = (INPUT,) if number == 0 else (OUTPUT,) if number == vertices - 1 else OPERATIONS
+        if not isinstance(operation, str) or operation not in allowed:
+            shown = operation if isinstance(operation, str) else _show(operation)
+            raise unknown(f"operation of vertex {number} in a module of {vertices} vertices:", shown, allowed)
+
+
+def _show(value: object) -> str:
+    long = isinstance(value, int) and abs(value) >= 10**20
+    return "a number of many digits" if long else reprlib.repr(value)
+
+
+def _read(text: str) -> dict[str, Any]:
+    if len(text) > _LONGEST_TEXT:
+        raise UserError(f"a module of {len(text)} letters is too long; it must be at most {_LONGEST_TEXT}.")
+    try:
+        content = json.loads(text, object_pairs_hook=_object)
+    except json.JSONDecodeError as error:
+        near = text[max(0, error.pos - 12) : error.pos + 24]
+        raise UserError(
+            f"malformed module at position {error.pos} near {near!r}: it is not valid JSON ({error.msg}); "
+            f"correct it there."
+        ) from None
+    except UserError:
+        raise
+    except (RecursionError, ValueError):  # Python refuses to convert thousands of digits
+        raise UserError(
+            "malformed module: it is nested too deeply, or a number in it is too long; write lists of 0 and 1."
+        ) from None
+    if not isinstance(content, dict):
+        raise UserError(f'a module is a JSON object with "matrix" and "ops", not {_show(content)}.')
+    return content
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise UserError(f"malformed module: the key {_show(twice)} is twice in one object; keep one of them.")
+    return content

@@ -1,0 +1,136 @@
+"""The network of NAS-Bench-101 around a module (Ying et al., 2019, Section 2.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.errors import UserError, check_whole
+from archgrad.operations import ConvBNReLU, MaxPool, Site, Vocabulary
+from archgrad.spaces.nasbench101.module import CONV1X1, CONV3X3, MAXPOOL3X3, Module
+
+__all__ = ["VOCABULARY", "ModuleNet", "NASBench101Net", "vertex_channels"]
+
+VOCABULARY: Vocabulary = {
+    MAXPOOL3X3: MaxPool,
+    CONV3X3: lambda site: ConvBNReLU(site.channels, site, 3),
+    CONV1X1: lambda site: ConvBNReLU(site.channels, site, 1),
+}
+"""How the operations at vertices are built."""
+
+
+def vertex_channels(matrix: Sequence[Sequence[int]], inputs: int, outputs: int) -> tuple[int, ...]:
+    """Return the width of every vertex of a pruned module.
+
+    The output's channels are divided among the interior vertices that enter it, and the first of them get the
+    remainder, one each. Every other interior vertex is as wide as the widest interior vertex that it feeds.
+
+    >>> vertex_channels([[0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]], 8, 9)
+    (8, 5, 4, 9)
+    """
+    last = len(matrix) - 1
+    interior = range(1, last)
+    entering = [vertex for vertex in interior if matrix[vertex][last]]
+    if len(entering) > outputs:
+        raise UserError(
+            f"{len(entering)} vertices share the {outputs} channels of the module's output; "
+            f"give the network at least {len(entering)} channels."
+        )
+    widths = [inputs, *(0 for _ in interior), outputs]
+    for number, vertex in enumerate(entering):
+        widths[vertex] = outputs // len(entering) + (number < outputs % len(entering))
+    for vertex in reversed(interior):
+        if vertex not in entering:
+            widths[vertex] = max(widths[target] for target in range(vertex + 1, last) if matrix[vertex][target])
+    return tuple(widths)
+
+
+class ModuleNet(nn.Module):
+    """One pruned module as a network from ``inputs`` to ``outputs`` channels.
+
+    A vertex adds what enters it and applies its operation: earlier vertices truncated to its width, the module's input
+    through a conv1×1-bn-relu of the vertex's own. The output concatenates what enters it and adds the projected input
+    where the input enters it too.
+    """
+
+    def __init__(self, module: Module, inputs: int, outputs: int) -> None:
+        super().__init__()
+        widths = vertex_channels(module.matrix, inputs, outputs)
+        self.sources = tuple(module.sources_of(vertex) for vertex in range(module.vertices))
+        self.widths = widths
+        self.projections = nn.ModuleDict(
+            {
+                str(vertex): ConvBNReLU(inputs, Site(widths[vertex], searching=False), 1)
+                for vertex, sources in enumerate(self.sources)
+                if 0 in sources
+            }
+        )
+        self.operations = nn.ModuleList(
+            VOCABULARY[module.operations[vertex]](Site(widths[vertex], searching=False)) for vertex in module.interior
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map ``[N, inputs, H, W]`` to ``[N, outputs, H, W]``."""
+        states = [x]
+        for vertex, operation in enumerate(self.operations, start=1):
+            entering = [self._entering(source, vertex, states) for source in self.sources[vertex]]
+            states.append(operation(reduce(add, entering)))
+        return self._output(states)
+
+    def _entering(self, source: int, vertex: int, states: list[Tensor]) -> Tensor:
+        if source == 0:
+            projected: Tensor = self.projections[str(vertex)](states[0])
+            return projected
+        return states[source][:, : self.widths[vertex]]
+
+    def _output(self, states: list[Tensor]) -> Tensor:
+        last = len(self.sources) - 1
+        parts = [states[source] for source in self.sources[last] if source]
+        projected = [self._entering(0, last, states)] if 0 in self.sources[last] else []
+        terms = ([torch.cat(parts, dim=1)] if parts else []) + projected
+        return reduce(add, terms)
+
+
+class NASBench101Net(nn.Module):
+    """A stem, ``cells`` copies of the pruned module, global average pooling and a linear classifier.
+
+    Before the modules number ``cells // 3`` and ``2 * cells // 3`` a max-pool of stride 2 halves the resolution, and
+    they double the width. The benchmark's own networks have 128 channels and nine modules.
+    """
+
+    def __init__(
+        self, module: Module, channels: int = 128, cells: int = 9, input_channels: int = 3, num_classes: int = 10
+    ) -> None:
+        super().__init__()
+        check_whole("channels", channels)
+        check_whole("cells", cells, least=3)
+        check_whole("input_channels", input_channels)
+        check_whole("num_classes", num_classes)
+        self.stem = nn.Sequential(
+            nn.Conv2d(input_channels, channels, 3, padding=1, bias=False),
+            Site(channels, searching=False).norm(),
+            nn.ReLU(),
+        )
+        pruned = module.pruned()
+        self.layers = nn.ModuleList()
+        width = channels
+        for cell in range(cells):
+            inputs = width
+            if cell in (cells // 3, 2 * cells // 3):
+                self.layers.append(nn.MaxPool2d(2, ceil_mode=True))
+                width *= 2
+            self.layers.append(ModuleNet(pruned, inputs, width))
+        self.classifier = nn.Linear(width, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return logits ``[N, classes]``."""
+        x = self.stem(x)
+        for layer in self.layers:
+            x = layer(x)
+        logits: Tensor = self.classifier(F.adaptive_avg_pool2d(x, 1).flatten(1))
+        return logits

@@ -1,0 +1,199 @@
+"""Genotypes of NAS-Bench-1Shot1 as modules of NAS-Bench-101, and back."""
+
+from __future__ import annotations
+
+import random
+from itertools import islice
+
+import pytest
+
+from archgrad.errors import UserError
+from archgrad.spaces import CellGenotype, Decision, Genotype, nasbench201
+from archgrad.spaces.nasbench1shot1 import NASBench1Shot1, nasbench1shot1
+from archgrad.spaces.nasbench101 import (
+    CONV1X1,
+    CONV3X3,
+    INPUT,
+    MAXPOOL3X3,
+    OUTPUT,
+    Module,
+    genotype_of,
+    genotypes,
+    hashed_modules,
+    hashes,
+    module_of,
+)
+
+every_space = pytest.mark.parametrize("which", [1, 2, 3])
+
+
+def nodes(**decided: str) -> CellGenotype:
+    """Decisions of a block: ``_3="02"`` reads 0 and 2 at node 3."""
+    return CellGenotype(
+        tuple(Decision(int(at[1:]), None, choice) for at, choices in decided.items() for choice in choices)
+    )
+
+
+FOUR = Genotype.of(
+    {
+        "operations": CellGenotype(
+            tuple(Decision(at, None, name) for at, name in enumerate((CONV3X3, MAXPOOL3X3, CONV1X1, CONV3X3), start=1))
+        ),
+        "inputs": nodes(_3="02", _4="13"),
+        "output": nodes(_5="34"),
+    }
+)
+
+
+def some_genotypes(space: NASBench1Shot1, number: int = 40) -> list[Genotype]:
+    """Random genotypes of the space."""
+    dice = random.Random(space.number)  # noqa: S311
+    drawn = []
+    for _ in range(number):
+        selection = {
+            block.name: [
+                (at, choice)
+                for at, row in enumerate(block.rows)
+                for choice in sorted(dice.sample(range(len(row.choices)), row.picks))
+            ]
+            for block in space.blocks
+        }
+        drawn.append(space.genotype(selection))
+    return drawn
+
+
+def other_order(module: Module, seed: int) -> Module:
+    """The same module with its vertices in another topological order."""
+    dice = random.Random(seed)  # noqa: S311
+    order, left = [0], set(module.interior)
+    while left:
+        order.append(dice.choice([v for v in sorted(left) if set(module.sources_of(v)) <= set(order)]))
+        left.remove(order[-1])
+    order.append(module.vertices - 1)
+    matrix = tuple(tuple(module.matrix[i][j] for j in order) for i in order)
+    return Module(matrix, tuple(module.operations[i] for i in order))
+
+
+def test_four_nodes_make_seven_vertices_one_of_them_loose() -> None:
+    module = module_of(FOUR)
+    assert module.operations == (INPUT, CONV3X3, MAXPOOL3X3, CONV1X1, CONV3X3, CONV1X1, OUTPUT)
+    assert module.matrix == (
+        (0, 1, 1, 1, 0, 0, 0),
+        (0, 0, 1, 0, 1, 0, 0),
+        (0, 0, 0, 1, 0, 0, 0),
+        (0, 0, 0, 0, 1, 0, 1),
+        (0, 0, 0, 0, 0, 0, 1),
+        (0, 0, 0, 0, 0, 0, 0),
+        (0, 0, 0, 0, 0, 0, 0),
+    )
+    assert module.edges == 9
+    module.check()
+
+
+def test_five_nodes_make_seven_vertices_of_their_own() -> None:
+    genotype = next(genotypes(nasbench1shot1(3)))
+    module = module_of(genotype)
+    assert module.vertices == 7
+    assert module.operations[1:-1] == tuple(decision.choice for decision in genotype["operations"])
+    assert [module.sources_of(vertex) for vertex in range(1, 7)] == [(0,), (0,), (0,), (0, 1), (0, 1), (0, 1)]
+
+
+@every_space
+def test_a_genotype_comes_back_from_its_module(which: int) -> None:
+    space = nasbench1shot1(which)
+    for genotype in some_genotypes(space):
+        space.check(genotype)
+        module = module_of(genotype)
+        module.check()
+        assert genotype_of(space, module) == genotype
+
+
+@pytest.mark.parametrize("which", [1, 2])
+def test_a_module_without_the_loose_vertex_gives_the_same_genotype(which: int) -> None:
+    space = nasbench1shot1(which)
+    for genotype in some_genotypes(space, 10):
+        module = module_of(genotype)
+        kept = (0, 1, 2, 3, 4, 6)
+        matrix = tuple(tuple(module.matrix[i][j] for j in kept) for i in kept)
+        assert genotype_of(space, Module(matrix, tuple(module.operations[i] for i in kept))) == genotype
+
+
+@every_space
+def test_any_form_of_a_module_gives_a_genotype_of_the_same_hash(which: int) -> None:
+    space = nasbench1shot1(which)
+    for seed, genotype in enumerate(some_genotypes(space)):
+        module = module_of(genotype)
+        for form in (module.pruned(), other_order(module, seed), other_order(module.pruned(), seed)):
+            found = genotype_of(space, form)
+            space.check(found)
+            assert module_of(found).hash == module.hash
+
+
+def test_modules_of_space_one_have_genotypes() -> None:
+    space = nasbench1shot1(1)
+    for fingerprint, module in islice(hashed_modules(space), 0, None, 5):
+        assert module_of(genotype_of(space, module)).hash == fingerprint
+
+
+@pytest.mark.parametrize(("home", "other"), [(1, 2), (2, 1)])
+def test_a_module_of_another_space_is_refused_unless_it_is_in_both(home: int, other: int) -> None:
+    offered = {"operations": [(CONV3X3, CONV1X1)] * 4}
+    space, origin = (nasbench1shot1(which).restricted(offered) for which in (other, home))
+    shared = hashes(space)
+    for fingerprint, module in islice(hashed_modules(origin), 0, None, 7):
+        if fingerprint in shared:
+            assert module_of(genotype_of(space, module)).hash == fingerprint
+        else:
+            with pytest.raises(UserError, match=f"is not in the space 'nasbench1shot1-{other}', whose nodes read"):
+                genotype_of(space, module)
+
+
+def test_nodes_left_over_take_what_is_offered_first() -> None:
+    line = Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
+    genotype = genotype_of(nasbench1shot1(1), line)
+    assert [decision.choice for decision in genotype["operations"]] == [CONV3X3, *[MAXPOOL3X3] * 3]
+    assert genotype["inputs"] == nodes(_3="01", _4="01")
+    assert genotype["output"] == nodes(_5="01")
+    assert module_of(genotype).hash == line.hash
+
+
+def test_a_restricted_space_gives_only_what_it_offers() -> None:
+    space = nasbench1shot1(1)
+    few = space.restricted({"operations": [(CONV3X3,), (CONV3X3,), (CONV3X3, CONV1X1), (CONV3X3,)]})
+    line = Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
+    assert module_of(genotype_of(few, line)).hash == line.hash
+    with pytest.raises(UserError, match="is not in the space"):
+        genotype_of(few, Module(line.matrix, (INPUT, CONV1X1, OUTPUT)))
+
+
+def test_spaces_of_another_kind_are_refused() -> None:
+    with pytest.raises(UserError, match=r"the space 'nasbench201' decides cell; .* operations, inputs, output"):
+        genotype_of(nasbench201(), module_of(FOUR))
+
+
+def replaced(**blocks: CellGenotype) -> Genotype:
+    return Genotype.of(dict(FOUR.blocks) | blocks)
+
+
+@pytest.mark.parametrize(
+    ("genotype", "sentence"),
+    [
+        (Genotype.of({"cell": CellGenotype(())}), "unknown block 'operations'"),
+        (replaced(operations=CellGenotype(())), "the operations of this genotype are none"),
+        (replaced(operations=CellGenotype(FOUR["operations"].decisions[:3])), "nodes 1 to 4 or 1 to 5"),
+        (replaced(operations=CellGenotype(FOUR["operations"].decisions * 2)), "one at each of the nodes"),
+        (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(7, None, CONV3X3)))), "@7"),
+        (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(4, None, "x")))), "'x'"),
+        (replaced(output=CellGenotype(())), "nothing enters the output of this genotype; decide node 5"),
+        (replaced(output=nodes(_5="35")), "5@5 in the block 'output' .* no input"),
+        (replaced(output=nodes(_4="12")), "1@4 in the block 'output'"),
+        (replaced(inputs=nodes(_3="03")), "3@3 in the block 'inputs'"),
+        (replaced(inputs=nodes(_3="00")), "0@3 in the block 'inputs' .* or there twice"),
+        (replaced(inputs=nodes(_5="01")), "0@5 in the block 'inputs'"),
+        (replaced(inputs=nodes(_3="x")), "x@3"),
+        (replaced(inputs=CellGenotype((Decision(3, 0, "0"),))), "0@3<-0"),
+    ],
+)
+def test_genotypes_of_another_kind_are_refused(genotype: Genotype, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        module_of(genotype)
