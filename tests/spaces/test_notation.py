@@ -146,10 +146,11 @@ def test_json_ignores_what_else_a_file_says_at_its_top() -> None:
 @pytest.mark.parametrize(
     ("marked", "problem"),
     [
-        ("¦", "none of the three notations"),
-        ("  ¦[1]", "none of the three notations"),
-        ("¦null", "none of the three notations"),
-        ("¦genotype(…)", "none of the three notations"),
+        ("¦", "none of the notations"),
+        ("  ¦<1>", "none of the notations"),
+        ("  ¦[1]", "this is no node in brackets"),
+        ("¦null", "none of the notations"),
+        ("¦genotype(…)", "none of the notations"),
         # NAS-Bench-201
         ("¦|", "node 1 is not enclosed"),
         ("|¦|", "'' is not operation~source"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archgrad.report.wiring import Wiring, kind_of, plain
+from archgrad.report.wiring import NodeWiring, Wiring, kind_of, plain
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
 __all__ = ["to_dot"]
@@ -33,6 +33,9 @@ _LETTER = 0.09  # inches, a little more than a letter of that size takes
 def to_dot(genotype: Genotype, dpi: int | None = None) -> str:
     """Return DOT source with one cluster per block; ``dpi`` sets the resolution of bitmaps made from it."""
     lines = [*_GRAPH] if dpi is None else [*_GRAPH, f"dpi={dpi}"]
+    nodes = NodeWiring.of(genotype)
+    if nodes is not None:
+        return "\n".join(["digraph genotype {", *_indented([*lines, *_node_cell(nodes)]), "}", ""])
     # Graphviz stacks clusters from the bottom when ranks go from left to right.
     for index, (name, cell) in reversed([*enumerate(genotype.blocks)]):
         lines += [f"subgraph cluster_{index} {{", *_indented(_block(index, name, cell)), "}"]
@@ -41,6 +44,18 @@ def to_dot(genotype: Genotype, dpi: int | None = None) -> str:
 
 def _indented(lines: list[str]) -> list[str]:
     return [f"  {line}" for line in lines]
+
+
+def _node_cell(wiring: NodeWiring) -> Iterator[str]:
+    """Yield a cell with operations on nodes; what leads nowhere is pale."""
+    output = len(wiring.nodes)
+    yield f"{_id(0, 0)} [label={_quoted('0', 'input')}, {_INPUT}];"
+    for number, node in enumerate(wiring.nodes, start=1):
+        style = _OUTPUT if number == output else _box("none" if number in wiring.loose else node.operation)
+        yield f"{_id(0, number)} [label={_quoted(str(number), node.operation)}, {style}];"
+        for source in node.sources:
+            pale = f' [style=dashed, penwidth=1.0, color="{_COLOURS["none"][0]}"]' if number in wiring.loose else ""
+            yield f"{_id(0, source)} -> {_id(0, number)}{pale};"
 
 
 def _block(index: int, name: str, cell: CellGenotype) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archgrad.report.wiring import Wiring, kind_of, plain
+from archgrad.report.wiring import NodeWiring, Wiring, kind_of, plain
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
 __all__ = ["to_text"]
@@ -27,7 +27,21 @@ def to_text(genotype: Genotype) -> str:
     """
     if not genotype.blocks:
         return "(a genotype without blocks)\n"
+    nodes = NodeWiring.of(genotype)
+    if nodes is not None:
+        return "\n".join(["cell", *_node_lines(nodes), ""])
     return "\n".join(_block(name, cell) for name, cell in genotype.blocks)
+
+
+def _node_lines(wiring: NodeWiring) -> Iterator[str]:
+    """Yield one line for each node: what it computes, and what it reads."""
+    labels = [f"[{plain(node.operation)}]" for node in wiring.nodes[:-1]] + ["(output)"]
+    margin, width = len(str(len(labels))), max(map(len, labels))
+    yield f"  {0:<{margin}}  (input)"
+    for number, (node, label) in enumerate(zip(wiring.nodes, labels, strict=True), start=1):
+        sources = ", ".join(map(str, node.sources))
+        note = "  (leads nowhere)" if number in wiring.loose else ""
+        yield f"  {number:<{margin}}  {label:<{width}}  ◄── {sources}{note}"
 
 
 def _block(name: str, cell: CellGenotype) -> str:

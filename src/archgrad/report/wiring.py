@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from archgrad.spaces.genotype import CellGenotype, Decision
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.notation.node_form import NodeChoice, nodes_of
 
-__all__ = ["Wiring", "kind_of", "plain"]
+__all__ = ["NodeWiring", "Wiring", "kind_of", "plain"]
 
 _LONGEST_NAME = 60
 _KINDS = (
@@ -71,6 +72,25 @@ class Wiring:
     def last(self) -> int | None:
         """The node that is the cell's output when none are concatenated (None: there is no such node)."""
         return self.nodes[-1] if self.concat is None and self.edges else None
+
+
+@dataclass(frozen=True)
+class NodeWiring:
+    """The cell of a genotype with operations on nodes: its nodes from 1 to the output, and those that lead nowhere."""
+
+    nodes: tuple[NodeChoice, ...]
+    loose: frozenset[int]
+
+    @classmethod
+    def of(cls, genotype: Genotype) -> NodeWiring | None:
+        """Work out the wiring; None for a genotype of another kind."""
+        nodes = nodes_of(genotype)
+        if nodes is None:
+            return None
+        leading = {len(nodes)}
+        for number in range(len(nodes), 0, -1):
+            leading |= set(nodes[number - 1].sources) if number in leading else set()
+        return cls(nodes, frozenset(range(1, len(nodes))) - leading)
 
 
 def _cell_inputs(cell: CellGenotype, targets: set[int]) -> dict[int, str]:

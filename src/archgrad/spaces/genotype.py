@@ -50,7 +50,7 @@ class CellGenotype:
 class Genotype:
     """A discrete architecture: one :class:`CellGenotype` per decision block.
 
-    It prints in the notation of its field and parses from any of the three (no ``eval`` anywhere):
+    It prints in the notation of its field and parses from any of them (no ``eval`` anywhere):
 
     >>> genotype = Genotype.parse("|nor_conv_3x3~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|")
     >>> genotype["cell"].count("none")
@@ -72,7 +72,7 @@ class Genotype:
 
     @classmethod
     def parse(cls, text: str) -> Genotype:
-        """Read JSON, a NAS-Bench-201 string or the printed DARTS form; errors name the position and the fix."""
+        """Read JSON, a NAS-Bench-201 string, printed DARTS cells or nodes in brackets; errors name position and fix."""
         from archgrad.spaces import notation
 
         return notation.parse(text)
@@ -111,7 +111,7 @@ class Genotype:
         return notation.to_dict(self)
 
     def format(self, name: str) -> str:
-        """Print in a named notation: ``json``, ``nasbench201`` or ``darts``."""
+        """Print in a named notation: ``json``, ``nasbench201``, ``darts`` or ``nodes``."""
         from archgrad.spaces import notation
 
         if name not in notation.WRITERS:

@@ -1,4 +1,4 @@
-"""The three ways to write a genotype down: JSON, the NAS-Bench-201 string and the printed DARTS form.
+"""The ways to write a genotype down: JSON, the NAS-Bench-201 string, the printed DARTS form, and nodes in brackets.
 
 Nothing here runs code.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from archgrad.errors import UserError
 from archgrad.spaces.genotype import Genotype
-from archgrad.spaces.notation import darts_form, json_form, nasbench201_form
+from archgrad.spaces.notation import darts_form, json_form, nasbench201_form, node_form
 from archgrad.spaces.notation.common import BLANK, fail
 from archgrad.spaces.notation.json_form import to_dict, to_json
 
@@ -20,16 +20,18 @@ _READERS: dict[str, Callable[[str, int], Genotype]] = {
     "{": json_form.parse,
     "|": nasbench201_form.parse,
     "Genotype": darts_form.parse,
+    "[": node_form.parse,
 }
 WRITERS: dict[str, Callable[[Genotype], str | None]] = {
     "json": to_json,
     "nasbench201": nasbench201_form.write,
     "darts": darts_form.write,
+    "nodes": node_form.write,
 }
 
 
 def parse(text: str) -> Genotype:
-    """Read a genotype in any of the three notations."""
+    """Read a genotype in any of the notations."""
     if len(text) > _LONGEST:
         raise UserError(f"a genotype of {len(text)} characters is no genotype; the limit is {_LONGEST}.")
     text = text.rstrip()
@@ -40,11 +42,13 @@ def parse(text: str) -> Genotype:
     fail(
         text,
         start,
-        "it is none of the three notations",
-        f"write JSON ({{…}}), a NAS-Bench-201 string ({nasbench201_form.EXAMPLE}) or {darts_form.EXAMPLE}",
+        "it is none of the notations",
+        f"write JSON ({{…}}), a NAS-Bench-201 string ({nasbench201_form.EXAMPLE}), nodes ({node_form.EXAMPLE}) or "
+        f"{darts_form.EXAMPLE}",
     )
 
 
 def write(genotype: Genotype) -> str:
     """Print a genotype in the most readable notation that can hold it."""
-    return nasbench201_form.write(genotype) or darts_form.write(genotype) or to_json(genotype)
+    readable = (nasbench201_form.write, darts_form.write, node_form.write)
+    return next((text for text in (form(genotype) for form in readable) if text), None) or to_json(genotype)

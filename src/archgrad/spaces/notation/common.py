@@ -1,4 +1,4 @@
-"""What the three notations share: names, limits and the error for a malformed text."""
+"""What the notations share: names, limits and the error for a malformed text."""
 
 from __future__ import annotations
 
