@@ -30,7 +30,9 @@ def test_every_node_has_a_row_of_its_edges(name: str) -> None:
     assert small(name).searched == space.blocks == small(name).blocks
     count = len(space.blocks)
     assert space.searched[:count] == space.blocks
-    for block, edges in zip(space.blocks, space.searched[count:], strict=True):
+    assert space.weighed == tuple(block for block in space.blocks if block.on_edges)
+    assert bool(space.weighed) == (not name.startswith("nasbench1shot1"))  # whose nodes weigh what they read anyway
+    for block, edges in zip(space.weighed, space.searched[count:], strict=True):
         assert (edges.name, edges.cells, edges.kind, block.kind) == (
             f"{block.name}.edges",
             block.cells,
@@ -63,7 +65,7 @@ def test_one_hot_mixtures_mark_the_kept_edges(name: str) -> None:
     genotype = Argmax().select(space, {b.name: torch.rand(b.shape, generator=generator) for b in space.searched})
     mixture = space.one_hot(genotype)
     assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet().shapes
-    for block in space.blocks:
+    for block in space.weighed:
         edges = block.edges
         for cell in mixture[edges.name]:
             kept = {

@@ -25,12 +25,12 @@ def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:
     """Draw a subset of each row's choices, in any order, that leaves an operation a genotype may contain."""
     draw = random.Random(seed)  # noqa: S311
 
-    def subset(block: DecisionBlock, choices: tuple[str, ...]) -> list[str]:
-        sure = draw.choice([choice for choice in choices if choice not in block.excluded])
-        others = [choice for choice in choices if choice != sure and draw.random() < 0.4]
-        return draw.sample([sure, *others], len(others) + 1)
+    def subset(block: DecisionBlock, choices: tuple[str, ...], picks: int) -> list[str]:
+        sure = draw.sample([choice for choice in choices if choice not in block.excluded], picks)
+        kept = [*sure, *(choice for choice in choices if choice not in sure and draw.random() < 0.4)]
+        return draw.sample(kept, len(kept))
 
-    return {block.name: [subset(block, row.choices) for row in block.rows] for block in space.blocks}
+    return {block.name: [subset(block, row.choices, row.picks) for row in block.rows] for block in space.blocks}
 
 
 def uniform(space: SearchSpace) -> dict[str, torch.Tensor]:

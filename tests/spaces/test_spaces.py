@@ -16,7 +16,7 @@ from archgrad.spaces import SPACES, CellGenotype, Decision, Genotype, SearchSpac
 from archgrad.training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
-BEGINNINGS = {"nasbench201": "|", "amended-a2": "Genotype(cell_00="}
+BEGINNINGS = {"nasbench201": "|", "amended-a2": "Genotype(cell_00=", **{f"nasbench1shot1-{n}": "[" for n in (1, 2, 3)}}
 CELL = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|skip_connect~2|"
 
 
@@ -45,7 +45,8 @@ def test_blocks_describe_the_supernet(name: str) -> None:
         assert [int(count) for count in block.mask.sum(1)] == [len(row.choices) for row in block.rows]
         assert space.block(block.name) == block
         assert len({row.name for row in block.rows}) == len(block.rows)
-        assert all(row.source is not None and row.source < row.target for row in block.rows)
+        assert all(row.source is None or row.source < row.target for row in block.rows)
+        assert block.on_edges == (not name.startswith("nasbench1shot1"))
 
 
 @every_space
@@ -223,7 +224,7 @@ def test_drop_path_and_auxiliary_weight_can_be_asked_of_any_space(name: str) -> 
 @every_space
 def test_settings_of_the_search_do_not_change_plain_networks(name: str) -> None:
     space = small(name)
-    heads = {} if name == "nasbench201" else {"auxiliary": 0.5}
+    heads = {} if name.startswith("nasbench") else {"auxiliary": 0.5}
     other, genotype = dataclasses.replace(space, drop_path=0.7, **heads), random_genotype(space, 0)
     nets = []
     for described in (space, other):

@@ -157,7 +157,7 @@ def test_hessian_products_agree_with_differences(name: str, sizes: dict[str, int
         return dict(zip(leaves, torch.autograd.grad(loss, list(leaves.values())), strict=True))
 
     exact = second_order(fused, images, labels, mixture)
-    step = 1e-6
+    step = 1e-7
     ahead, behind = gradient(step), gradient(-step)
     for key in mixture:
         estimate = (ahead[key] - behind[key]) / (2 * step)

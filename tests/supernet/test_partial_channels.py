@@ -37,6 +37,8 @@ NETS = [
     pytest.param("s4", {"channels": 4, "cells": 3, "partial": 2, **BOTH}, 8, id="s4-2e"),
     pytest.param("amended-a2", {"channels": 4, "cells": 4, "partial": 2, **BOTH}, 8, id="amended-a2-2e"),
     pytest.param("amended-a1", {"channels": 4, "cells": 3, "partial": 4}, 8, id="amended-a1-4"),
+    pytest.param("nasbench1shot1-1", {"channels": 4, "cells": 4, "partial": 4}, 7, id="nasbench1shot1-1-odd"),
+    pytest.param("nasbench1shot1-3", {"channels": 4, "cells": 3, "partial": 2, **BOTH}, 8, id="nasbench1shot1-3-2e"),
 ]
 SMALL = [
     pytest.param("nasbench201", {"channels": 2, "cells_per_stage": 1, "partial": 2, **BOTH}, id="nasbench201-2e"),
@@ -44,6 +46,7 @@ SMALL = [
     pytest.param("darts", {"channels": 4, "cells": 3, "partial": 4, **BOTH}, id="darts-4e"),
     pytest.param("s1", {"channels": 2, "cells": 3, "partial": 2}, id="s1-2"),
     pytest.param("amended-a1", {"channels": 2, "cells": 3, "partial": 2, **BOTH}, id="amended-a1-2e"),
+    pytest.param("nasbench1shot1-2", {"channels": 4, "cells": 3, "partial": 2, **BOTH}, id="nasbench1shot1-2-2e"),
 ]
 every_small = pytest.mark.parametrize(("name", "sizes"), SMALL)
 

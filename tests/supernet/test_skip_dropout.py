@@ -130,7 +130,7 @@ def test_it_is_a_function_of_the_seed(name: str) -> None:
     assert torch.equal(first, second)
     assert torch.equal(state, torch.get_rng_state())
     assert torch.equal(net(images(), mixture, seed=3, skip_dropout=0.0), net(images(), mixture, seed=3))
-    if name != "s4":  # which offers no skip connection, and has noise that other seeds change
+    if name != "s4" and not name.startswith("nasbench1shot1"):  # which offer no skip connection, and s4 has noise
         assert not torch.equal(first, other)
         assert not torch.equal(first, net(images(), mixture, seed=3))
     else:

@@ -26,7 +26,7 @@ from archgrad.spaces import SPACES, SearchSpace, named
 __all__ = ["HEADER", "Case", "Measurement", "cases", "measure"]
 
 HEADER = (
-    f"{'space':<12} {'C':>3} {'cells':>5} {'size':>4} {'batch':>5} | {'reference':>9} {'fused':>8} {'speed-up':>8} | "
+    f"{'space':<16} {'C':>3} {'cells':>5} {'size':>4} {'batch':>5} | {'reference':>9} {'fused':>8} {'speed-up':>8} | "
     f"{'floor':>8} {'fused/floor':>11} | {'architecture':>12} {'of full':>7} | {'loader':>12} | {'memory':>13}"
 )
 
@@ -75,7 +75,7 @@ class Measurement:
         case = self.case
         memory = "" if self.fused_memory is None else f"{self.fused_memory:4.0f}/{self.reference_memory:.0f} MB"
         return (
-            f"{case.space:<12} {case.channels:>3} {case.cells:>5} {case.image_size:>4} {case.batch:>5} | "
+            f"{case.space:<16} {case.channels:>3} {case.cells:>5} {case.image_size:>4} {case.batch:>5} | "
             f"{self.reference:>6.0f} ms {self.fused:>5.0f} ms {self.reference / self.fused:>7.2f}x | "
             f"{self.floor:>5.0f} ms {self.fused / self.floor:>10.2f}x | "
             f"{self.architecture:>9.0f} ms {self.architecture / self.fused:>7.2f} | "

@@ -60,9 +60,11 @@ def layer_similarity(point: Point, supernet: nn.Module) -> tuple[StageSimilarity
     weights, alpha = leaves(point.weights), leaves(point.alpha)  # a regulariser may differentiate the loss by α
     with _watched(supernet) as seen:
         loss = point.problem.outer(weights, alpha, point.outer_batch)
-    flat = [node for cell in seen for node in cell.nodes]
+    flat = [node for cell in seen for node in cell.nodes if node.requires_grad]
     found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
-    gradients = [[next(found) for _ in cell.nodes] for cell in seen]
+    gradients = [
+        [next(found) if node.requires_grad else torch.zeros_like(node) for node in cell.nodes] for cell in seen
+    ]
     stages: dict[tuple[Any, ...], list[int]] = {}
     for place, cell in enumerate(seen):
         stages.setdefault(cell.kind, []).append(place)

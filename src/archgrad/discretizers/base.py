@@ -90,8 +90,8 @@ def strongest(
 def edge_strengths(
     space: SearchSpace, block: DecisionBlock, probabilities: Mapping[str, Tensor]
 ) -> Sequence[float] | None:
-    """Return the weight of each row's edge in a block; None in a space without edge weights."""
-    if not space.edge_weights:
+    """Return the weight of each row's edge in a block; None where edges have no weights."""
+    if block not in space.weighed:
         return None
     table = probabilities[block.edges.name].tolist()
     return [table[row][choice] for row, choice in block.edge_places]

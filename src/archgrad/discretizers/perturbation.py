@@ -140,7 +140,7 @@ class _Course:
         """Return the weights without one operation of a row, or without its whole edge."""
         weights = self.rows[block.name].clone()
         weights[row, slice(None) if choice is None else choice] = 0.0
-        if choice is not None or not self.space.edge_weights:
+        if choice is not None or block not in self.space.weighed:
             return {**self.rows, block.name: weights}
         edges = self.rows[block.edges.name].clone()
         edges[block.edge_places[row]] = 0.0

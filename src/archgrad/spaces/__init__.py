@@ -9,6 +9,7 @@ from archgrad.spaces.block import DecisionBlock, Row, edges_of
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import darts
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
+from archgrad.spaces.nasbench1shot1 import nasbench1shot1
 from archgrad.spaces.nasbench201 import nasbench201
 from archgrad.spaces.progressive import Progressive, Stage
 from archgrad.spaces.reduced import reduced
@@ -37,6 +38,7 @@ __all__ = [
     "darts",
     "edges_of",
     "named",
+    "nasbench1shot1",
     "nasbench201",
     "reduced",
 ]
@@ -46,6 +48,7 @@ SPACES: dict[str, Callable[..., SearchSpace]] = {
     "darts": darts,
     **{name: partial(reduced, name) for name in ("s1", "s2", "s3", "s4")},
     **{f"amended-{which}": partial(amended, which) for which in ("a1", "a2")},
+    **{f"nasbench1shot1-{which}": partial(nasbench1shot1, which) for which in (1, 2, 3)},
 }
 """The names on the command line."""
 

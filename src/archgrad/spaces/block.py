@@ -90,6 +90,11 @@ class DecisionBlock:
         """The nodes that rows lead to, in order and once each."""
         return tuple(dict.fromkeys(row.target for row in self.rows))
 
+    @property
+    def on_edges(self) -> bool:
+        """Whether its rows decide edges rather than nodes."""
+        return all(row.source is not None for row in self.rows)
+
     @cached_property
     def edges(self) -> DecisionBlock:
         """The block ``name.edges`` that weighs this one's edges: a row per target, whose choices are its sources.
@@ -97,7 +102,7 @@ class DecisionBlock:
         >>> DecisionBlock("cell", 1, edges_of([(1, [0]), (2, [0, 1])], ("skip",))).edges.rows[1]
         Row(target=2, source=None, choices=('0', '1'), picks=2)
         """
-        if any(row.source is None for row in self.rows):
+        if not self.on_edges:
             raise UserError(f"block {self.name!r} has operations at its nodes; edge weights need them on edges.")
         rows = []
         for target in self.targets:

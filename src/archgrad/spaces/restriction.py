@@ -62,4 +62,9 @@ def _offering(block: DecisionBlock, row: Row, names: tuple[str, ...]) -> Row:
             f"the restriction leaves no choice on row {row.name} of block {block.name!r}; leave at least one of "
             f"{', '.join(row.choices)}."
         )
+    if len(set(names) - block.excluded) < row.picks and row.picks > 1:
+        raise UserError(
+            f"the restriction leaves {', '.join(names)} on row {row.name} of block {block.name!r}, of which a genotype "
+            f"picks {row.picks}; leave at least so many of {', '.join(row.choices)}."
+        )
     return replace(row, choices=tuple(choice for choice in row.choices if choice in names))

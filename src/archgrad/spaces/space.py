@@ -19,7 +19,7 @@ from archgrad.spaces.restriction import Restriction, offered, restriction_of
 from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet, check_chance
 from archgrad.training import WeightTraining
 
-__all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges", "skip_connection"]
+__all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges", "build_nodes", "skip_connection"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
@@ -117,8 +117,15 @@ class SearchSpace(ABC):
 
         A mixture has all of them; a genotype only the former.
         """
-        blocks = self.blocks
-        return (*blocks, *(block.edges for block in blocks)) if self.edge_weights else blocks
+        return (*self.blocks, *(block.edges for block in self.weighed))
+
+    @property
+    def weighed(self) -> tuple[DecisionBlock, ...]:
+        """The blocks whose edges have weights: with edge weights, those that have operations on edges.
+
+        Where operations sit on nodes, what a node reads is decided by a block of its own already.
+        """
+        return tuple(block for block in self.blocks if block.on_edges) if self.edge_weights else ()
 
     @property
     @abstractmethod
@@ -139,11 +146,10 @@ class SearchSpace(ABC):
         plan = CellPlan(rows, searching=True, partial=self.partial, auxiliary_skip=self.auxiliary_skip)
         body = self._build(plan, num_classes, input_channels)
         self._check_cells([module for module in body.modules() if isinstance(module, MixedCell)])
-        weighed = self.blocks if self.edge_weights else ()
         return Supernet(
             body,
             {block.name: (block.cells, *block.shape) for block in self.searched},
-            {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in weighed},
+            {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in self.weighed},
         )
 
     def _check_cells(self, cells: Sequence[MixedCell]) -> None:
@@ -215,7 +221,7 @@ class SearchSpace(ABC):
                 row = _row_of(block, decision)
                 weights[row, block.rows[row].choices.index(decision.choice)] = 1.0
             mixture[block.name] = weights.expand(block.cells, -1, -1)
-        for block in self.blocks if self.edge_weights else ():
+        for block in self.weighed:
             kept = torch.zeros(block.edges.shape)
             for decision in genotype[block.name]:
                 kept[block.edge_places[_row_of(block, decision)]] = 1.0
@@ -271,6 +277,17 @@ def build_edges(
         operations = tuple(factory(site) for factory in factories)
         skip = skip_connection(site) if plan.auxiliary_skip else None
         edges.append(Edge(row.source, row.target, operations, stride, plan.partial, skip))
+    return edges
+
+
+def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int) -> list[Edge]:
+    """Build the operations at all nodes of a cell of this many channels, as a MixedNodeCell takes them."""
+    site = plan.site(channels // plan.partial)
+    edges = []
+    for row in plan.rows[block]:
+        operations = tuple(_factory(vocabulary, choice)(site) for choice in row.choices)
+        skip = skip_connection(site) if plan.auxiliary_skip else None
+        edges.append(Edge(2 * row.target - 1, 2 * row.target, operations, 1, plan.partial, skip))
     return edges
 
 

@@ -3,6 +3,7 @@
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell
 from archgrad.supernet.chance import check_chance
 from archgrad.supernet.mixture import CellMixture, EdgeWeights, Mixture
+from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
 from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
 
@@ -12,7 +13,9 @@ __all__ = [
     "EdgeWeights",
     "FixedCell",
     "MixedCell",
+    "MixedNodeCell",
     "Mixture",
+    "NodeMixture",
     "Supernet",
     "check_chance",
     "shuffle",

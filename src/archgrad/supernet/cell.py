@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -80,21 +80,26 @@ class MixedCell(_EdgeCell):
     def forward(self, inputs: Sequence[Tensor], mixture: CellMixture) -> list[Tensor]:
         """Return all nodes; ``inputs`` are the first ones."""
         nodes = list(inputs)
-        sources = [self._source(node, x, mixture) for node, x in enumerate(inputs)]
+        sources = {node: self._source(node, x, mixture) for node, x in enumerate(inputs)}
         for target in range(self.inputs, self.nodes):
-            x = self._computed(target, sources, mixture)
-            if self.partial > 1:
-                x = shuffle(torch.cat([x, self._bypassed(target, sources, mixture)], dim=1), self.partial)
+            x = self._node(target, sources, mixture)
             nodes.append(x)
-            sources.append(self._source(target, x, mixture))
+            sources[target] = self._source(target, x, mixture)
         return nodes
+
+    def _node(self, target: int, sources: Mapping[int, Source], mixture: CellMixture) -> Tensor:
+        """Return a node, given those that it reads."""
+        x = self._computed(target, sources, mixture)
+        if self.partial == 1:
+            return x
+        return shuffle(torch.cat([x, self._bypassed(target, sources, mixture)], dim=1), self.partial)
 
     def _source(self, node: int, x: Tensor, mixture: CellMixture) -> Source:
         if self.partial == 1 or node not in self._read:
             return Source(x, mixture.stream)
         return PartialSource(x, mixture.stream, self.partial)
 
-    def _computed(self, target: int, sources: Sequence[Source], mixture: CellMixture) -> Tensor:
+    def _computed(self, target: int, sources: Mapping[int, Source], mixture: CellMixture) -> Tensor:
         """Return what the operations on the edges into a node give."""
         addends: list[Tensor] = []
         scaled: list[Weighted] = []
@@ -114,12 +119,12 @@ class MixedCell(_EdgeCell):
                     addends.append(term)
         return mix(addends, scaled) if addends or scaled else self._silent(target, sources)
 
-    def _silent(self, target: int, sources: Sequence[Source]) -> Tensor:
+    def _silent(self, target: int, sources: Mapping[int, Source]) -> Tensor:
         """Zeros of the node's size, for a node that nothing active enters."""
         edge = self._entering[target][0][1]
         return torch.zeros_like(sources[edge.source].x[:, :, :: edge.stride, :: edge.stride])
 
-    def _bypassed(self, target: int, sources: Sequence[Source], mixture: CellMixture) -> Tensor:
+    def _bypassed(self, target: int, sources: Mapping[int, Source], mixture: CellMixture) -> Tensor:
         """Return what goes past the operations on the edges into a node."""
         addends: list[Tensor] = []
         scaled: list[Weighted] = []

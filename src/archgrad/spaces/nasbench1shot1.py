@@ -1,0 +1,194 @@
+"""NAS-Bench-1Shot1 (Zela et al., 2020): three spaces of cells with operations on nodes, all within NAS-Bench-101."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.errors import UserError, unknown
+from archgrad.operations import ConvBNReLU, ReLUConvBN, Vocabulary
+from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench101Net
+from archgrad.spaces.nasbench101.conversion import module_of
+from archgrad.spaces.nasbench101.network import VOCABULARY
+from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_nodes
+from archgrad.supernet import MixedNodeCell, NodeMixture
+from archgrad.training import WeightTraining
+
+__all__ = ["OPERATIONS", "NASBench1Shot1", "OneShot1", "OneShot2", "OneShot3", "OneShotNet", "nasbench1shot1"]
+
+OPERATIONS: Vocabulary = {name: VOCABULARY[name] for name in (MAXPOOL3X3, CONV3X3, CONV1X1)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class NASBench1Shot1(SearchSpace):
+    """Cells of nodes 1 … n between an input, node 0, and an output, node n+1.
+
+    ``parents`` are the numbers of nodes that the nodes 1, 2, … and, last, the output read in a discrete architecture.
+    Three blocks decide: ``operations`` what each node computes, ``inputs`` which nodes it reads where it has a choice,
+    and ``output`` which nodes the cell's output is made of. ``cells`` cells stand in a row, and before those at 1/3 and
+    2/3 of the depth the resolution is halved and the width doubled.
+
+    The plain network of a genotype is that of NAS-Bench-101, which trained all of them with ``channels=128``.
+    """
+
+    depth_knob: ClassVar[str] = "cells"
+    number: ClassVar[int]
+    parents: ClassVar[tuple[int, ...]]
+
+    cells: int = 9
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cells < 3:
+            raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
+
+    @property
+    def output(self) -> int:
+        """The number of the output, which comes after all nodes."""
+        return len(self.parents)
+
+    @property
+    def reductions(self) -> tuple[int, int]:
+        """The cells before which the resolution is halved."""
+        return self.cells // 3, 2 * self.cells // 3
+
+    @property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """``operations``, ``inputs`` and ``output``, the same in all cells."""
+        rows = {
+            "operations": tuple(Row(node, None, tuple(OPERATIONS)) for node in range(1, self.output)),
+            "inputs": tuple(self._inputs_of(node) for node in range(1, self.output) if self.parents[node - 1] < node),
+            "output": (self._inputs_of(self.output),),
+        }
+        return tuple(
+            self.offered(DecisionBlock(name, self.cells, own, kind="operation" if name == "operations" else "edge"))
+            for name, own in rows.items()
+        )
+
+    def _inputs_of(self, node: int) -> Row:
+        return Row(node, None, tuple(map(str, range(node))), picks=self.parents[node - 1])
+
+    @property
+    def training(self) -> WeightTraining:
+        """SGD with momentum 0.9, weight decay 3e-4, 50 epochs."""
+        return WeightTraining()
+
+    def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
+        """Build the one-shot model, or the NAS-Bench-101 network of a genotype."""
+        if plan.searching:
+            return OneShotNet(self, plan, input_channels, num_classes)
+        return NASBench101Net(module_of(_chosen(plan)), self.channels, self.cells, input_channels, num_classes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneShot1(NASBench1Shot1):
+    """Space 1: four nodes that read 1, 2, 2 and 2 nodes, and an output made of 2; 6,240 architectures."""
+
+    name: ClassVar[str] = "nasbench1shot1-1"
+    number: ClassVar[int] = 1
+    parents: ClassVar[tuple[int, ...]] = (1, 2, 2, 2, 2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneShot2(NASBench1Shot1):
+    """Space 2: four nodes that read 1, 1, 2 and 2 nodes, and an output made of 3; 29,160 architectures."""
+
+    name: ClassVar[str] = "nasbench1shot1-2"
+    number: ClassVar[int] = 2
+    parents: ClassVar[tuple[int, ...]] = (1, 1, 2, 2, 3)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneShot3(NASBench1Shot1):
+    """Space 3: five nodes that read 1, 1, 1, 2 and 2 nodes, and an output made of 2; 363,648 architectures."""
+
+    name: ClassVar[str] = "nasbench1shot1-3"
+    number: ClassVar[int] = 3
+    parents: ClassVar[tuple[int, ...]] = (1, 1, 1, 2, 2, 2)
+
+
+_SPACES: dict[int, type[NASBench1Shot1]] = {space.number: space for space in (OneShot1, OneShot2, OneShot3)}
+
+
+def nasbench1shot1(
+    which: int,
+    channels: int = 16,
+    cells: int = 9,
+    *,
+    input_channels: int = 3,
+    image_size: int = 32,
+    num_classes: int = 10,
+    drop_path: float = 0.0,
+    partial: int = 1,
+    edge_weights: bool = False,
+) -> NASBench1Shot1:
+    """Return space 1, 2 or 3 of NAS-Bench-1Shot1, at the size of the published search by default.
+
+    >>> [(block.name, block.shape) for block in nasbench1shot1(3).blocks]
+    [('operations', (5, 3)), ('inputs', (4, 5)), ('output', (1, 6))]
+    """
+    if which not in _SPACES or isinstance(which, bool):
+        raise unknown("space of NAS-Bench-1Shot1", str(which), map(str, _SPACES))
+    return _SPACES[which](
+        channels=channels,
+        cells=cells,
+        input_channels=input_channels,
+        image_size=image_size,
+        num_classes=num_classes,
+        drop_path=drop_path,
+        partial=partial,
+        edge_weights=edge_weights,
+    )
+
+
+class OneShotNet(nn.Module):
+    """Stem, a row of cells with max-pooling before those that reduce, a 1×1 convolution and a linear classifier."""
+
+    def __init__(self, space: NASBench1Shot1, plan: CellPlan, input_channels: int, num_classes: int) -> None:
+        super().__init__()
+        width = space.channels
+        conv = nn.Conv2d(input_channels, width, 3, padding=1, bias=False)
+        self.stem = nn.Sequential(conv, plan.site(width).norm(), nn.ReLU())
+        self.reductions = space.reductions
+        self.cells = nn.ModuleList()
+        inputs = width
+        for layer in range(space.cells):
+            width *= 2 if layer in space.reductions else 1
+            self.cells.append(_build_cell(space, plan, inputs, width))
+            inputs = width * (space.output - 1)
+        self.postprocess = ReLUConvBN(inputs, plan.site(width), 1)
+        self.classifier = nn.Linear(width, num_classes)
+
+    def forward(self, x: Tensor, mixture: CellViews) -> Tensor:
+        """Return logits ``[N, classes]``."""
+        x = self.stem(x)
+        views = (mixture[name] for name in NodeMixture._fields)
+        for layer, (cell, *own) in enumerate(zip(self.cells, *views, strict=True)):
+            if layer in self.reductions:
+                x = F.max_pool2d(x, 2, 2, ceil_mode=True)
+            x = cell(x, NodeMixture(*own))[-1]
+        logits: Tensor = self.classifier(self.postprocess(x).mean((2, 3)))
+        return logits
+
+
+def _chosen(plan: CellPlan) -> Genotype:
+    """Return the genotype whose plan this is."""
+    return Genotype.of(
+        {
+            name: CellGenotype(tuple(Decision(row.target, row.source, row.choices[0]) for row in rows))
+            for name, rows in plan.rows.items()
+        }
+    )
+
+
+def _build_cell(space: NASBench1Shot1, plan: CellPlan, inputs: int, width: int) -> MixedNodeCell:
+    nodes = space.output - 1
+    widths = [width] * nodes + [width * nodes]
+    projections = [ConvBNReLU(inputs, plan.site(own), 1) for own in widths]
+    reads = {row.target: tuple(map(int, row.choices)) for name in ("inputs", "output") for row in plan.rows[name]}
+    return MixedNodeCell(build_nodes(plan, "operations", OPERATIONS, width), projections, reads)
