@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
+from archgrad.benchmarks.nasbench101 import CellRecord, CellTable, find_cells, open_cells
 from archgrad.benchmarks.nasbench201 import Accuracies, AccuracyTable, find_table, open_table
-from archgrad.benchmarks.oracle import oracle
+from archgrad.benchmarks.oracle import cell_oracle, oracle
 
-__all__ = ["Accuracies", "AccuracyTable", "find_table", "open_table", "oracle"]
+__all__ = [
+    "Accuracies",
+    "AccuracyTable",
+    "CellRecord",
+    "CellTable",
+    "cell_oracle",
+    "find_cells",
+    "find_table",
+    "open_cells",
+    "open_table",
+    "oracle",
+]

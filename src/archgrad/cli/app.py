@@ -258,24 +258,39 @@ def list_(
 
 @app.command()
 def query(
-    genotype: Annotated[str, typer.Argument(help="A NAS-Bench-201 string, or a file or run directory with one.")],
-    table: Annotated[
-        File, typer.Option(help="Accuracy table (CSV). [ARCHGRAD_DATA, then archgrad[nasbench201]]")
+    genotype: Annotated[
+        Text,
+        typer.Argument(
+            help="A NAS-Bench-201 or -1Shot1 genotype, a NAS-Bench-101 module as JSON, or a file or run directory "
+            "with one."
+        ),
     ] = None,
+    table: Annotated[
+        File,
+        typer.Option(
+            help="Accuracy table: CSV for NAS-Bench-201 [ARCHGRAD_DATA, then archgrad[nasbench201]], TFRecord for "
+            "NAS-Bench-101 [ARCHGRAD_DATA]."
+        ),
+    ] = None,
+    best: Annotated[bool, typer.Option("--best", help="Look up the best cell of the table instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look up the accuracy of a NAS-Bench-201 cell, and its size."""
-    from archgrad.cli.console import print_json, say
-    from archgrad.cli.looking import look_up, read_genotype
+    """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
+    from archgrad.cli import looking
+    from archgrad.cli.console import errors, print_json, say
+    from archgrad.cli.indexing import reading_progress
 
-    answer = look_up(read_genotype(genotype), table)
+    with reading_progress(errors()) as progress:
+        if genotype is not None and not best:
+            answer = looking.look_up(looking.read_architecture(genotype), table, progress)
+        elif best and genotype is None and table is not None:
+            answer = looking.best(table, progress)
+        else:
+            raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
     if as_json:
         print_json(answer)
-        return
-    say(f"{answer['genotype']}\n{answer['kind']} ({answer['source']}):")
-    for dataset, accuracy in answer["accuracy"].items():
-        say(f"  {dataset:<15} {accuracy:6.2f} %   rank {answer['rank'][dataset]} of {answer['cells']}")
-    say(f"  full size       {answer['size']}")
+    else:
+        say(looking.show(answer))
 
 
 @app.command()

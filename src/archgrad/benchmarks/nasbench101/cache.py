@@ -1,0 +1,49 @@
+"""Where indices are kept, so that a file is read from beginning to end only once."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from pathlib import Path
+
+from archgrad.benchmarks.nasbench101.build import Progress, build_index
+from archgrad.benchmarks.nasbench101.index import FORMAT, DamagedIndex, Index, open_index
+from archgrad.errors import UserError
+
+__all__ = ["cache_folder", "cached_index", "index_path"]
+
+_logger = logging.getLogger(__name__)
+
+
+def cached_index(source: Path, progress: Progress | None = None) -> Index:
+    """Return the index of a TFRecord file, which is made when the file is new or has changed."""
+    target = index_path(source)
+    if target.exists():
+        try:
+            return open_index(target)
+        except DamagedIndex as problem:
+            _logger.warning("the index of %s is made again: %s", source, problem)
+    build_index(source, target, progress)
+    return open_index(target)
+
+
+def index_path(source: Path) -> Path:
+    """Return where the index of a file belongs: its name tells apart files, and versions of a file."""
+    try:
+        found = source.resolve()
+        status = found.stat()
+    except FileNotFoundError:
+        raise UserError(f"{source} does not exist; give the path of a TFRecord file of NAS-Bench-101.") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"{source} cannot be read ({error}); check the path and its permissions.") from None
+    identity = f"{found}\0{status.st_size}\0{status.st_mtime_ns}\0{FORMAT}"
+    return cache_folder() / f"nasbench101-{hashlib.sha256(os.fsencode(identity)).hexdigest()[:32]}.sqlite"
+
+
+def cache_folder() -> Path:
+    """Return ``$ARCHGRAD_CACHE``, else ``$XDG_CACHE_HOME/archgrad``, else ``~/.cache/archgrad``."""
+    own, common = os.environ.get("ARCHGRAD_CACHE"), os.environ.get("XDG_CACHE_HOME")
+    if own:
+        return Path(own).expanduser()
+    return (Path(common) if common else Path.home() / ".cache") / "archgrad"

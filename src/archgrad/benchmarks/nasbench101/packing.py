@@ -1,0 +1,60 @@
+"""How an index holds cells and runs in few bytes, without losing any digit."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from archgrad.benchmarks.nasbench101.metrics import Snapshot
+from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module
+
+__all__ = ["Run", "pack_module", "pack_runs", "unpack_module", "unpack_runs"]
+
+_LETTERS = {CONV3X3: "3", CONV1X1: "1", MAXPOOL3X3: "m"}
+_OPERATIONS = {letter: operation for operation, letter in _LETTERS.items()}
+_VALUES = 2 * len(Snapshot._fields)
+_SHORT, _LONG = "f", "d"
+
+
+class Run(NamedTuple):
+    """What a training run had reached on the way and at its end."""
+
+    midway: Snapshot
+    end: Snapshot
+
+
+def pack_module(module: Module) -> tuple[int, str]:
+    """Return the bits above the diagonal, row by row, as a number, and a letter for each interior vertex."""
+    bits = 0
+    for vertex, row in enumerate(module.matrix):
+        for entry in row[vertex + 1 :]:
+            bits = bits << 1 | entry
+    return bits, "".join(_LETTERS[operation] for operation in module.operations[1:-1])
+
+
+def unpack_module(bits: int, letters: str) -> Module:
+    """Return the module that was packed."""
+    size = len(letters) + 2
+    matrix = [[0] * size for _ in range(size)]
+    for row in reversed(range(size)):
+        for column in reversed(range(row + 1, size)):
+            bits, matrix[row][column] = bits >> 1, bits & 1
+    operations = (INPUT, *(_OPERATIONS[letter] for letter in letters), OUTPUT)
+    return Module(tuple(map(tuple, matrix)), operations)
+
+
+def pack_runs(runs: Iterable[Run]) -> bytes:
+    """Return a letter for the precision and the numbers of all runs: four bytes each where that loses nothing."""
+    values = [value for midway, end in runs for value in (*midway, *end)]
+    short = struct.pack(f"<{len(values)}{_SHORT}", *values)
+    if struct.unpack(f"<{len(values)}{_SHORT}", short) == tuple(values):
+        return _SHORT.encode() + short
+    return _LONG.encode() + struct.pack(f"<{len(values)}{_LONG}", *values)
+
+
+def unpack_runs(packed: bytes) -> tuple[Run, ...]:
+    """Return the runs that were packed."""
+    half = len(Snapshot._fields)
+    each = struct.iter_unpack(f"<{_VALUES}{packed[:1].decode()}", packed[1:])
+    return tuple(Run(Snapshot(*values[:half]), Snapshot(*values[half:])) for values in each)

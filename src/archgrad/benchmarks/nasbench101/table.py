@@ -1,0 +1,268 @@
+"""What training found for cells of NAS-Bench-101, and how far a cell is from the best of a NAS-Bench-1Shot1 space.
+
+The table is looked for in a file that the caller names, a TFRecord file or an index of one, then in
+``$ARCHGRAD_DATA/nasbench101/nasbench_full.tfrecord``, then in ``nasbench_only108.tfrecord`` beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import fmean, stdev
+
+from archgrad.benchmarks.nasbench101.build import Progress
+from archgrad.benchmarks.nasbench101.cache import cached_index
+from archgrad.benchmarks.nasbench101.index import Cell, Index, Measure, open_index
+from archgrad.benchmarks.nasbench101.packing import Run
+from archgrad.errors import UserError, check_one_of
+from archgrad.notices import warn_once
+from archgrad.spaces import Genotype, nasbench1shot1
+from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
+
+__all__ = [
+    "EPOCHS",
+    "MEASURES",
+    "PUBLISHED_OPTIMA",
+    "CellRecord",
+    "CellTable",
+    "Optimum",
+    "find_cells",
+    "open_cells",
+    "spaces_with",
+]
+
+EPOCHS = 108
+"""How long NAS-Bench-101 trains a cell unless another number is asked for."""
+MEASURES: tuple[Measure, ...] = ("valid", "test")
+INDEX_SUFFIX = ".sqlite"
+
+_IN_DATA_FOLDER = ("nasbench_full.tfrecord", "nasbench_only108.tfrecord")
+_PUBLISHED_CELLS = 423_624
+_FIRST_BATCH = 32
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The lowest errors in per cent of any single run of any cell in a space; ``source`` says who found them."""
+
+    test_error: float
+    valid_error: float
+    source: str = "published"
+
+    def regret(self, record: CellRecord) -> dict[Measure, float]:
+        """Return the mean errors of a cell minus the lowest of single runs, in per cent."""
+        return {"valid": 100 - record.valid - self.valid_error, "test": 100 - record.test - self.test_error}
+
+
+PUBLISHED_OPTIMA = {
+    1: Optimum(5.449, 4.928),
+    2: Optimum(5.7592153549194336, 5.1582515239715576),
+    3: Optimum(5.338543653488159, 4.847759008407593),
+}
+"""The optima of the spaces of NAS-Bench-1Shot1 after 108 epochs, in all of NAS-Bench-101."""
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """What is known of a cell after some epochs of training; accuracies are in per cent."""
+
+    hash: str
+    module: Module
+    parameters: int
+    epochs: int
+    runs: tuple[Run, ...]
+    source: str
+
+    def accuracies(self, measure: str) -> tuple[float, ...]:
+        """Return the final accuracies of the runs on the images of ``train``, ``valid`` or ``test``."""
+        check_one_of("measure", measure, ("train", *MEASURES))
+        return tuple(100 * float(getattr(run.end, measure)) for run in self.runs)
+
+    def spread(self, measure: str) -> float:
+        """Return the standard deviation over the runs, 0 for a single one."""
+        return stdev(self.accuracies(measure)) if len(self.runs) > 1 else 0.0
+
+    @property
+    def train(self) -> float:
+        """Mean accuracy on the training images."""
+        return fmean(self.accuracies("train"))
+
+    @property
+    def valid(self) -> float:
+        """Mean accuracy on the validation images."""
+        return fmean(self.accuracies("valid"))
+
+    @property
+    def test(self) -> float:
+        """Mean accuracy on the test images."""
+        return fmean(self.accuracies("test"))
+
+    @property
+    def seconds(self) -> float:
+        """Mean time of training."""
+        return fmean(run.end.seconds for run in self.runs)
+
+
+@dataclass(frozen=True)
+class CellTable:
+    """The cells of a NAS-Bench-101 file, asked by module or by NAS-Bench-1Shot1 genotype."""
+
+    index: Index
+
+    def __len__(self) -> int:
+        return self.index.cells
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """For how many epochs its cells were trained."""
+        return self.index.epochs
+
+    @property
+    def source(self) -> str:
+        """The file that it was read from."""
+        return self.index.source
+
+    def find(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord | None:
+        """Return what the table knows of a cell, or None if it is not there."""
+        self.check_epochs(epochs)
+        found = self.index.cell(_module(cell).hash)
+        return None if found is None else self._record(found, epochs)
+
+    def query(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord:
+        """Return what the table knows of a cell."""
+        module = _module(cell)
+        found = self.find(module, epochs)
+        if found is None:
+            module.check()
+            raise UserError(
+                f"the cell {module.hash} is not in {self.source} with {epochs} epochs of training, which has "
+                f"{len(self)} cells; the benchmark's own file nasbench_only108.tfrecord has {_PUBLISHED_CELLS}."
+            )
+        return found
+
+    def best(self, measure: Measure = "test", epochs: int = EPOCHS) -> CellRecord:
+        """Return the cell with the highest mean accuracy; of equal ones, the first of the file."""
+        self._check(measure, epochs)
+        found = self.index.best(measure, epochs)
+        record = None if found is None else self._record(found, epochs)
+        assert record is not None, "a number of epochs that the index lists has results"  # noqa: S101
+        return record
+
+    def rank(self, cell: Module | Genotype, measure: Measure = "test", epochs: int = EPOCHS) -> int:
+        """Return the cell's place by mean accuracy: 1 for the best; equal accuracies share the better place."""
+        self._check(measure, epochs)
+        found = self.index.cell(self.query(cell, epochs).hash)
+        assert found is not None, "it was there a moment ago"  # noqa: S101
+        return 1 + self.index.better(found, measure, epochs)
+
+    def optimum(self, hashes: Iterable[str], epochs: int = EPOCHS) -> Optimum | None:
+        """Return the lowest errors of single runs among these cells, or None unless all of them are in the table."""
+        self.check_epochs(epochs)
+        valid = test = 0.0
+        for some in _batches(iter(hashes)):
+            found = self.index.highest(some, epochs)
+            if found.cells < len(some):
+                return None
+            valid, test = max(valid, found.valid), max(test, found.test)
+        return Optimum(100 - 100 * test, 100 - 100 * valid, self.source)
+
+    def space_optimum(self, number: int) -> Optimum:
+        """Return the optimum of a space of NAS-Bench-1Shot1: the table's own if it has every cell, else the published.
+
+        The first time it takes as long as enumerating the space; then the index remembers it.
+        """
+        name = f"optimum of space {number}"
+        known = self.index.remembered(name)
+        if known is None:
+            space = nasbench1shot1(number)
+            found = self.optimum(hash_ for hash_, _ in hashed_modules(space)) if EPOCHS in self.epochs else None
+            known = [] if found is None else [found.test_error, found.valid_error]
+            self.index.remember(name, known)
+        return Optimum(known[0], known[1], self.source) if known else PUBLISHED_OPTIMA[number]
+
+    def check_epochs(self, epochs: int) -> None:
+        """Raise a UserError unless some cells were trained for so long."""
+        if epochs not in self.epochs:
+            listed = ", ".join(map(str, self.epochs))
+            raise UserError(f"{self.source} has no cells trained for {epochs} epochs; choose from: {listed}.")
+
+    def _check(self, measure: Measure, epochs: int) -> None:
+        check_one_of("measure", measure, MEASURES)
+        self.check_epochs(epochs)
+
+    def _record(self, cell: Cell, epochs: int) -> CellRecord | None:
+        runs = self.index.runs(cell, epochs)
+        return CellRecord(cell.hash, cell.module, cell.parameters, epochs, runs, self.source) if runs else None
+
+
+def find_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable | None:
+    """Return the table at ``path``, else the one at hand, else None. A ``path`` that holds no table is an error."""
+    if path is not None:
+        if path.suffix == INDEX_SUFFIX:
+            return CellTable(open_index(path))
+        return CellTable(cached_index(path, progress))
+    data = os.environ.get("ARCHGRAD_DATA")
+    for name in _IN_DATA_FOLDER if data else ():
+        own = Path(str(data), "nasbench101", name)
+        if own.exists():
+            return _complete(CellTable(cached_index(own, progress)))
+    return None
+
+
+def open_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable:
+    """Return the table that :func:`find_cells` finds, or say how to get one."""
+    table = find_cells(path, progress)
+    if table is None:
+        raise UserError(
+            "no NAS-Bench-101 file is at hand; name a TFRecord file with --table FILE, or put one at "
+            f"{' or '.join(f'$ARCHGRAD_DATA/nasbench101/{name}' for name in _IN_DATA_FOLDER)}."
+        )
+    return table
+
+
+def spaces_with(cell: Module | Genotype) -> tuple[int, ...]:
+    """Return the numbers of the NAS-Bench-1Shot1 spaces that a cell lies in; a genotype lies in its own only."""
+    return tuple(number for number in PUBLISHED_OPTIMA if _lies_in(number, cell))
+
+
+def _lies_in(number: int, cell: Module | Genotype) -> bool:
+    space = nasbench1shot1(number)
+    try:
+        if isinstance(cell, Genotype):
+            space.check(cell)
+        else:
+            genotype_of(space, cell)
+    except UserError:
+        return False
+    return True
+
+
+def _module(cell: Module | Genotype) -> Module:
+    return cell if isinstance(cell, Module) else module_of(cell)
+
+
+def _batches(hashes: Iterator[str]) -> Iterator[list[str]]:
+    """Yield lists that grow, so that little is asked for in vain if the first ones are not there already."""
+    size = _FIRST_BATCH
+    while some := list(islice(hashes, size)):
+        yield some
+        size *= 2
+
+
+def _complete(table: CellTable) -> CellTable:
+    """Warn of a published file that has lost cells, which a cut between two records does not show in any checksum."""
+    if len(table) != _PUBLISHED_CELLS:
+        warn_once(
+            _logger,
+            "%s has %d cells, but was published with %d; fetch it again.",
+            table.source,
+            len(table),
+            _PUBLISHED_CELLS,
+        )
+    return table
