@@ -191,7 +191,6 @@ def test_packed_modules_come_back(module: Module) -> None:
 @pytest.mark.parametrize(
     ("bad", "problem"),
     [
-        (record(PAIR, 0.7, 0.95), "has this run twice"),
         (record(PAIR, 0.1, parameters=8), "has 8 trainable parameters here and 7 elsewhere"),
         (record(CHAIN, 0.1, hash_=PAIR.hash), f"has the hash {PAIR.hash} here and {CHAIN.hash} by its matrix"),
         (record(CHAIN, 0.1, hash_="0" * 32), f"has the hash {'0' * 32} here and {CHAIN.hash} by its matrix"),

@@ -24,6 +24,7 @@ _SHOWN = {
     "entropy": "entropy",
     "skips": "skips",
     "oracle_cifar10": "oracle",
+    "regret": "regret",
 }
 
 
@@ -149,7 +150,7 @@ def _numbers(record: dict[str, Any]) -> dict[str, str]:
     for name, title in _SHOWN.items():
         if name in record:
             value = record[name]
-            percent = "accuracy" in name or "oracle" in name
+            percent = any(word in name for word in ("accuracy", "oracle", "regret"))
             shown[title] = str(value) if isinstance(value, int) else f"{value:.2f} %" if percent else f"{value:.3f}"
     return shown
 
