@@ -17,6 +17,7 @@ from statistics import fmean, stdev
 
 import google_crc32c
 import pytest
+import torch
 
 from archgrad.benchmarks import cell_oracle
 from archgrad.benchmarks.nasbench101 import (
@@ -45,6 +46,7 @@ from archgrad.spaces.nasbench101 import (
     MAXPOOL3X3,
     OUTPUT,
     Module,
+    NASBench101Net,
     genotypes,
     hashed_modules,
     module_of,
@@ -164,6 +166,11 @@ def test_the_index_of_the_real_file(tmp_path: Path) -> None:
     assert best.test == pytest.approx(93.3494, abs=1e-4)
     assert best.parameters == 21_220_234
     assert best.module.operations == (INPUT, CONV3X3, CONV3X3, OUTPUT)
+    with torch.device("meta"):  # sizes that were counted by the code that trained the file
+        for hash_ in list(means)[::4]:
+            known = table.query(index.cell(hash_).module)  # type: ignore[union-attr]
+            net = NASBench101Net(known.module)
+            assert sum(weights.numel() for weights in net.parameters()) == known.parameters
     worst = table.index.cell(min(means, key=means.__getitem__))
     assert worst is not None
     assert table.rank(worst.module) == 91
