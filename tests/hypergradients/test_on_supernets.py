@@ -28,12 +28,13 @@ from archgrad.hypergradients import (
 )
 from archgrad.linalg import Vector, added, cosine, dot, flattened, norm, unflattened
 from archgrad.relaxations import Softmax
-from archgrad.spaces import darts, nasbench201
+from archgrad.spaces import darts, nasbench1shot1, nasbench201
 
 Tensors = dict[str, Tensor]
 SPACES = {
     "nasbench201": nasbench201(channels=2, cells_per_stage=1, num_classes=3),
     "darts": darts(channels=2, cells=3, num_classes=3),
+    "nasbench1shot1": nasbench1shot1(3, channels=4, cells=3, num_classes=3),
 }
 every_space = pytest.mark.parametrize("name", SPACES)
 LABELS = torch.tensor([0, 1, 2, 0])
@@ -169,9 +170,9 @@ def test_products_by_smaller_differences_converge_to_the_exact_ones_along_the_st
         ("nasbench201", Unrolled(lr=0.025), ("finite", "forward")),
         ("nasbench201", Amended(0.1), ("finite", "forward")),
         ("nasbench201", Neumann(2, 0.01), ("finite", "forward")),
-        ("darts", Unrolled(lr=0.025), ("finite",)),
         ("darts", Amended(0.1), ("finite", "forward")),
-        ("darts", Neumann(2, 0.01), ("forward",)),
+        ("nasbench1shot1", Unrolled(lr=0.025), ("finite", "forward")),
+        ("nasbench1shot1", Neumann(2, 0.01), ("forward",)),
     ],
     ids=str,
 )

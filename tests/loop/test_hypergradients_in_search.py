@@ -61,7 +61,7 @@ def test_a_stopped_search_goes_on_to_the_same_bits(method: ag.Method, tmp_path: 
         if isinstance(event, StepFinished) and event.state.index == 6:
             raise KeyboardInterrupt
 
-    settings: dict[str, Any] = {"epochs": 3, "batch_size": 12}
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 12}
     settings["diagnostics"] = [Curvature(Neumann(2, 0.01), every=3, steps=2)]
     whole = found(method, **settings)
     with pytest.raises(KeyboardInterrupt):

@@ -142,7 +142,8 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(recipe: str, 
     method = ag.recipes.named(recipe)
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
     space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
-    settings: dict[str, Any] = {"epochs": 2, "batch_size": 16, "seed": 2}
+    batch = 16 if method.schedule.level == "bilevel" else 32  # two steps in an epoch
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": batch, "seed": 2}
     whole = ag.search(space, method, DATA, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
         ag.search(space, method, DATA, out=tmp_path, listeners=[stop], **settings)
@@ -170,10 +171,11 @@ def test_a_stopped_search_of_any_level_goes_on_to_the_same_bits(level: Level, up
             raise KeyboardInterrupt
 
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates))
-    whole = found(method, epochs=4, out=tmp_path / "whole")
+    settings = {"epochs": 3, "batch_size": 16 if level == "bilevel" else 32}  # two steps in an epoch
+    whole = found(method, out=tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):
-        found(method, epochs=4, out=tmp_path / "parts", listeners=[stop])
-    resumed = found(method, epochs=4, out=tmp_path / "parts", resume=True)
+        found(method, out=tmp_path / "parts", listeners=[stop], **settings)
+    resumed = found(method, out=tmp_path / "parts", resume=True, **settings)
     same(whole, resumed)
 
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -107,12 +107,12 @@ if sys.argv[1:]:
     sys.exit(run(sys.argv[1], sys.argv[2] == "resume", "-", 0, sys.stdout, None))
 torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1)  # imports much
 for line in sys.stdin:
-    out, where, number, told, heard = json.loads(line)
+    out, resume, where, number, told, heard = json.loads(line)
     pid = os.fork()
     if not pid:
         try:
             with open(told, "w") as file:
-                code = run(out, False, where, number, file, heard)
+                code = run(out, resume, where, number, file, heard)
         except BaseException:
             sys.excepthook(*sys.exc_info())
             code = 1
@@ -163,14 +163,16 @@ def driver(script: Path) -> Iterator[subprocess.Popen[str]]:
 class Child:
     """A search in another process, from its start to its end; leaving the block early kills it."""
 
-    def __init__(self, driver: subprocess.Popen[str], out: Path, where: str, number: int) -> None:
+    def __init__(self, driver: subprocess.Popen[str], out: Path, where: str, number: int, resume: bool = False) -> None:
         assert driver.stdin is not None
         assert driver.stdout is not None
         self.answers = driver.stdout
         self.heard, told = out.with_name("heard"), out.with_name("told")
         for pipe in (self.heard, told):
+            pipe.unlink(missing_ok=True)
             os.mkfifo(pipe)
-        print(json.dumps([str(out), where, number, str(told), str(self.heard)]), file=driver.stdin, flush=True)
+        asked = [str(out), resume, where, number, str(told), str(self.heard)]
+        print(json.dumps(asked), file=driver.stdin, flush=True)
         self.pid = int(self.answers.readline())
         self.told = told.open()
         self.code: int | None = None
@@ -180,7 +182,8 @@ class Child:
 
     def __exit__(self, *error: object) -> None:
         if self.code is None:
-            self.send(signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may have come to its end
+                self.send(signal.SIGKILL)
             self.end()
 
     def see_steps(self, count: int) -> None:
@@ -245,18 +248,19 @@ def test_killed_after_a_step(driver: subprocess.Popen[str], tmp_path: Path, whol
     assert_resumes(out, whole)
 
 
-def test_killed_again_and_again_at_random(script: Path, tmp_path: Path, whole: SearchResult) -> None:
-    draws = random.Random(0)  # noqa: S311 - no secret
-    for resume in ("new", "resume"):
-        with started(script, str(tmp_path), resume) as process:
-            assert process.stdout is not None
-            for _ in range(draws.randint(1, 6)):
-                assert process.stdout.readline() == "step\n"
-    with started(script, str(tmp_path), "resume") as process:
+def test_killed_again_and_again_at_random(
+    driver: subprocess.Popen[str], script: Path, tmp_path: Path, whole: SearchResult
+) -> None:
+    """Wherever they are after so many steps; the last to resume is a process that knows nothing of the others."""
+    draws, out = random.Random(0), tmp_path / "run"  # noqa: S311 - no secret
+    for resume in (False, True):
+        with Child(driver, out, "-", 0, resume) as child:
+            child.see_steps(draws.randint(1, 6))
+    with started(script, str(out), "resume") as process:
         assert process.stdout is not None
         assert process.stdout.read().endswith("finished\n")
         assert process.wait() == 0
-    assert_resumes(tmp_path, whole)
+    assert_resumes(out, whole)
 
 
 @pytest.mark.parametrize(

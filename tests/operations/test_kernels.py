@@ -102,7 +102,7 @@ def scalars(*values: float) -> list[Tensor]:
 @layouts
 @pytest.mark.parametrize(("addends", "scaled"), [(0, 1), (0, 3), (1, 0), (1, 1), (2, 0), (2, 2), (4, 3)])
 def test_mix_is_the_weighted_sum(layout: torch.memory_format, addends: int, scaled: int) -> None:
-    tensors = [images(2, 3, 5, 4, layout=layout, seed=seed) for seed in range(addends + scaled)]
+    tensors = [images(2, 2, 3, 2, layout=layout, seed=seed) for seed in range(addends + scaled)]
     weights = scalars(*(0.3 - 0.7 * index for index in range(scaled)))
     expected = sum(tensors[:addends], torch.zeros(()))
     for x, weight in zip(tensors[addends:], weights, strict=True):
