@@ -12,7 +12,7 @@ from archgrad.hypergradients import FirstOrder, Hypergradient
 from archgrad.regularizers import Regularizer, name_of
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
-from archgrad.spaces import Progressive, SearchSpace
+from archgrad.spaces import SKIP, Progressive, SearchSpace
 from archgrad.stopping import EigenvalueStop
 from archgrad.supernet import check_chance
 from archgrad.training import WeightTraining
@@ -222,6 +222,11 @@ class Method:
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if the method cannot search this space, or a stage of it."""
+        if (space.skip_dropout or self.supernet.skip_dropout) and not space.offers(SKIP):
+            raise UserError(
+                f"skip_dropout is set, but no choice of the space {space.name!r} is a skip connection, so that it "
+                f"would do nothing; leave it out."
+            )
         plan, spaces = self.progressive, [space]
         if plan is not None:
             plan.check(space)

@@ -178,7 +178,7 @@ def replaced(**blocks: CellGenotype) -> Genotype:
 @pytest.mark.parametrize(
     ("genotype", "sentence"),
     [
-        (Genotype.of({"cell": CellGenotype(())}), "unknown block 'operations'"),
+        (Genotype.of({"cell": CellGenotype(())}), "this genotype decides cell; modules of NAS-Bench-101 belong to"),
         (replaced(operations=CellGenotype(())), "the operations of this genotype are none"),
         (replaced(operations=CellGenotype(FOUR["operations"].decisions[:3])), "nodes 1 to 4 or 1 to 5"),
         (replaced(operations=CellGenotype(FOUR["operations"].decisions * 2)), "one at each of the nodes"),

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 
 import archgrad as ag
 from archgrad.data import ImageData
-from archgrad.diagnostics import layer_similarity
+from archgrad.diagnostics import diagnose, layer_similarity
+from archgrad.loop.collapse import check_reaction
 from archgrad.loop.reopen import standing_at
 from archgrad.loop.setup import Setup
 from archgrad.operations import ConvBNReLU
 from archgrad.relaxations import Simplex
-from archgrad.spaces import SearchSpace
+from archgrad.spaces import Progressive, SearchSpace, Stage
+from archgrad.spaces.nasbench101 import module_of
 from archgrad.supernet import MixedNodeCell
 
 Mixture = dict[str, Tensor]
@@ -195,3 +197,46 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
     assert [(stage.channels, stage.cells) for stage in stages] == [(10, 2), (20, 2), (40, 2)]
     assert all(-1 <= stage.node_gradients <= 1 and stage.convolutions is not None for stage in stages)
     assert sum(isinstance(module, MixedNodeCell) for module in state.supernet.modules()) == 6
+
+
+def test_settings_about_skip_connections_are_refused_where_there_are_none() -> None:
+    space = small(3)
+    with pytest.raises(ag.errors.UserError, match="skip_dropout is set, but no choice of the space 'nasb"):
+        ag.recipes.darts().check(replace(space, skip_dropout=0.2))
+    for reaction in ("stop", "switch"):
+        with pytest.raises(ag.errors.UserError, match="offers neither skip connections nor `none` to collapse into"):
+            check_reaction(reaction, ag.recipes.darts(), space)
+    check_reaction("warn", ag.recipes.darts(), space)
+    stages = Progressive((Stage(3, 8, 0.0), Stage(3, 3, 0.4)))
+    assert [stages.sized(space, number).skip_dropout for number in (0, 1)] == [0.0, 0.0]
+    assert stages.sized(ag.spaces.darts(), 1).skip_dropout == 0.4
+
+
+def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> None:
+    records = [{"epoch": n, "skip_share": 0.0, "entropy": 1.2 - n / 50, "alignment": 0.01} for n in range(1, 9)]
+    assert not any("skip" in sentence for sentence in diagnose(records, 10).sentences)
+    offered = [record | {"skip_weight": 0.1} for record in records]
+    assert any("skip connections are 0 %" in sentence for sentence in diagnose(offered, 10).sentences)
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "message"),
+    [
+        ("[maxpool3x3~0][maxpool3x3~0,1][maxpool3x3~0,1][maxpool3x3~0,1][output~0,1]", 2, "'inputs' decides 0"),
+        (
+            "[maxpool3x3~0][maxpool3x3~0][maxpool3x3~0,1][maxpool3x3~0,1][output~0,1,2]",
+            3,
+            "'operations' decides 0",
+        ),
+    ],
+)
+def test_a_genotype_of_another_of_the_spaces_is_refused(text: str, number: int, message: str) -> None:
+    with pytest.raises(
+        ag.errors.UserError, match=rf"{message} times about node . .*Choose the space that"
+    ):
+        small(number).check(ag.Genotype.parse(text))
+
+
+def test_modules_are_of_genotypes_with_operations_on_nodes() -> None:
+    with pytest.raises(ag.errors.UserError, match=r"decides cell; modules of NAS-Bench-101 belong to genotypes that"):
+        module_of(ag.Genotype.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"))

@@ -96,7 +96,9 @@ def search(
     epochs: Annotated[Number, typer.Option(help="Epochs of the search.")] = None,
     seed: Annotated[Number, typer.Option(help="Seed of everything random. [0]")] = None,
     channels: Annotated[Number, typer.Option(help="Width of the first cells.")] = None,
-    cells: Annotated[Number, typer.Option(help="Depth: cells per stage (nasbench201) or in all (darts).")] = None,
+    cells: Annotated[
+        Number, typer.Option(help="Depth: cells per stage (nasbench201) or in all (other spaces).")
+    ] = None,
     batch_size: Annotated[Number, typer.Option(help="Images per batch.")] = None,
     limit: Annotated[Number, typer.Option(help="Use this many images, every class in its proportion.")] = None,
     image_size: Annotated[Number, typer.Option(help="Resize the images to this side.")] = None,

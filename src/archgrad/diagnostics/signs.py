@@ -159,6 +159,8 @@ class Signs:
     def _about_skips(self) -> str:
         shares = self._shares
         lowest, highest = min(shares), max(shares)
+        if not highest and any("skip_share" in record and "skip_weight" not in record for record in self.records):
+            return ""  # no row of the space offers one
         text = f"skip connections are {_percent(self._share)} of the architecture"
         if self._skips_recover:
             return f"{text}, down from {_percent(highest)} in epoch {self._last_epoch_at(shares, highest)}"

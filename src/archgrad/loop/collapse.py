@@ -20,7 +20,7 @@ from archgrad.errors import UserError, check_one_of
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import LayerAlignment
-from archgrad.spaces import SearchSpace
+from archgrad.spaces import SKIP, SearchSpace
 from archgrad.stopping import REACTIONS
 
 __all__ = ["Doctor", "Memory", "Shelf", "check_reaction", "switched"]
@@ -35,6 +35,11 @@ def check_reaction(reaction: str, method: Method, space: SearchSpace) -> None:
         raise UserError(
             f"on_collapse is {reaction!r}, but {type(method.arch_optimizer).__name__} never moves the architecture, so "
             f"that it cannot collapse; leave it at 'warn'."
+        )
+    if reaction in ("stop", "switch") and not space.offers(SKIP, "none"):
+        raise UserError(
+            f"on_collapse is {reaction!r}, but the space {space.name!r} offers neither skip connections nor `none` to "
+            f"collapse into; leave it at 'warn'."
         )
     if reaction == "stop" and method.progressive is not None:
         raise UserError(

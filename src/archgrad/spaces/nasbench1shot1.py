@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError
 from archgrad.operations import ConvBNReLU, ReLUConvBN, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
@@ -132,8 +132,8 @@ def nasbench1shot1(
     >>> [(block.name, block.shape) for block in nasbench1shot1(3).blocks]
     [('operations', (5, 3)), ('inputs', (4, 5)), ('output', (1, 6))]
     """
-    if which not in _SPACES or isinstance(which, bool):
-        raise unknown("space of NAS-Bench-1Shot1", str(which), map(str, _SPACES))
+    if type(which) is not int or which not in _SPACES:
+        raise UserError(f"unknown space of NAS-Bench-1Shot1: {which!r}; it must be the whole number 1, 2 or 3.")
     return _SPACES[which](
         channels=channels,
         cells=cells,

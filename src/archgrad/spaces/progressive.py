@@ -10,6 +10,7 @@ from torch import Tensor
 
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.genotype import SKIP
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import check_chance
 
@@ -92,10 +93,11 @@ class Progressive:
             )
 
     def sized(self, space: SearchSpace, number: int) -> SearchSpace:
-        """Return the space at the depth and with the skip dropout of a stage, counted from 0."""
+        """Return the space as deep as a stage, from 0, and with its skip dropout where skip connections are offered."""
         stage = self.stages[number]
         depth = {} if stage.cells is None else {space.depth_knob: stage.cells}
-        changes: dict[str, Any] = {**depth, "skip_dropout": stage.skip_dropout}
+        rate = stage.skip_dropout if space.offers(SKIP) else 0.0
+        changes: dict[str, Any] = {**depth, "skip_dropout": rate}
         return replace(space, **changes)
 
     def narrowed(self, space: SearchSpace, probabilities: Mapping[str, Tensor], number: int) -> SearchSpace:

@@ -199,6 +199,10 @@ class SearchSpace(ABC):
                 return block
         raise unknown(f"block of the space {self.name!r}:", name, [block.name for block in self.blocks])
 
+    def offers(self, *choices: str) -> bool:
+        """Tell whether some row of some block offers one of these choices."""
+        return any(set(row.choices) & set(choices) for block in self.blocks for row in block.rows)
+
     def genotype(self, selection: Selection) -> Genotype:
         """Turn chosen (row, choice) indices into a genotype."""
         cells = {}
@@ -335,6 +339,11 @@ def _check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
         count = len(rows) if block.keep is None else min(block.keep, len(rows))
         wanted = sum(block.rows[row].picks for row in (kept if len(kept) == count else rows[:count]))
         found = sum(row in rows for row, _ in used)
+        if found != wanted and not block.on_edges:
+            raise UserError(
+                f"block {block.name!r} decides {found} times about node {target} in this genotype; in the space "
+                f"{space!r} it does {wanted} times. Choose the space that the genotype belongs to."
+            )
         if found != wanted:
             raise UserError(
                 f"node {target} of block {block.name!r} has {found} inputs in this genotype; "

@@ -8,12 +8,10 @@ from archgrad.errors import UserError
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OUTPUT, Module
+from archgrad.spaces.notation.node_form import BLOCKS
 from archgrad.spaces.space import SearchSpace
 
-__all__ = ["BLOCKS", "cell_rows", "genotype_of", "inputs_and_output", "module_of", "offers_of"]
-
-BLOCKS = ("operations", "inputs", "output")
-"""What each node computes, what each node with a choice reads, and what the cell's output reads."""
+__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offers_of"]
 
 _FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
 
@@ -85,6 +83,11 @@ def _blocks_of(space: SearchSpace) -> tuple[DecisionBlock, DecisionBlock, Decisi
 
 
 def _operations_of(genotype: Genotype) -> tuple[str, ...]:
+    if genotype.names != BLOCKS:
+        raise UserError(
+            f"this genotype decides {', '.join(genotype.names) or 'nothing'}; modules of NAS-Bench-101 belong to "
+            f"genotypes that decide {', '.join(BLOCKS)}, as those of NAS-Bench-1Shot1 do."
+        )
     operations = {decision.target: decision.choice for decision in genotype["operations"]}
     nodes = len(operations)
     fits = _FEWEST_NODES <= nodes <= _MOST_NODES and set(operations) == set(range(1, nodes + 1))

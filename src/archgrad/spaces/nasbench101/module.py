@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.nasbench101.canonical import canonical_hash
+from archgrad.spaces.notation.common import unique_keys
 
 __all__ = [
     "CONV1X1",
@@ -204,7 +204,7 @@ def _read(text: str) -> dict[str, Any]:
     if len(text) > _LONGEST_TEXT:
         raise UserError(f"a module of {len(text)} letters is too long; it must be at most {_LONGEST_TEXT}.")
     try:
-        content = json.loads(text, object_pairs_hook=_object)
+        content = json.loads(text, object_pairs_hook=unique_keys("module"))
     except json.JSONDecodeError as error:
         near = text[max(0, error.pos - 12) : error.pos + 24]
         raise UserError(
@@ -219,12 +219,4 @@ def _read(text: str) -> dict[str, Any]:
         ) from None
     if not isinstance(content, dict):
         raise UserError(f'a module is a JSON object with "matrix" and "ops", not {_show(content)}.')
-    return content
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise UserError(f"malformed module: the key {_show(twice)} is twice in one object; keep one of them.")
     return content

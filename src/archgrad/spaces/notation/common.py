@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import reprlib
-from typing import NoReturn
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from archgrad.errors import UserError
 
-__all__ = ["BLANK", "MOST_NODES", "NAME", "fail", "show"]
+__all__ = ["BLANK", "MOST_NODES", "NAME", "fail", "show", "unique_keys"]
 
 BLANK = " \t\r\n\ufeff"  # editors on Windows put U+FEFF before a text
 MOST_NODES = 10_000
@@ -21,3 +23,16 @@ def fail(text: str, position: int, problem: str, fix: str) -> NoReturn:
     excerpt = text[max(0, position - 12) : position + 24].replace("\n", " ")
     shown = f" near {excerpt!r}" if excerpt else ""
     raise UserError(f"malformed genotype at position {position}{shown}: {problem}; {fix}.")
+
+
+def unique_keys(what: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    """Return how JSON objects are to be read: as a dictionary, but refused if a key is there twice."""
+
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        content = dict(pairs)
+        if len(content) != len(pairs):
+            twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
+            raise UserError(f"malformed {what}: the key {show(twice)} is twice in one object; keep one of them.")
+        return content
+
+    return read

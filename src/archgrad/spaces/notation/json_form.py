@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.spaces.notation.common import MOST_NODES, fail, show
+from archgrad.spaces.notation.common import MOST_NODES, fail, show, unique_keys
 
 __all__ = ["parse", "to_dict", "to_json"]
 
@@ -38,7 +37,7 @@ def _row_to_dict(decision: Decision) -> dict[str, Any]:
 def parse(text: str, start: int) -> Genotype:
     """Read the JSON form, which begins at ``start``."""
     try:
-        content, end = json.JSONDecoder(object_pairs_hook=_json_object).raw_decode(text, start)
+        content, end = json.JSONDecoder(object_pairs_hook=unique_keys("genotype")).raw_decode(text, start)
     except json.JSONDecodeError as error:
         fail(text, error.pos, f"it is not valid JSON ({error.msg})", "correct the JSON there")
     except UserError:
@@ -56,14 +55,6 @@ def parse(text: str, start: int) -> Genotype:
         )
     blocks = _json_field(content, "blocks", dict, "the genotype")
     return Genotype.of({_json_name(name, "the name of a block"): _json_cell(name, blocks[name]) for name in blocks})
-
-
-def _json_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    content = dict(pairs)
-    if len(content) != len(pairs):
-        twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-        raise UserError(f"malformed genotype: the key {show(twice)} is twice in one object; keep one of them.")
-    return content
 
 
 def _json_cell(name: str, cell: object) -> CellGenotype:

@@ -15,6 +15,7 @@ __all__ = ["BLOCKS", "EXAMPLE", "OUTPUT", "NodeChoice", "nodes_of", "parse", "wr
 
 EXAMPLE = "[op~0][op~1][op~0,2]…[output~2,3]"
 BLOCKS = ("operations", "inputs", "output")
+"""What each node computes, what each node with a choice reads, and what the cell's output reads."""
 OUTPUT = "output"
 _NODE = re.compile(r"\[([^\[\]~]*)~([0-9,]*)\]")
 
