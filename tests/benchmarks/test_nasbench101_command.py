@@ -4,6 +4,7 @@ import base64
 import io
 import json
 import os
+import sqlite3
 import struct
 from pathlib import Path
 
@@ -27,6 +28,7 @@ MODULE = {
     "ops": ["input", "conv3x3-bn-relu", "conv3x3-bn-relu", "output"],
 }
 """What is left of GENOTYPE without its loose ends."""
+CELL_201 = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
 
 
 def check(data: bytes) -> bytes:
@@ -96,10 +98,11 @@ def test_query_of_the_best_cell(archgrad, table):
     assert json.loads(out)["matrix"] == MODULE["matrix"]
 
 
-def test_query_of_the_best_cell_of_nasbench201(archgrad, tmp_path):
+@pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV"])
+def test_query_of_the_best_cell_of_nasbench201(archgrad, tmp_path, name):
     rows = [f"{name},{code / 200},{code / 400},50.0" for name, code in codes_by_name().items()]
-    (tmp_path / "table.csv").write_text("\n".join(["arch,cifar10_test,cifar100_test,imagenet16_test", *rows]))
-    code, out, _ = archgrad("query", "--best", "--table", "table.csv")
+    (tmp_path / name).write_text("\n".join(["arch,cifar10_test,cifar100_test,imagenet16_test", *rows]))
+    code, out, _ = archgrad("query", "--best", "--table", name)
     assert code == 0
     assert "cifar10          78.12 %   rank 1 of 15625" in out
 
@@ -149,12 +152,23 @@ def test_the_best_cell_of_the_real_file(archgrad, monkeypatch, tmp_path):
         ([GENOTYPE.replace("conv3x3-bn-relu~0,1", "conv1x1-bn-relu~0,1"), "--table", "some.tfrecord"], "is not in"),
         (['{"matrix": [[0]], "ops": []}', "--table", "some.tfrecord"], "the matrix of a module has 1 rows"),
         (["[conv3x3-bn-relu~0][output~1]", "--table", "some.tfrecord"], "at each of the nodes"),
+        (["/dev/zero", "--table", "some.tfrecord"], "/dev/zero is no regular file; give a genotype"),
+        (["long.json", "--table", "some.tfrecord"], "long.json has more than 1000000 characters"),
+        (["--best", "--table", "other.sqlite"], "another program. Give the path of an index, or of a TFRecord file"),
+        ([GENOTYPE, "--table", "a.CSV"], "a.CSV is by its name a table of NAS-Bench-201, but the cell is one of"),
+        ([json.dumps(MODULE), "--table", "a.csv"], "a table of NAS-Bench-201, but the cell is one of NAS-Bench-101"),
+        ([CELL_201, "--table", "some.tfrecord"], "a table of NAS-Bench-101, but the cell is one of NAS-Bench-201"),
+        ([CELL_201, "--table", "other.sqlite"], "a table of NAS-Bench-101, but the cell is one of NAS-Bench-201"),
     ],
 )
 def test_mistakes_are_sentences(archgrad, table, arguments, message):
     (table.parent / "cut.tfrecord").write_bytes(table.read_bytes()[:100])
+    (table.parent / "long.json").write_text(" " * 1_000_001)
+    with sqlite3.connect(table.parent / "other.sqlite") as other:
+        other.execute("CREATE TABLE something (x)")
+    other.close()
     code, out, err = archgrad("query", *arguments)
     assert (code, out) == (2, "")
-    assert message in err
+    assert message in " ".join(err.split())
     assert err.count("error: ") == 1
     assert "Traceback" not in err

@@ -231,9 +231,7 @@ def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> N
     ],
 )
 def test_a_genotype_of_another_of_the_spaces_is_refused(text: str, number: int, message: str) -> None:
-    with pytest.raises(
-        ag.errors.UserError, match=rf"{message} times about node . .*Choose the space that"
-    ):
+    with pytest.raises(ag.errors.UserError, match=rf"{message} times about node . .*Choose the space that"):
         small(number).check(ag.Genotype.parse(text))
 
 

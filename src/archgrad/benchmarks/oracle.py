@@ -8,6 +8,7 @@ from archgrad.benchmarks.nasbench101 import CellTable
 from archgrad.benchmarks.nasbench101.table import EPOCHS
 from archgrad.benchmarks.nasbench201 import AccuracyTable
 from archgrad.diagnostics import Diagnostic, Snapshot
+from archgrad.errors import UserError
 from archgrad.notices import warn_once
 
 __all__ = ["cell_oracle", "oracle"]
@@ -36,7 +37,11 @@ def cell_oracle(table: CellTable, space: int) -> Diagnostic:
     optimum = table.space_optimum(space)
 
     def look_up(snapshot: Snapshot) -> dict[str, float]:
-        record = table.find(snapshot.genotype)
+        try:
+            record = table.find(snapshot.genotype)
+        except UserError as error:  # the index was damaged or deleted while the search went on
+            warn_once(_logger, "no oracle accuracy from now on: %s", error)
+            return {}
         if record is None:
             warn_once(_logger, "%s lacks cells that this search comes across; those have no oracle.", table.source)
             return {}

@@ -8,16 +8,18 @@ from typing import Any
 
 from archgrad.benchmarks import CellTable, open_cells, open_table
 from archgrad.benchmarks.nasbench101 import Progress, spaces_with
-from archgrad.benchmarks.nasbench101.table import EPOCHS, MEASURES
+from archgrad.benchmarks.nasbench101.table import EPOCHS, INDEX_SUFFIX, MEASURES
 from archgrad.benchmarks.nasbench201 import DATASETS
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, nasbench201
 from archgrad.spaces.nasbench101 import Module, module_of
+from archgrad.spaces.notation.node_form import BLOCKS
 
 __all__ = ["best", "look_up", "read_architecture", "read_genotype", "show"]
 
 _CSV = ".csv"
-_NODE_BLOCKS = ("operations", "inputs", "output")
+_CELLS = (".tfrecord", INDEX_SUFFIX)
+_MOST_CHARACTERS = 1_000_000
 
 
 def read_genotype(text: str) -> Genotype:
@@ -34,14 +36,19 @@ def read_architecture(text: str) -> Genotype | Module:
 
 def look_up(architecture: Genotype | Module, table: Path | None, progress: Progress | None = None) -> dict[str, Any]:
     """Return what a table knows of a cell of NAS-Bench-201, or of one of NAS-Bench-101 or -1Shot1."""
-    if isinstance(architecture, Module) or architecture.names == _NODE_BLOCKS:
+    if isinstance(architecture, Module) or architecture.names == BLOCKS:
+        _check_benchmark(
+            table, (_CSV,), "NAS-Bench-201", "the cell is one of NAS-Bench-101; give a TFRecord file of that"
+        )
         return _look_up_101(architecture, open_cells(table, progress))
+    nasbench201().check(architecture)
+    _check_benchmark(table, _CELLS, "NAS-Bench-101", "the cell is one of NAS-Bench-201; give a CSV file of that")
     return _look_up_201(architecture, table)
 
 
 def best(table: Path, progress: Progress | None = None) -> dict[str, Any]:
     """Return what a table knows of its best cell by test accuracy on CIFAR-10, after the longest training."""
-    if table.suffix == _CSV:
+    if table.suffix.lower() == _CSV:
         return _look_up_201(open_table(table).best(DATASETS[0]), table)
     cells = open_cells(table, progress)
     return _look_up_101(cells.best("test", cells.epochs[-1]).module, cells)
@@ -52,13 +59,16 @@ def show(answer: dict[str, Any]) -> str:
     return "\n".join(_shown_101(answer) if "hash" in answer else _shown_201(answer))
 
 
+def _check_benchmark(table: Path | None, suffixes: tuple[str, ...], benchmark: str, otherwise: str) -> None:
+    if table is not None and table.suffix.lower() in suffixes:
+        raise UserError(f"{table} is by its name a table of {benchmark}, but {otherwise}.")
+
+
 def _look_up_201(genotype: Genotype, table_path: Path | None) -> dict[str, Any]:
     """Return the table's accuracies and ranks of a NAS-Bench-201 cell, and the size of its full network."""
-    space = nasbench201()
-    space.check(genotype)
     table = open_table(table_path)
     accuracies = table.query(genotype)
-    size = space.cost(genotype)
+    size = nasbench201().cost(genotype)
     return {
         "genotype": str(genotype),
         "kind": accuracies.kind,
@@ -157,10 +167,16 @@ def _content(text: str) -> str:
         return text
     if path.is_dir():
         raise UserError(f"{path} has no genotype.json; give the directory of a search that has finished an epoch.")
+    if not path.is_file():
+        raise UserError(f"{path} is no regular file; give a genotype, a file or a run directory that holds one.")
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            content = file.read(_MOST_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as a genotype ({error}).") from error
+    if len(content) > _MOST_CHARACTERS:
+        raise UserError(f"{path} has more than {_MOST_CHARACTERS} characters; give a file with one genotype.")
+    return content
 
 
 def _exists(path: Path) -> bool:

@@ -148,11 +148,15 @@ def _cell_oracle(space: NASBench1Shot1, console: Console) -> list[Diagnostic]:
     from archgrad.cli.console import errors, say
     from archgrad.cli.indexing import reading_progress
 
-    with reading_progress(errors()) as progress:
-        cells = benchmarks.find_cells(progress=progress)
-    if cells is None:
+    try:
+        with reading_progress(errors()) as progress:
+            cells = benchmarks.find_cells(progress=progress)
+        if cells is None:
+            return []
+        oracle, optimum = benchmarks.cell_oracle(cells, space.number), cells.space_optimum(space.number)
+    except (UserError, OSError) as problem:  # a search does without
+        say(f"no oracle accuracy: {problem}", console)
         return []
-    optimum = cells.space_optimum(space.number)
     whose = "of that file" if optimum.source == cells.source else "as published, since that file lacks cells"
     say(
         f"oracle accuracy: test accuracy after 108 epochs, from {cells.source}; regret: mean error minus "
@@ -160,7 +164,7 @@ def _cell_oracle(space: NASBench1Shot1, console: Console) -> list[Diagnostic]:
         f"space ({whose})",
         console,
     )
-    return [benchmarks.cell_oracle(cells, space.number)]
+    return [oracle]
 
 
 def _draw(result: SearchResult, out: Path, console: Console) -> None:

@@ -2,8 +2,9 @@
 
 from archgrad.benchmarks.nasbench101.build import Progress, build_index
 from archgrad.benchmarks.nasbench101.cache import cached_index
-from archgrad.benchmarks.nasbench101.index import DamagedIndex, Index, open_index
+from archgrad.benchmarks.nasbench101.index import Index, open_index
 from archgrad.benchmarks.nasbench101.rows import read_rows
+from archgrad.benchmarks.nasbench101.schema import DamagedIndex
 from archgrad.benchmarks.nasbench101.table import (
     PUBLISHED_OPTIMA,
     CellRecord,

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from itertools import groupby
+from itertools import groupby, islice
 from math import fsum, isqrt
 from pathlib import Path
 
-from archgrad.benchmarks.nasbench101.index import APPLICATION, FORMAT
 from archgrad.benchmarks.nasbench101.packing import Run, pack_module, pack_runs, unpack_runs
 from archgrad.benchmarks.nasbench101.rows import Row, read_rows
+from archgrad.benchmarks.nasbench101.schema import APPLICATION, FORMAT, MOST_BUDGETS, TABLES
 from archgrad.benchmarks.nasbench101.tfrecord import damaged
 from archgrad.errors import UserError
 from archgrad.files import replacing
+from archgrad.notices import warn_once
 from archgrad.spaces.nasbench101 import Module
 
 __all__ = ["Progress", "build_index"]
@@ -23,40 +26,34 @@ Progress = Callable[[int, int], object]
 """Gets the bytes read and those there are, now and then."""
 
 _OFTEN = 1000
-_SCHEMA = f"""
+_MOST_RUNS = 100
+_BEGIN = f"""
 PRAGMA application_id = {APPLICATION};
 PRAGMA user_version = {FORMAT};
 PRAGMA journal_mode = OFF;
 PRAGMA synchronous = OFF;
 PRAGMA cache_size = -65536;
 BEGIN;
-CREATE TABLE facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID;
-CREATE TABLE budgets (epochs INTEGER PRIMARY KEY, cells INTEGER NOT NULL);
-CREATE TABLE cells (
-    hash BLOB PRIMARY KEY, id INTEGER NOT NULL, matrix INTEGER NOT NULL, operations TEXT NOT NULL,
-    parameters INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE results (
-    epochs INTEGER, cell INTEGER, valid REAL NOT NULL, test REAL NOT NULL, highest_valid REAL NOT NULL,
-    highest_test REAL NOT NULL, PRIMARY KEY (epochs, cell)
-) WITHOUT ROWID;
-CREATE TABLE runs (epochs INTEGER, cell INTEGER, packed BLOB NOT NULL, PRIMARY KEY (epochs, cell)) WITHOUT ROWID;
+{";".join(TABLES.values())};
 """
+
+_logger = logging.getLogger(__name__)
 
 
 def build_index(source: Path, target: Path, progress: Progress | None = None) -> None:
     """Read a TFRecord file of NAS-Bench-101 and write an index of it, which appears when it is complete.
 
     Every cell's hash is computed anew and compared, so a cell may be drawn in two ways but two cells not share a hash.
-    Rows that contradict each other are refused.
+    Rows that contradict each other are refused, and so are more runs of a cell than a training could have made; runs
+    that repeat another are taken as they are, with a warning.
     """
     total = source.stat().st_size if source.is_file() else 0
     try:
         with replacing(target) as file, closing(sqlite3.connect(str(file.name), isolation_level=None)) as index:
-            index.executescript(_SCHEMA)
+            index.executescript(_BEGIN)
             writer = _Writer(source, index)
             for number, (_, rows) in enumerate(groupby(read_rows(source), lambda row: (row.hash, row.epochs))):
-                end = writer.add(list(rows))
+                end = writer.add(list(islice(rows, _MOST_RUNS + 1)))
                 if progress is not None and number % _OFTEN == 0:
                     progress(end, total)
             writer.finish()
@@ -74,7 +71,7 @@ class _Writer:
 
     def __init__(self, source: Path, index: sqlite3.Connection) -> None:
         self.source, self.index = source, index
-        self.cells = self.records = 0
+        self.cells = self.records = self.repeated = 0
 
     def add(self, rows: list[Row]) -> int:
         """Add runs of one cell with one number of epochs; return the byte of the file behind them."""
@@ -85,8 +82,16 @@ class _Writer:
                 self._cell(row)
         key = rows[0].epochs, cell
         found = self.index.execute("SELECT packed FROM runs WHERE epochs = ? AND cell = ?", key).fetchone()
-        runs = [] if found is None else list(unpack_runs(found[0]))
-        runs += [Run(row.metrics.midway, row.metrics.end) for row in rows]
+        known = () if found is None else unpack_runs(found[0])
+        if len(known) + len(rows) > _MOST_RUNS:
+            too_many = rows[_MOST_RUNS - len(known)]
+            raise damaged(
+                self.source,
+                too_many.offset,
+                f"it is run {_MOST_RUNS + 1} of its cell with {too_many.epochs} epochs, and the benchmark made three",
+            )
+        runs = [*known, *(Run(row.metrics.midway, row.metrics.end) for row in rows)]
+        self.repeated += _repetitions(runs) - _repetitions(known)
         self.index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (*key, pack_runs(runs)))
         valid, test = [run.end.valid for run in runs], [run.end.test for run in runs]
         results = fsum(valid) / len(runs), fsum(test) / len(runs), max(valid), max(test)
@@ -97,7 +102,15 @@ class _Writer:
     def finish(self) -> None:
         """Write what the whole is, and with it that it is whole."""
         self.index.execute("INSERT INTO budgets SELECT epochs, count(*) FROM results GROUP BY epochs")
-        facts = {"source": str(self.source), "cells": self.cells, "records": self.records}
+        if (budgets := self.index.execute("SELECT count(*) FROM budgets").fetchone()[0]) > MOST_BUDGETS:
+            raise UserError(
+                f"the cells of {self.source} are trained for {budgets} numbers of epochs, and an index holds at most "
+                f"{MOST_BUDGETS}; give the benchmark's own file, which has four."
+            )
+        if self.repeated:
+            warn_once(_logger, "%d runs in %s repeat another one and are counted again.", self.repeated, self.source)
+        source = os.fsencode(self.source.resolve()).decode(errors="replace")
+        facts = {"source": source, "cells": self.cells, "records": self.records}
         self.index.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
         self.index.execute("COMMIT")
 
@@ -135,3 +148,7 @@ class _Writer:
 
     def _contradiction(self, row: Row, this: str, other: str) -> UserError:
         return damaged(self.source, row.offset, f"its cell has {this} here and {other}")
+
+
+def _repetitions(runs: Sequence[Run]) -> int:
+    return len(runs) - len(set(runs))

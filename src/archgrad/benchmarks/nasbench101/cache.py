@@ -1,4 +1,4 @@
-"""Where indices are kept, so that a file is read from beginning to end only once."""
+"""Indices that are kept, so that a file is read from beginning to end only once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import os
 from pathlib import Path
 
 from archgrad.benchmarks.nasbench101.build import Progress, build_index
-from archgrad.benchmarks.nasbench101.index import FORMAT, DamagedIndex, Index, open_index
+from archgrad.benchmarks.nasbench101.folder import cache_folder, index_name, sweep
+from archgrad.benchmarks.nasbench101.index import Index, open_index
+from archgrad.benchmarks.nasbench101.schema import FORMAT, DamagedIndex
 from archgrad.errors import UserError
 
-__all__ = ["cache_folder", "cached_index", "index_path"]
+__all__ = ["cached_index", "index_path"]
 
 _logger = logging.getLogger(__name__)
 
@@ -19,11 +21,12 @@ _logger = logging.getLogger(__name__)
 def cached_index(source: Path, progress: Progress | None = None) -> Index:
     """Return the index of a TFRecord file, which is made when the file is new or has changed."""
     target = index_path(source)
-    if target.exists():
+    if _is_there(target):
         try:
             return open_index(target)
-        except DamagedIndex as problem:
-            _logger.warning("the index of %s is made again: %s", source, problem)
+        except DamagedIndex as error:
+            _logger.warning("the index %s of %s is made again: %s.", target, source, error.problem)
+    sweep(target.parent)
     build_index(source, target, progress)
     return open_index(target)
 
@@ -38,12 +41,13 @@ def index_path(source: Path) -> Path:
     except (OSError, ValueError, RuntimeError) as error:
         raise UserError(f"{source} cannot be read ({error}); check the path and its permissions.") from None
     identity = f"{found}\0{status.st_size}\0{status.st_mtime_ns}\0{FORMAT}"
-    return cache_folder() / f"nasbench101-{hashlib.sha256(os.fsencode(identity)).hexdigest()[:32]}.sqlite"
+    return cache_folder() / index_name(hashlib.sha256(os.fsencode(identity)).hexdigest()[:32])
 
 
-def cache_folder() -> Path:
-    """Return ``$ARCHGRAD_CACHE``, else ``$XDG_CACHE_HOME/archgrad``, else ``~/.cache/archgrad``."""
-    own, common = os.environ.get("ARCHGRAD_CACHE"), os.environ.get("XDG_CACHE_HOME")
-    if own:
-        return Path(own).expanduser()
-    return (Path(common) if common else Path.home() / ".cache") / "archgrad"
+def _is_there(target: Path) -> bool:
+    try:
+        return target.exists()
+    except OSError as error:
+        raise UserError(
+            f"the cache {target.parent} cannot be read ({error.strerror}); set ARCHGRAD_CACHE to another folder."
+        ) from None

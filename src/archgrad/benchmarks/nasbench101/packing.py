@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple
 
 from archgrad.benchmarks.nasbench101.metrics import Snapshot
-from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module
+from archgrad.benchmarks.nasbench101.protobuf import Malformed
+from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, MOST_VERTICES, OUTPUT, Module
 
 __all__ = ["Run", "pack_module", "pack_runs", "unpack_module", "unpack_runs"]
 
@@ -33,9 +36,13 @@ def pack_module(module: Module) -> tuple[int, str]:
     return bits, "".join(_LETTERS[operation] for operation in module.operations[1:-1])
 
 
-def unpack_module(bits: int, letters: str) -> Module:
-    """Return the module that was packed."""
+def unpack_module(bits: object, letters: object) -> Module:
+    """Return the module that was packed; raise Malformed if none was."""
+    if not isinstance(letters, str) or len(letters) > MOST_VERTICES - 2 or not set(letters) <= set(_OPERATIONS):
+        raise Malformed("the operations of a cell cannot be")
     size = len(letters) + 2
+    if not isinstance(bits, int) or not 0 <= bits < 1 << size * (size - 1) // 2:
+        raise Malformed("the matrix of a cell cannot be")
     matrix = [[0] * size for _ in range(size)]
     for row in reversed(range(size)):
         for column in reversed(range(row + 1, size)):
@@ -53,8 +60,15 @@ def pack_runs(runs: Iterable[Run]) -> bytes:
     return _LONG.encode() + struct.pack(f"<{len(values)}{_LONG}", *values)
 
 
-def unpack_runs(packed: bytes) -> tuple[Run, ...]:
-    """Return the runs that were packed."""
+def unpack_runs(packed: object) -> tuple[Run, ...]:
+    """Return the runs that were packed, one at least; raise Malformed if none were."""
+    if not isinstance(packed, bytes) or packed[:1] not in (_SHORT.encode(), _LONG.encode()):
+        raise Malformed("the runs of a cell cannot be read")
+    one = struct.Struct(f"<{_VALUES}{packed[:1].decode()}")
+    if len(packed) == 1 or (len(packed) - 1) % one.size:
+        raise Malformed(f"the runs of a cell take {len(packed)} bytes")
+    each = list(one.iter_unpack(packed[1:]))
+    if not all(map(math.isfinite, chain.from_iterable(each))):
+        raise Malformed("the runs of a cell have numbers that are none")
     half = len(Snapshot._fields)
-    each = struct.iter_unpack(f"<{_VALUES}{packed[:1].decode()}", packed[1:])
     return tuple(Run(Snapshot(*values[:half]), Snapshot(*values[half:])) for values in each)

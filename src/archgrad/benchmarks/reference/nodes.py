@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from archgrad.benchmarks.reference.layers import ReLUConvBN, conv, norm, operation, shuffled, times
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
+from archgrad.spaces.notation.node_form import BLOCKS
 
 __all__ = ["NodeCell", "OneShotNet"]
 
@@ -95,6 +96,6 @@ class OneShotNet(nn.Module):
         x = self.stem(x)
         for layer, cell in enumerate(self.cells):
             x = F.max_pool2d(x, 2, 2, ceil_mode=True) if layer in self.halving else x
-            x = cell(x, *(mixture[name][layer] for name in ("operations", "inputs", "output")))
+            x = cell(x, *(mixture[name][layer] for name in BLOCKS))
         output: Tensor = self.classifier(self.postprocess(x).mean((2, 3)))
         return output
