@@ -33,7 +33,8 @@ class NASBench1Shot1(SearchSpace):
     and ``output`` which nodes the cell's output is made of. ``cells`` cells stand in a row, and before those at 1/3 and
     2/3 of the depth the resolution is halved and the width doubled.
 
-    The plain network of a genotype is that of NAS-Bench-101, which trained all of them with ``channels=128``.
+    The plain network of a genotype is that of NAS-Bench-101, which trained all of them with ``channels=128``. How the
+    published numbers of architectures are counted is in :mod:`~archgrad.spaces.nasbench101.enumeration`.
     """
 
     depth_knob: ClassVar[str] = "cells"
@@ -87,7 +88,7 @@ class NASBench1Shot1(SearchSpace):
 
 @dataclass(frozen=True, kw_only=True)
 class OneShot1(NASBench1Shot1):
-    """Space 1: four nodes that read 1, 2, 2 and 2 nodes, and an output made of 2; 6,240 architectures."""
+    """NAS-Bench-1Shot1, space 1: four nodes that read 1, 2, 2 and 2 others, and an output of 2; 6,240 in all."""
 
     name: ClassVar[str] = "nasbench1shot1-1"
     number: ClassVar[int] = 1
@@ -96,7 +97,7 @@ class OneShot1(NASBench1Shot1):
 
 @dataclass(frozen=True, kw_only=True)
 class OneShot2(NASBench1Shot1):
-    """Space 2: four nodes that read 1, 1, 2 and 2 nodes, and an output made of 3; 29,160 architectures."""
+    """NAS-Bench-1Shot1, space 2: four nodes that read 1, 1, 2 and 2 others, and an output of 3; 29,160 in all."""
 
     name: ClassVar[str] = "nasbench1shot1-2"
     number: ClassVar[int] = 2
@@ -105,7 +106,7 @@ class OneShot2(NASBench1Shot1):
 
 @dataclass(frozen=True, kw_only=True)
 class OneShot3(NASBench1Shot1):
-    """Space 3: five nodes that read 1, 1, 1, 2 and 2 nodes, and an output made of 2; 363,648 architectures."""
+    """NAS-Bench-1Shot1, space 3: five nodes that read 1, 1, 1, 2 and 2 others, and an output of 2; 363,648 in all."""
 
     name: ClassVar[str] = "nasbench1shot1-3"
     number: ClassVar[int] = 3
