@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import logging
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from archgrad.cli import main
+from archgrad.notices import forget
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -40,3 +43,15 @@ def archgrad(capsys, monkeypatch, tmp_path):
 
     yield run
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def said() -> Iterator[list[str]]:
+    """What the package warns of."""
+    forget()
+    messages: list[str] = []
+    handler, logger = logging.Handler(), logging.getLogger("archgrad")
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    yield messages
+    logger.removeHandler(handler)

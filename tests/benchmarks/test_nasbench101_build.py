@@ -1,21 +1,17 @@
 from __future__ import annotations
 
-import base64
-import json
-import logging
 import os
 import random
 import signal
-import struct
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
-import google_crc32c
 import pytest
 import torch
+from records101 import CHAIN, PAIR, SKIP, TURNED, record, small, write
 
 from archgrad.benchmarks.nasbench101 import (
     CellTable,
@@ -27,9 +23,7 @@ from archgrad.benchmarks.nasbench101 import (
 )
 from archgrad.benchmarks.nasbench101.cache import index_path
 from archgrad.benchmarks.nasbench101.packing import pack_module, unpack_module
-from archgrad.benchmarks.nasbench101.tfrecord import masked
 from archgrad.errors import UserError
-from archgrad.notices import forget
 from archgrad.spaces.nasbench101 import (
     CONV1X1,
     CONV3X3,
@@ -45,12 +39,6 @@ needs_real = pytest.mark.skipif(
     not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
 )
 
-CHAIN = Module(((0, 1, 0), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
-SKIP = Module(((0, 1), (0, 0)), (INPUT, OUTPUT))
-PAIR = Module(((0, 1, 1, 0), (0, 0, 0, 1), (0, 0, 0, 1), (0, 0, 0, 0)), (INPUT, CONV1X1, MAXPOOL3X3, OUTPUT))
-TURNED = Module(PAIR.matrix, (INPUT, MAXPOOL3X3, CONV1X1, OUTPUT))
-"""The same cell as PAIR, drawn in another way."""
-
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -58,63 +46,9 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def record(
-    module: Module, test: float, valid: float = 0.5, epochs: int = 108, parameters: int = 7, hash_: str | None = None
-) -> bytes:
-    """A run that ends with these accuracies; halfway it has half of them."""
-
-    def snapshot(epoch: float, share: float) -> bytes:
-        values = enumerate((epoch, 10 * epoch, 0.9 * share, valid * share, test * share), start=1)
-        packed = b"".join(bytes([number << 3 | 1]) + struct.pack("<d", value) for number, value in values)
-        return bytes([10, len(packed)]) + packed
-
-    metrics = snapshot(0, 0.1) + snapshot(epochs / 2, 0.5) + snapshot(epochs, 1) + bytes([16, parameters])
-    matrix = "".join(str(entry) for row in module.matrix for entry in row)
-    text = base64.encodebytes(metrics).decode()
-    return json.dumps([hash_ or module.hash, epochs, matrix, ",".join(module.operations), text]).encode()
-
-
-def write(path: Path, *records: bytes) -> Path:
-    def check(data: bytes) -> bytes:
-        return struct.pack("<I", masked(google_crc32c.value(data)))
-
-    def framed(data: bytes) -> bytes:
-        length = struct.pack("<Q", len(data))
-        return length + check(length) + data + check(data)
-
-    path.write_bytes(b"".join(map(framed, records)))
-    return path
-
-
-def small(path: Path) -> Path:
-    """Three cells; PAIR has three runs, SKIP two, and CHAIN one, which alone was trained for 36 epochs too."""
-    return write(
-        path,
-        record(CHAIN, 0.9, 0.8),
-        record(PAIR, 0.7, 0.95),
-        record(PAIR, 0.75, 0.9),
-        record(SKIP, 0.25, 0.25),
-        record(SKIP, 0.5, 0.75),
-        record(CHAIN, 0.5, epochs=36),
-        record(TURNED, 0.8, 0.85),
-    )
-
-
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
     return small(tmp_path / "small.tfrecord")
-
-
-@pytest.fixture
-def said() -> Iterator[list[str]]:
-    """What the package warns of."""
-    forget()
-    messages: list[str] = []
-    handler, logger = logging.Handler(), logging.getLogger("archgrad")
-    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
-    logger.addHandler(handler)
-    yield messages
-    logger.removeHandler(handler)
 
 
 @pytest.mark.parametrize("seed", range(3))
