@@ -98,6 +98,30 @@ def test_text_of_anything_else() -> None:
     assert to_text(Genotype()) == "(a genotype without blocks)\n"
 
 
+NODES = Genotype.parse("[conv3x3~0][maxpool3x3~1][conv1x1~0][conv3x3~1,3][maxpool3x3~0,2][output~0,5]")
+
+
+def test_text_of_operations_on_nodes() -> None:
+    assert to_text(NODES).splitlines() == [
+        "cell",
+        "  0  (input)",
+        "  1  [conv3x3]     ◄── 0",
+        "  2  [maxpool3x3]  ◄── 1",
+        "  3  [conv1x1]     ◄── 0  (leads nowhere)",
+        "  4  [conv3x3]     ◄── 1, 3  (leads nowhere)",
+        "  5  [maxpool3x3]  ◄── 0, 2",
+        "  6  (output)      ◄── 0, 5",
+    ]
+
+
+def test_dot_of_operations_on_nodes() -> None:
+    source = to_dot(NODES)
+    assert source.count("->") == 9
+    assert "b0_n0 -> b0_n6;" in source
+    assert source.count("style=dashed") == 3  # into the nodes 3 and 4, which lead nowhere
+    assert all(f"b0_n{node} [label=" in source for node in range(7))
+
+
 def test_text_is_printable_utf8_with_short_lines() -> None:
     lines = to_text(STRANGE).splitlines()
     assert all(line.isprintable() for line in lines)

@@ -82,6 +82,50 @@ def test_darts_round_trip(seed: int) -> None:
     assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
 
 
+@pytest.mark.parametrize("seed", range(100))
+def test_nodes_in_brackets_round_trip(seed: int) -> None:
+    draw = seeded(seed)
+    text = ""
+    for node in range(1, draw.randint(2, 9)):
+        sources = sorted(draw.sample(range(node), draw.randint(1, node)))
+        text += f"[{draw.choice(('conv3x3-bn-relu', 'maxpool3x3', 'x'))}~{','.join(map(str, sources))}]"
+    last = text.count("[") + 1
+    text += f"[output~{','.join(map(str, sorted(draw.sample(range(last), draw.randint(1, last)))))}]"
+    genotype = Genotype.parse(text)
+    assert str(genotype) == genotype.format("nodes") == text
+    assert Genotype.parse(genotype.to_json()) == genotype
+    assert genotype.names == ("operations", "inputs", "output")
+
+
+NODES = Genotype.parse("[a~0][b~1][c~0,2][output~2,3]")
+
+
+@pytest.mark.parametrize(
+    ("block", "decisions"),
+    [
+        ("operations", ((1, None, "a"), (2, None, "b"))),  # the output is node 4, but there are two nodes
+        ("operations", ((2, None, "b"), (1, None, "a"), (3, None, "c"))),
+        ("operations", ((1, None, "a"), (2, None, "output"), (3, None, "c"))),
+        ("operations", ((1, 0, "a"), (2, None, "b"), (3, None, "c"))),
+        ("operations", ((1, None, "a b"), (2, None, "b"), (3, None, "c"))),
+        ("inputs", ((2, None, "1"), (3, None, "2"), (3, None, "0"))),
+        ("inputs", ((3, None, "0"), (3, None, "2"), (2, None, "1"))),
+        ("inputs", ((2, None, "2"),)),
+        ("inputs", ((2, None, "x"),)),
+        ("inputs", ((1, None, "0"), (2, None, "1"))),  # node 1 has no choice
+        ("output", ((4, None, "2"), (5, None, "3"))),
+        ("output", ()),
+    ],
+)
+def test_what_brackets_cannot_hold_is_printed_as_json(block: str, decisions: tuple[tuple[int, None, str], ...]) -> None:
+    cells = dict(NODES.blocks) | {block: CellGenotype(tuple(Decision(*decision) for decision in decisions))}
+    genotype = Genotype.of(cells)
+    assert str(genotype).startswith("{")
+    assert Genotype.parse(str(genotype)) == genotype
+    with pytest.raises(UserError, match="cannot be printed in the notation 'nodes'"):
+        genotype.format("nodes")
+
+
 @pytest.mark.parametrize("seed", range(500))
 def test_whatever_a_genotype_is_its_print_parses_back(seed: int) -> None:
     genotype = anything(seeded(seed))
@@ -151,6 +195,17 @@ def test_json_ignores_what_else_a_file_says_at_its_top() -> None:
         ("  ¦[1]", "this is no node in brackets"),
         ("¦null", "none of the notations"),
         ("¦genotype(…)", "none of the notations"),
+        # nodes in brackets
+        ("[a~0]¦", "there is no output"),
+        ("[a~0][output~¦]", "'' does not name earlier nodes"),
+        ("[a~0][output~¦2]", "'2' does not name earlier nodes"),
+        ("[a~0][output~¦01]", "'01' does not name earlier nodes"),
+        ("[a~0][output~¦1,0]", "is not in order, or names a node twice"),
+        ("[a~0][output~¦1,1]", "is not in order, or names a node twice"),
+        ("[¦~0][output~1]", "'' is no name of an operation"),
+        ("[¦a b~0][output~1]", "'a b' is no name of an operation"),
+        ("[a~0]¦a~0][output~1]", "this is no node in brackets"),
+        ("[a~0][output~1]¦[a~0]", "something follows the output"),
         # NAS-Bench-201
         ("¦|", "node 1 is not enclosed"),
         ("|¦|", "'' is not operation~source"),
@@ -355,7 +410,7 @@ def test_text_that_python_would_warn_about_gives_an_error_and_no_warning(text: s
 @pytest.mark.parametrize("seed", range(300))
 def test_damaged_text_parses_or_is_refused(seed: int) -> None:
     draw = seeded(seed)
-    whole = draw.choice([nasbench201(draw), Genotype.of({"n": darts_cell(draw)})])
+    whole = draw.choice([nasbench201(draw), Genotype.of({"n": darts_cell(draw)}), NODES])
     text = [*draw.choice([str(whole), whole.to_json()])]
     for _ in range(draw.randint(1, 3)):
         text[draw.randrange(len(text))] = draw.choice(["", "0", "|", "(", "]", ",", '"', "\\", "é", "\n"])
