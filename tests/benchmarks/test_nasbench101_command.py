@@ -92,6 +92,21 @@ def test_query_of_files_and_run_directories(archgrad, table, tmp_path):
     assert json.loads(answers[0])["hash"] == json.loads(answers[1])["hash"]
 
 
+def test_a_module_is_drawn_without_its_loose_ends(archgrad):
+    matrix = [[0, 1, 1, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
+    operations = ["input", "conv3x3-bn-relu", "maxpool3x3", "conv1x1-bn-relu", "output"]
+    code, out, err = archgrad("draw", json.dumps({"matrix": matrix, "ops": operations}))
+    assert (code, err) == (0, "")
+    assert out.split("\n")[1:5] == [
+        "  0  (input)",
+        "  1  [conv3x3-bn-relu]  ◄── 0",
+        "  2  [maxpool3x3]       ◄── 0, 1",
+        "  3  (output)           ◄── 0, 2",
+    ]
+    code, _, err = archgrad("draw", '{"matrix": [[0]], "ops": ["input"]}')
+    assert (code, err[:6]) == (2, "error:")
+
+
 def test_query_of_the_best_cell(archgrad, table):
     code, out, _ = archgrad("query", "--best", "--table", table, "--json")
     assert code == 0

@@ -297,17 +297,19 @@ def query(
 
 @app.command()
 def draw(
-    genotype: Annotated[str, typer.Argument(help="A genotype, or a file or run directory with one.")],
+    genotype: Annotated[
+        str, typer.Argument(help="A genotype, a NAS-Bench-101 module as JSON, or a file or run directory with one.")
+    ],
     out: Annotated[
         File, typer.Option("--out", "-o", help="FILE.svg, .png, .pdf, .dot or .txt. [print as text]")
     ] = None,
 ) -> None:
-    """Draw the cells of a genotype."""
+    """Draw the cells of a genotype, or a module without its loose ends."""
     from archgrad import report
     from archgrad.cli.console import errors, say
-    from archgrad.cli.looking import read_genotype
+    from archgrad.cli.looking import read_drawable
 
-    cell = read_genotype(genotype)
+    cell = read_drawable(genotype)
     if out is None:
         say(report.to_text(cell))
         return

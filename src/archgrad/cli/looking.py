@@ -12,19 +12,20 @@ from archgrad.benchmarks.nasbench101.table import EPOCHS, INDEX_SUFFIX, MEASURES
 from archgrad.benchmarks.nasbench201 import DATASETS
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, nasbench201
-from archgrad.spaces.nasbench101 import Module, module_of
+from archgrad.spaces.nasbench101 import Module, module_of, pruned_genotype
 from archgrad.spaces.notation.node_form import BLOCKS
 
-__all__ = ["best", "look_up", "read_architecture", "read_genotype", "show"]
+__all__ = ["best", "look_up", "read_architecture", "read_drawable", "show"]
 
 _CSV = ".csv"
 _CELLS = (".tfrecord", INDEX_SUFFIX)
 _MOST_CHARACTERS = 1_000_000
 
 
-def read_genotype(text: str) -> Genotype:
-    """Return a genotype given as text, as a file that holds it, or as a run directory."""
-    return Genotype.parse(_content(text))
+def read_drawable(text: str) -> Genotype:
+    """Return a genotype to draw, also of a module of NAS-Bench-101, without its loose ends."""
+    found = read_architecture(text)
+    return pruned_genotype(found) if isinstance(found, Module) else found
 
 
 def read_architecture(text: str) -> Genotype | Module:

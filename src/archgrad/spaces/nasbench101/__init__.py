@@ -1,7 +1,7 @@
 """NAS-Bench-101 (Ying et al., 2019): modules with operations at their vertices, their hash and their network."""
 
 from archgrad.spaces.nasbench101.canonical import canonical_hash
-from archgrad.spaces.nasbench101.conversion import genotype_of, module_of
+from archgrad.spaces.nasbench101.conversion import genotype_of, module_of, pruned_genotype
 from archgrad.spaces.nasbench101.enumeration import count, genotypes, hashed_modules, hashes, wirings
 from archgrad.spaces.nasbench101.module import (
     CONV1X1,
@@ -34,6 +34,7 @@ __all__ = [
     "hashed_modules",
     "hashes",
     "module_of",
+    "pruned_genotype",
     "vertex_channels",
     "wirings",
 ]

@@ -8,10 +8,10 @@ from archgrad.errors import UserError
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OUTPUT, Module
-from archgrad.spaces.notation.node_form import BLOCKS
+from archgrad.spaces.notation.node_form import BLOCKS, NodeChoice, genotype_with
 from archgrad.spaces.space import SearchSpace
 
-__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offers_of"]
+__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offers_of", "pruned_genotype"]
 
 _FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
 
@@ -30,6 +30,20 @@ def module_of(genotype: Genotype) -> Module:
     vertices = range(len(labels))
     matrix = tuple(tuple(int(source in entering[vertex]) for vertex in vertices) for source in vertices)
     return Module(matrix, labels)
+
+
+def pruned_genotype(module: Module) -> Genotype:
+    """Return a genotype of the pruned module, of as many nodes as it has vertices between input and output.
+
+    It is for reading and drawing: a space has it only if its nodes read as many others.
+
+    >>> str(pruned_genotype(Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), ("input", "maxpool3x3", "output"))))
+    '[maxpool3x3~0][output~0,1]'
+    """
+    pruned = module.pruned()
+    return genotype_with(
+        [NodeChoice(pruned.operations[vertex], pruned.sources_of(vertex)) for vertex in range(1, pruned.vertices)]
+    )
 
 
 def genotype_of(space: SearchSpace, module: Module) -> Genotype:

@@ -6,12 +6,13 @@ Each pair of brackets is a node, from node 1 on, with its operation and the node
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.notation.common import MOST_NODES, NAME, fail, show
 
-__all__ = ["BLOCKS", "EXAMPLE", "OUTPUT", "NodeChoice", "nodes_of", "parse", "write"]
+__all__ = ["BLOCKS", "EXAMPLE", "OUTPUT", "NodeChoice", "genotype_with", "nodes_of", "parse", "write"]
 
 EXAMPLE = "[op~0][op~1][op~0,2]…[output~2,3]"
 BLOCKS = ("operations", "inputs", "output")
@@ -68,7 +69,7 @@ def parse(text: str, start: int) -> Genotype:
         fail(text, len(text), "there is no output", f"end with [{OUTPUT}~…], as in {EXAMPLE}")
     if position != len(text):
         fail(text, position, "something follows the output", "remove it")
-    return _genotype(nodes)
+    return genotype_with(nodes)
 
 
 def _node(text: str, match: re.Match[str], number: int) -> NodeChoice:
@@ -86,8 +87,8 @@ def _node(text: str, match: re.Match[str], number: int) -> NodeChoice:
     return NodeChoice(operation, sources)
 
 
-def _genotype(nodes: list[NodeChoice]) -> Genotype:
-    """Decide the inputs of the output, and of every node that does not read all nodes before it."""
+def genotype_with(nodes: Sequence[NodeChoice]) -> Genotype:
+    """Return the genotype of these nodes: a node that reads all nodes before it decides nothing about its inputs."""
     last = len(nodes)
     operations = tuple(Decision(n, None, node.operation) for n, node in enumerate(nodes[:-1], start=1))
     inputs = tuple(
@@ -105,6 +106,6 @@ def write(genotype: Genotype) -> str | None:
     nodes = nodes_of(genotype)
     if nodes is None or not all(NAME.match(node.operation) for node in nodes):
         return None
-    if any(node.operation == OUTPUT for node in nodes[:-1]) or _genotype(list(nodes)) != genotype:
+    if any(node.operation == OUTPUT for node in nodes[:-1]) or genotype_with(nodes) != genotype:
         return None
     return "".join(f"[{node.operation}~{','.join(map(str, node.sources))}]" for node in nodes)
