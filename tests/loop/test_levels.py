@@ -130,18 +130,26 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
         assert setup.arch_steps == 24 * steps
 
 
+EDGES, NODES = ag.spaces.nasbench201(channels=4, cells_per_stage=1), ag.spaces.nasbench1shot1(3, channels=4, cells=3)
+STOPPED = ["xnas", "drnas", "gdas", "gaea-gdas", "snas", "pc-darts", "gaea-pc-darts", "random-nas", "darts-erm", "gaea"]
+
+
 @pytest.mark.parametrize(
-    "recipe",
-    ["xnas", "drnas", "gdas", "gaea-gdas", "snas", "pc-darts", "gaea-pc-darts", "random-nas", "darts-erm", "gaea"],
+    ("recipe", "space"),
+    [
+        *(pytest.param(recipe, EDGES, id=recipe) for recipe in STOPPED),
+        *(pytest.param(recipe, NODES, id=f"{recipe}-nodes") for recipe in ("gdas", "gaea-pc-darts", "darts-2nd")),
+    ],
 )
-def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(recipe: str, tmp_path: Path) -> None:
+def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
+    recipe: str, space: ag.spaces.SearchSpace, tmp_path: Path
+) -> None:
     def stop(event: Event) -> None:
         if isinstance(event, StepFinished) and event.state.index == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
     method = ag.recipes.named(recipe)
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
-    space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
     batch = 16 if method.schedule.level == "bilevel" else 32  # two steps in an epoch
     settings: dict[str, Any] = {"epochs": 2, "batch_size": batch, "seed": 2}
     whole = ag.search(space, method, DATA, **settings)

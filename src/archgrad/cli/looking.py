@@ -13,13 +13,13 @@ from archgrad.benchmarks.nasbench201 import DATASETS
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, nasbench201
 from archgrad.spaces.nasbench101 import Module, module_of, pruned_genotype
+from archgrad.spaces.notation import LONGEST
 from archgrad.spaces.notation.node_form import BLOCKS
 
 __all__ = ["best", "look_up", "read_architecture", "read_drawable", "show"]
 
 _CSV = ".csv"
 _CELLS = (".tfrecord", INDEX_SUFFIX)
-_MOST_CHARACTERS = 1_000_000
 
 
 def read_drawable(text: str) -> Genotype:
@@ -172,11 +172,11 @@ def _content(text: str) -> str:
         raise UserError(f"{path} is no regular file; give a genotype, a file or a run directory that holds one.")
     try:
         with path.open(encoding="utf-8") as file:
-            content = file.read(_MOST_CHARACTERS + 1)
+            content = file.read(LONGEST + 1)
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{path} cannot be read as a genotype ({error}).") from error
-    if len(content) > _MOST_CHARACTERS:
-        raise UserError(f"{path} has more than {_MOST_CHARACTERS} characters; give a file with one genotype.")
+    if len(content) > LONGEST:
+        raise UserError(f"{path} has more than {LONGEST} characters; give a file with one genotype.")
     return content
 
 

@@ -19,6 +19,18 @@ __all__ = ["Cell", "Highest", "Index", "Measure", "open_index"]
 
 Measure = Literal["valid", "test"]
 
+_BY_HASH = "SELECT id, hash, matrix, operations, parameters FROM cells WHERE hash = ?"
+_BY_NUMBER = "SELECT id, hash, matrix, operations, parameters FROM cells WHERE id = ?"
+_BEST = (
+    "SELECT cell FROM results WHERE epochs = :epochs "
+    "ORDER BY CASE :measure WHEN 'valid' THEN valid ELSE test END DESC, cell LIMIT 1"
+)
+_BETTER = (
+    "SELECT count(*) FROM results, (SELECT valid AS own_valid, test AS own_test FROM results "
+    "WHERE epochs = :epochs AND cell = :cell) "
+    "WHERE epochs = :epochs AND CASE :measure WHEN 'valid' THEN valid > own_valid ELSE test > own_test END"
+)
+
 
 class Cell(NamedTuple):
     """What is known of a cell whatever its training."""
@@ -54,7 +66,7 @@ class Index:
 
     def cell(self, hash_: str) -> Cell | None:
         """Return the cell with this hash, if it is there."""
-        return self._cell("hash = ?", bytes.fromhex(hash_))
+        return self._cell(_BY_HASH, bytes.fromhex(hash_))
 
     def runs(self, cell: Cell, epochs: int) -> tuple[Run, ...]:
         """Return the runs of a cell with this many epochs, in the order of the file; none if there are none."""
@@ -69,22 +81,18 @@ class Index:
 
     def best(self, measure: Measure, epochs: int) -> Cell:
         """Return the cell with the highest mean accuracy after so many epochs; of equal ones, the first of the file."""
-        query = f"SELECT cell FROM results WHERE epochs = ? ORDER BY {measure} DESC, cell LIMIT 1"  # noqa: S608
         with connected(self.path) as index:
-            found = index.execute(query, (epochs,)).fetchone()
-        cell = None if found is None else self._cell("id = ?", found[0])
+            found = index.execute(_BEST, {"epochs": epochs, "measure": measure}).fetchone()
+        cell = None if found is None else self._cell(_BY_NUMBER, found[0])
         if cell is None:
             raise DamagedIndex(self.path, f"it lists cells trained for {epochs} epochs, but has none")
         return cell
 
     def better(self, cell: Cell, measure: Measure, epochs: int) -> int:
         """Return how many cells have a higher mean accuracy than this one."""
-        query = (
-            f"SELECT count(*) FROM results WHERE epochs = :epochs AND {measure} > "  # noqa: S608
-            f"(SELECT {measure} FROM results WHERE epochs = :epochs AND cell = :cell)"
-        )
+        asked = {"epochs": epochs, "measure": measure, "cell": cell.number}
         with connected(self.path) as index:
-            return int(index.execute(query, {"epochs": epochs, "cell": cell.number}).fetchone()[0])
+            return int(index.execute(_BETTER, asked).fetchone()[0])
 
     def highest(self, hashes: Iterable[str], epochs: int) -> Highest:
         """Return how many of these cells have results, and the highest accuracies of single runs among them."""
@@ -117,8 +125,7 @@ class Index:
         with suppress(DamagedIndex), connected(self.path, "rw") as index, index:
             index.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (f"remembered {name}", json.dumps(value)))
 
-    def _cell(self, condition: str, value: object) -> Cell | None:
-        query = f"SELECT id, hash, matrix, operations, parameters FROM cells WHERE {condition}"  # noqa: S608
+    def _cell(self, query: str, value: object) -> Cell | None:
         with connected(self.path) as index:
             found = index.execute(query, (value,)).fetchone()
         if found is None:

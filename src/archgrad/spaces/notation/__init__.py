@@ -13,9 +13,10 @@ from archgrad.spaces.notation import darts_form, json_form, nasbench201_form, no
 from archgrad.spaces.notation.common import BLANK, fail
 from archgrad.spaces.notation.json_form import to_dict, to_json
 
-__all__ = ["WRITERS", "parse", "to_dict", "to_json", "write"]
+__all__ = ["LONGEST", "WRITERS", "parse", "to_dict", "to_json", "write"]
 
-_LONGEST = 1_000_000
+LONGEST = 1_000_000
+"""Characters of a genotype, at most."""
 _READERS: dict[str, Callable[[str, int], Genotype]] = {
     "{": json_form.parse,
     "|": nasbench201_form.parse,
@@ -32,8 +33,8 @@ WRITERS: dict[str, Callable[[Genotype], str | None]] = {
 
 def parse(text: str) -> Genotype:
     """Read a genotype in any of the notations."""
-    if len(text) > _LONGEST:
-        raise UserError(f"a genotype of {len(text)} characters is no genotype; the limit is {_LONGEST}.")
+    if len(text) > LONGEST:
+        raise UserError(f"a genotype of {len(text)} characters is no genotype; the limit is {LONGEST}.")
     text = text.rstrip()
     start = len(text) - len(text.lstrip(BLANK))
     for opening, read in _READERS.items():
