@@ -126,6 +126,17 @@ def test_batch_norm_is_the_native_one_bit_by_bit(
         assert all(torch.equal(mine, native) for mine, native in zip(*pairs, strict=True))
 
 
+def test_batch_norm_with_a_bias_agrees_with_differences_and_is_the_native_one() -> None:
+    x, weight, bias = values(3, 2, 2, 3), values(2, seed=1), values(2, seed=2)
+    assert gradcheck(lambda x, w, b: batch_norm(x, w, EPS, b), (x, weight, bias))
+    assert gradgradcheck(lambda x, w, b: batch_norm(x, w, EPS, b), (x, weight, bias))
+    assert gradgradcheck(lambda x, b: batch_norm(x, None, EPS, b), (x, bias))
+    actual, expected = batch_norm(x, weight, EPS, bias), F.batch_norm(x, None, None, weight, bias, True, 0.0, EPS)
+    assert torch.equal(actual, expected)
+    found, wanted = (torch.autograd.grad(y.sin().sum(), (x, weight, bias)) for y in (actual, expected))
+    assert all(map(torch.equal, found, wanted))
+
+
 def test_batch_norm_reads_no_expanded_weight_beyond_its_end() -> None:
     x = values(4, 64, 6, 6, layout=torch.channels_last, dtype=torch.float32)
     weight = torch.tensor([0.25, 1e30])[0].requires_grad_()

@@ -20,17 +20,25 @@ class Site:
     """Where an operation is built: its width, its stride, and whether it is part of a supernet.
 
     ``salt`` differs between the operations of one supernet, so that random operations draw different noise.
+    ``skeleton`` says that it stands outside the cells: in a stem, a residual block or a head.
     """
 
     channels: int
     stride: int = 1
     searching: bool = True
     salt: int = 0
+    skeleton: bool = False
 
     def norm(self, channels: int | None = None) -> nn.BatchNorm2d:
-        """Batch norm: in a supernet without affine parameters and running statistics, so that it stays pure."""
+        """Return a batch norm of this many channels.
+
+        In a supernet it keeps no running statistics, so that the supernet stays pure, and inside cells it has no affine
+        parameters, which would rescale what the mixture weighs. Those of the skeleton have them, as in the published
+        search code of NAS-Bench-201 and DARTS.
+        """
         width = self.channels if channels is None else channels
-        return nn.BatchNorm2d(width, affine=not self.searching, track_running_stats=not self.searching)
+        affine = self.skeleton or not self.searching
+        return nn.BatchNorm2d(width, affine=affine, track_running_stats=not self.searching)
 
 
 class Source:

@@ -16,29 +16,29 @@ __all__ = ["batch_norm"]
 _NARROW = 16
 
 
-def batch_norm(x: Tensor, weight: Tensor | None, eps: float) -> Tensor:
-    """Return w·x̂, where x̂ = (x − m)·r has mean 0 and variance 1 in every channel of ``x [N, C, H, W]``.
+def batch_norm(x: Tensor, weight: Tensor | None, eps: float, bias: Tensor | None = None) -> Tensor:
+    """Return w·x̂ + b, where x̂ = (x − m)·r has mean 0 and variance 1 in every channel of ``x [N, C, H, W]``.
 
     The values and the first derivatives are those of ``torch.nn.functional.batch_norm``, bit by bit.
     """
     # Contiguous, because the channels-last gradient on the CPU reads an expanded weight beyond its end.
-    output: Tensor = apply_all(_Norm, x, None if weight is None else weight.contiguous(), eps)[0]
+    output: Tensor = apply_all(_Norm, x, None if weight is None else weight.contiguous(), bias, eps)[0]
     return output
 
 
 class _Norm(Function):
-    """x, w ↦ w·x̂, and the statistics m and r = (variance + ε)^(−1/2)."""
+    """x, w, b ↦ w·x̂ + b, and the statistics m and r = (variance + ε)^(−1/2)."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         output: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm(
-            x, weight, None, None, None, True, 0.0, eps
+            x, weight, bias, None, None, True, 0.0, eps
         )
         return output
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        x, weight, ctx.eps = inputs
+        x, weight, _, ctx.eps = inputs
         ctx.save_for_backward(x, weight, *output[1:])
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
@@ -46,11 +46,11 @@ class _Norm(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, *of_statistics: None) -> tuple[Tensor | None, ...]:
         if grad is None:
-            return None, None, None
+            return None, None, None, None
         x, weight, mean, scale = ctx.saved_tensors
-        of_x, of_weight = wanted(ctx)[:2]
+        of_x, of_weight, of_bias = wanted(ctx)[:3]
         gradients = apply_all(_Gradients, grad, x, mean, scale, weight, ctx.eps, of_x)
-        return gradients[0], gradients[1] if of_weight else None, None
+        return gradients[0], gradients[1] if of_weight else None, gradients[2] if of_bias else None, None
 
 
 class _Gradients(Function):
@@ -69,17 +69,18 @@ class _Gradients(Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         ctx.eps = inputs[5]
         ctx.save_for_backward(*inputs[:5], *output[1:])
-        ctx.mark_non_differentiable(output[2])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, a: Tensor | None, b: Tensor | None, of_total: None) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, a: Tensor | None, b: Tensor | None, c: Tensor | None) -> tuple[Tensor | None, ...]:
         grad, x, mean, scale, weight, *sums = ctx.saved_tensors
         cotangents = torch.zeros_like(x) if a is None else a, b
         if torch.is_grad_enabled():
             of_grad, of_x, of_weight = _differentiable(ctx.needs_input_grad, (grad, x, weight), ctx.eps, cotangents)
         else:
             of_grad, of_x, of_weight = _second_derivatives((grad, x, weight), (mean, scale), sums, cotangents)
+        if c is not None and of_grad is not None:  # Σ g, the gradient of b, is linear in g
+            of_grad = of_grad + c.view(-1, 1, 1)
         return of_grad, of_x, None, None, of_weight, None, None
 
 

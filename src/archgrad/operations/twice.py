@@ -48,10 +48,11 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor | None:
-    stateless = training and running_mean is None and running_var is None and bias is None
-    if not stateless or not _replaceable(input, weight) or input.numel() <= input.shape[1]:
+    stateless = training and running_mean is None and running_var is None
+    alike = bias is None or bias.dtype == input.dtype
+    if not stateless or not alike or not _replaceable(input, weight) or input.numel() <= input.shape[1]:
         return None
-    return batch_norm(input, weight, eps)
+    return batch_norm(input, weight, eps, bias)
 
 
 def _conv2d(

@@ -177,7 +177,7 @@ class DARTSNet(nn.Module):
         super().__init__()
         stem = _STEM_MULTIPLIER * space.channels
         conv = nn.Conv2d(input_channels, stem, 3, padding=1, bias=False)
-        self.stem = nn.Sequential(conv, plan.site(stem).norm())
+        self.stem = nn.Sequential(conv, plan.site(stem, skeleton=True).norm())
         self.cells = nn.ModuleList()
         self.kinds: list[str] = []
         self.branching = space.reductions[-1]
@@ -194,7 +194,7 @@ class DARTSNet(nn.Module):
             branch = last if layer == self.branching else branch
         self.classifier = nn.Linear(last, num_classes)
         wanted = plan.searching and space.auxiliary > 0
-        self.auxiliary = AuxiliaryHead(branch, plan.site(branch), num_classes) if wanted else None
+        self.auxiliary = AuxiliaryHead(branch, plan.site(branch, skeleton=True), num_classes) if wanted else None
 
     def forward(
         self, x: Tensor, mixture: CellViews | None = None, auxiliary: bool = False

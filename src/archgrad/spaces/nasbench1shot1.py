@@ -154,7 +154,7 @@ class OneShotNet(nn.Module):
         super().__init__()
         width = space.channels
         conv = nn.Conv2d(input_channels, width, 3, padding=1, bias=False)
-        self.stem = nn.Sequential(conv, plan.site(width).norm(), nn.ReLU())
+        self.stem = nn.Sequential(conv, plan.site(width, skeleton=True).norm(), nn.ReLU())
         self.reductions = space.reductions
         self.cells = nn.ModuleList()
         inputs = width

@@ -262,9 +262,9 @@ class CellPlan:
         chosen = None if self.concat is None else self.concat[block.name]
         return chosen or block.concat
 
-    def site(self, channels: int, stride: int = 1, salt: int = 0) -> Site:
-        """Return a place of this plan for an operation."""
-        return Site(channels, stride, self.searching, salt)
+    def site(self, channels: int, stride: int = 1, salt: int = 0, skeleton: bool = False) -> Site:
+        """Return a place of this plan for an operation, in a cell or in the ``skeleton`` around the cells."""
+        return Site(channels, stride, self.searching, salt, skeleton)
 
 
 def build_edges(

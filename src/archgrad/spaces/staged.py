@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch.nn.functional as F
@@ -73,7 +73,7 @@ class ResidualBlock(nn.Module):
 
     def __init__(self, inputs: int, site: Site) -> None:
         super().__init__()
-        self.first = ReLUConvBN(inputs, Site(site.channels, 2, site.searching), 3)
+        self.first = ReLUConvBN(inputs, replace(site, stride=2), 3)
         self.second = ReLUConvBN(site.channels, site, 3)
         self.shortcut = nn.Conv2d(inputs, site.channels, 1, bias=False)
 
@@ -97,13 +97,13 @@ class StagedNet(nn.Module):
         searching: bool,
     ) -> None:
         super().__init__()
-        site = Site(channels, searching=searching)
+        site = Site(channels, searching=searching, skeleton=True)
         self.stem = nn.Sequential(nn.Conv2d(input_channels, channels, 3, padding=1, bias=False), site.norm())
         self.layers = nn.ModuleList()
         for stage in range(_STAGES):
             width = channels * 2**stage
             if stage:
-                self.layers.append(ResidualBlock(width // 2, Site(width, searching=searching)))
+                self.layers.append(ResidualBlock(width // 2, replace(site, channels=width)))
             self.layers.extend(make_cell(width) for _ in range(cells_per_stage))
         self.norm = site.norm(width)
         self.classifier = nn.Linear(width, num_classes)

@@ -99,8 +99,8 @@ def _weights(mixture: Mapping[str, Tensor], block: str, cell: int) -> _Weights:
 class _Residual(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
-        self.first = ReLUConvBN(inputs, outputs, 3, 2)
-        self.second = ReLUConvBN(outputs, outputs, 3)
+        self.first = ReLUConvBN(inputs, outputs, 3, 2, affine=True)
+        self.second = ReLUConvBN(outputs, outputs, 3, affine=True)
         self.shortcut = conv(inputs, outputs, 1)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -115,7 +115,7 @@ class StagedNet(nn.Module):
     def __init__(self, space: NASBench201, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = space.channels
-        self.stem = nn.Sequential(conv(input_channels, width, 3), norm(width))
+        self.stem = nn.Sequential(conv(input_channels, width, 3), norm(width, affine=True))
         self.layers = nn.ModuleList()
         for stage in range(3):
             if stage:
@@ -123,7 +123,7 @@ class StagedNet(nn.Module):
                 width *= 2
             for _ in range(space.cells_per_stage):
                 self.layers.append(Cell(space, "cell", width, 1, False, False))
-        self.norm = norm(width)
+        self.norm = norm(width, affine=True)
         self.classifier = nn.Linear(width, num_classes)
 
     def forward(self, x: Tensor, mixture: Mapping[str, Tensor], seed: int, auxiliary: bool) -> Tensor:
@@ -161,7 +161,8 @@ class _AuxiliaryHead(nn.Module):
     def __init__(self, inputs: int, num_classes: int) -> None:
         super().__init__()
         narrow, wide = nn.Conv2d(inputs, 128, 1, bias=False), nn.Conv2d(128, 768, 2, bias=False)
-        self.features = nn.Sequential(narrow, norm(128), nn.ReLU(), wide, norm(768), nn.ReLU())
+        norms = norm(128, affine=True), norm(768, affine=True)
+        self.features = nn.Sequential(narrow, norms[0], nn.ReLU(), wide, norms[1], nn.ReLU())
         self.classifier = nn.Linear(768, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -179,7 +180,7 @@ class DARTSNet(nn.Module):
         super().__init__()
         width = space.channels
         before = last = branch = 3 * width
-        self.stem = nn.Sequential(conv(input_channels, last, 3), norm(last))
+        self.stem = nn.Sequential(conv(input_channels, last, 3), norm(last, affine=True))
         self.cells = nn.ModuleList()
         self.reducing = [layer in (space.cells // 3, 2 * space.cells // 3) for layer in range(space.cells)]
         self.blocks = [space.block_of(layer) for layer in range(space.cells)]

@@ -18,18 +18,18 @@ def conv(inputs: int, outputs: int, size: int, stride: int = 1, dilation: int = 
     return nn.Conv2d(inputs, outputs, size, stride, dilation * (size // 2), dilation, groups, bias=False)
 
 
-def norm(channels: int) -> nn.BatchNorm2d:
-    """Return batch norm without parameters and statistics."""
-    return nn.BatchNorm2d(channels, affine=False, track_running_stats=False)
+def norm(channels: int, affine: bool = False) -> nn.BatchNorm2d:
+    """Return batch norm without running statistics, and without parameters inside cells."""
+    return nn.BatchNorm2d(channels, affine=affine, track_running_stats=False)
 
 
 class ReLUConvBN(nn.Module):
     """ReLU, convolution, batch norm."""
 
-    def __init__(self, inputs: int, outputs: int, size: int, stride: int = 1) -> None:
+    def __init__(self, inputs: int, outputs: int, size: int, stride: int = 1, affine: bool = False) -> None:
         super().__init__()
         self.conv = conv(inputs, outputs, size, stride)
-        self.norm = norm(outputs)
+        self.norm = norm(outputs, affine)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply all three."""

@@ -79,7 +79,7 @@ class OneShotNet(nn.Module):
     def __init__(self, space: NASBench1Shot1, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = inputs = space.channels
-        self.stem = nn.Sequential(conv(input_channels, width, 3), norm(width), nn.ReLU())
+        self.stem = nn.Sequential(conv(input_channels, width, 3), norm(width, affine=True), nn.ReLU())
         self.halving = (space.cells // 3, 2 * space.cells // 3)
         self.cells = nn.ModuleList()
         for layer in range(space.cells):
