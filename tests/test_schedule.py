@@ -18,7 +18,7 @@ def test_both_move_at_every_step_by_default() -> None:
 
 @pytest.mark.parametrize("steps", [2, 3, 4, 7])
 def test_the_architecture_moves_once_after_every_so_many_weight_steps(steps: int) -> None:
-    assert moving(Schedule(steps), 10 * steps) == [steps * number for number in range(1, 10)]
+    assert moving(Schedule(steps), 10 * steps) == [steps * number - 1 for number in range(1, 11)]
     assert all(Schedule(steps).moves(index).weights for index in range(10 * steps))
 
 
@@ -29,7 +29,7 @@ def test_the_architecture_rests_while_the_weights_warm_up(steps: int) -> None:
 
 
 def test_inner_steps_are_counted_from_the_end_of_the_warm_up() -> None:
-    assert moving(Schedule(inner_steps=4, warmup_epochs=2), 20, steps=5) == [10, 14, 18]
+    assert moving(Schedule(inner_steps=4, warmup_epochs=2), 20, steps=5) == [13, 17]
 
 
 @pytest.mark.parametrize("seed", range(4))

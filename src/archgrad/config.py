@@ -62,6 +62,7 @@ class RunConfig:
     limit: int | None = None
     image_size: int | None = None
     split: str | None = None
+    held_out: float = 0.1
     device: str = "cpu"
     threads: int | None = None
     compile: bool = False
@@ -190,6 +191,7 @@ class RunConfig:
             training=self.build_training(space, method),
             batch_size=self.batch_size,
             split=self.split,
+            held_out=self.held_out,
             device=self.device,
             on_collapse=self.on_collapse,
         )
@@ -273,6 +275,8 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 def _checked(name: str, value: Any, path: Path) -> Any:
     kinds = [kind for kind in _WORDS if kind in (_HINTS[name], *get_args(_HINTS[name]))]
+    if type(value) is int and float in kinds:
+        return float(value)
     if type(value) not in kinds:
         raise UserError(f"{name} in {path} is {value!r}; it must be {_WORDS[kinds[0]]}.")
     return value
@@ -297,5 +301,5 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return nested
 
 
-_WORDS: dict[Any, str] = {bool: "true or false", str: "text in quotes", int: "a whole number"}
+_WORDS: dict[Any, str] = {bool: "true or false", str: "text in quotes", int: "a whole number", float: "a number"}
 _HINTS = get_type_hints(RunConfig)

@@ -49,12 +49,13 @@ class Schedule:
     - ``simultaneous``: both from one backward pass on one batch, so that the supernet runs once and not twice;
     - ``random``: at each step one of the two, drawn with equal chances (GAEA, Algorithm 1).
 
-    α stays where it is for ``warmup_epochs`` epochs, and then moves once for every ``inner_steps`` steps of the
-    weights, each on a fresh batch (T in iDARTS, Algorithm 1). It moves between two weight steps, never after the last
-    one of a search.
+    α stays where it is for ``warmup_epochs`` epochs, and then moves once for every ``inner_steps`` = T steps of the
+    weights, each on a fresh batch (iDARTS, Algorithm 1). T weight steps belong to each batch of the architecture, so
+    that an epoch has as many architecture steps as with T = 1, and T times as many weight steps. α moves before the
+    last of them, so that between two of its steps there are T.
 
     >>> [index for index in range(9) if Schedule(inner_steps=4).moves(index).architecture]
-    [4, 8]
+    [3, 7]
     """
 
     inner_steps: int = 1
@@ -86,5 +87,4 @@ class Schedule:
         if self.updates == "random":
             architecture = seed_of(seed, "block", index) % 2 == 0
             return Moves(weights=not architecture, architecture=architecture)
-        due = index % self.inner_steps == 0 and (index > 0 or self.inner_steps == 1 or self.warmup_epochs > 0)
-        return Moves(weights=True, architecture=due)
+        return Moves(weights=True, architecture=(index + 1) % self.inner_steps == 0)

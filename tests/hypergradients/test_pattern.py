@@ -97,7 +97,7 @@ def test_recording_keeps_the_gradient() -> None:
 def test_a_pattern_keeps_no_graph() -> None:
     pattern, x = ActivationPattern(), images(0).requires_grad_()
     pattern.evaluate(lambda: F.relu(x * 2).sum())
-    assert not any(kink.requires_grad for kink in pattern._kinks)
+    assert not any(kink.requires_grad for kink in pattern._kept)
 
 
 @pytest.mark.parametrize("times", [0, 1, 3])
@@ -111,7 +111,7 @@ def test_another_number_of_kinks_is_answered_with_a_sentence(times: int) -> None
             y = F.relu(y)
         return y
 
-    with pytest.raises(UserError, match=r"more or fewer ReLUs .* use products='exact', or"):
+    with pytest.raises(UserError, match=r"more or fewer functions with kinks .* use products='exact', or"):
         pattern.evaluate(other)
     assert modes_active() == 0
     assert torch.equal(pattern.evaluate(lambda: F.relu(F.relu(x))), F.relu(x))

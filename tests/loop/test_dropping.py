@@ -41,7 +41,9 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def search(method: ag.Method, **settings: Any) -> ag.SearchResult:
-    return ag.search(SPACE, method, DATA, **{"epochs": 3, "batch_size": 24, "diagnostics": (), **settings})
+    return ag.search(
+        SPACE, method, DATA, **{"epochs": 3, "batch_size": 24, "held_out": 0, "diagnostics": (), **settings}
+    )
 
 
 # --- in a search ---------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> 
     images = 20 if method.schedule.level == "bilevel" else 40
     small = ag.spaces.named(space)(4, 1 if space == "nasbench201" else 4 if _aligns(method) else 3)
     result = ag.search(
-        small, method, DATA, epochs=1, batch_size=images // 2, listeners=[steps], diagnostics=(), **settings
+        small, method, DATA, epochs=1, batch_size=images // 2, held_out=0, listeners=[steps], diagnostics=(), **settings
     )
     small.check(result.genotype)
     return result, steps

@@ -39,7 +39,7 @@ def single(updates: Updates = "alternate", base: ag.Method | None = None, **sett
 
 
 def found(method: ag.Method, **settings: Any) -> SearchResult:
-    return ag.search(SPACE, method, DATA, **{"epochs": 2, "batch_size": 16, "seed": 1, **settings})
+    return ag.search(SPACE, method, DATA, **{"epochs": 2, "batch_size": 16, "seed": 1, "held_out": 0, **settings})
 
 
 class Tracing:
@@ -59,8 +59,8 @@ class Tracing:
 def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) -> None:
     method, trace = single("simultaneous", base), Tracing()
     training = replace(SPACE.training, batch_size=32, epochs=1)
-    setup = Setup.of(SPACE, method, DATA, seed=1, training=training)
-    ag.search(SPACE, method, DATA, seed=1, training=training, listeners=[trace])
+    setup = Setup.of(SPACE, method, DATA, seed=1, training=training, held_out=0)
+    ag.search(SPACE, method, DATA, seed=1, training=training, held_out=0, listeners=[trace])
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
     p = alpha["cell"] if base.name == "gaea" else alpha["cell"].softmax(-1)
@@ -109,7 +109,7 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
 
         monkeypatch.setattr(Stepper, name, step)
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates, warmup_epochs=1))
-    setup = Setup.of(SPACE, method, DATA, batch_size=16)
+    setup = Setup.of(SPACE, method, DATA, batch_size=16, held_out=0)
     found(method, seed=0)
     images = len(setup.weight_loader.indices), len(setup.arch_loader.indices)
     assert images == ((32, 32) if level == "bilevel" else (64, 64))
@@ -151,7 +151,7 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
     method = ag.recipes.named(recipe)
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
     batch = 16 if method.schedule.level == "bilevel" else 32  # two steps in an epoch
-    settings: dict[str, Any] = {"epochs": 2, "batch_size": batch, "seed": 2}
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": batch, "seed": 2, "held_out": 0}
     whole = ag.search(space, method, DATA, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
         ag.search(space, method, DATA, out=tmp_path, listeners=[stop], **settings)

@@ -164,7 +164,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, **settings: object) -> dict[str, list
 
     monkeypatch.setattr(Loader, "batch", record)
     method = ag.recipes.darts(level="bilevel" if "split" in settings else "single")
-    ag.search(small(), method, FEW, epochs=1, diagnostics=(), **settings)
+    ag.search(small(), method, FEW, epochs=1, held_out=0, diagnostics=(), **settings)
     return loaders
 
 

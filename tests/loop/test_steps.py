@@ -63,7 +63,9 @@ class Trace:
 
 def traced(method: ag.Method, training: ag.WeightTraining = ONE_STEP, space: SearchSpace | None = None) -> Trace:
     trace = Trace()
-    ag.search(space or cell_space(), method, DATA, seed=SEED, training=training, listeners=[trace], diagnostics=())
+    ag.search(
+        space or cell_space(), method, DATA, seed=SEED, training=training, held_out=0, listeners=[trace], diagnostics=()
+    )
     return trace
 
 

@@ -105,6 +105,10 @@ def search(
     split: Annotated[
         Text, typer.Option(help="Parts for weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]")
     ] = None,
+    held_out: Annotated[
+        float | None,
+        typer.Option(help="Share of the images that measure each epoch and train no weights; 0: none. [0.1]"),
+    ] = None,
     data_dir: Annotated[Text, typer.Option(help="Where cifar10 and cifar100 are. [ARCHGRAD_DATA]")] = None,
     settings: Annotated[
         list[str] | None,
@@ -135,8 +139,8 @@ def search(
         "space": space, "method": method, "relaxation": relaxation, "hypergradient": hypergradient,
         "arch_optimizer": arch_optimizer, "regularizer": regularizer, "discretizer": discretizer, "data": data,
         "epochs": epochs, "seed": seed, "channels": channels, "cells": cells, "batch_size": batch_size,
-        "limit": limit, "image_size": image_size, "split": split, "data_dir": data_dir, "device": device,
-        "threads": threads, "compile": compile_, "on_collapse": on_collapse,
+        "limit": limit, "image_size": image_size, "split": split, "held_out": held_out, "data_dir": data_dir,
+        "device": device, "threads": threads, "compile": compile_, "on_collapse": on_collapse,
     }  # fmt: skip
     values = read_config(config) if config is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}

@@ -19,6 +19,7 @@ _SHOWN = {
     "train_accuracy": "accuracy",
     "valid_loss": "valid loss",
     "valid_accuracy": "valid accuracy",
+    "heldout_accuracy": "held-out accuracy",
     "arch_loss": "α loss",
     "arch_accuracy": "α accuracy",
     "entropy": "entropy",

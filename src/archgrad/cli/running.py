@@ -79,6 +79,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
             training=training,
             batch_size=config.batch_size,
             split=config.split,
+            held_out=config.held_out,
             device=config.device,
             out=out,
             files={"config.toml": resolved.to_toml()},

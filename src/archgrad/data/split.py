@@ -18,23 +18,38 @@ HALVES = (0.5, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The indices (int64, rising) of the images that train the weights and of those that train the architecture."""
+    """The indices (int64, rising) of images.
+
+    They train the ``weights``, train the ``architecture``, or measure a search: those ``held_out`` train no weights. In
+    a single-level search no step has seen them; in a bilevel one they are some of the architecture's own.
+    """
 
     weights: Tensor
     architecture: Tensor
+    held_out: Tensor
 
 
-def split(labels: Tensor, fractions: tuple[float, float] | None = HALVES, seed: int = 0) -> Split:
+def split(
+    labels: Tensor, fractions: tuple[float, float] | None = HALVES, seed: int = 0, held_out: float = 0.0
+) -> Split:
     """Divide labels [N] into two disjoint parts with every class in its proportion.
 
-    ``None`` is the single-level search: both parts are all the data.
+    ``None`` is the single-level search: both parts are all the data but the share ``held_out``.
 
     >>> parts = split(torch.arange(40) % 2, (0.5, 0.25))
     >>> len(parts.weights), len(parts.architecture)
     (20, 10)
+    >>> single = split(torch.arange(40) % 2, None, held_out=0.1)
+    >>> len(single.weights), len(single.held_out)
+    (36, 4)
     """
+    if not 0 <= held_out < 1:
+        raise UserError(f"held_out is {held_out}; it must be a share of the images from 0 to less than 1, such as 0.1.")
     if fractions is None:
-        return Split(torch.arange(len(labels)), torch.arange(len(labels)))
+        everything = torch.arange(len(labels))
+        unseen = _sample(labels, everything, held_out * len(labels), seed, leave=1)
+        seen = everything[~torch.isin(everything, unseen)]
+        return Split(seen, seen, unseen)
     _check_fractions(*fractions)
     groups = stratified.by_class(labels, seed, "split")
     counts = [len(group) for group in groups]
@@ -44,7 +59,21 @@ def split(labels: Tensor, fractions: tuple[float, float] | None = HALVES, seed: 
     left = [count - used for count, used in zip(counts, first, strict=True)]
     second = stratified.shares(architecture_size, counts, left)
     parts = [torch.split(group, [a, b, len(group) - a - b]) for group, a, b in zip(groups, first, second, strict=True)]
-    return Split(_joined([part[0] for part in parts]), _joined([part[1] for part in parts]))
+    architecture = _joined([part[1] for part in parts])
+    unseen = _sample(labels, architecture, held_out * len(labels), seed)
+    return Split(_joined([part[0] for part in parts]), architecture, unseen)
+
+
+def _sample(labels: Tensor, indices: Tensor, count: float, seed: int, leave: int = 0) -> Tensor:
+    """Choose about so many of the images, each class in its proportion, and leave some of each class."""
+    groups = [indices[group] for group in stratified.by_class(labels[indices], seed, "held-out")]
+    counts = [len(group) for group in groups]
+    most = [max(count - leave, 0) for count in counts]
+    size = min(max(round(count), len(groups)), sum(most)) if count > 0 else 0
+    if size < len([one for one in most if one]) or size == 0:
+        return indices[:0]
+    sizes = stratified.shares(size, counts, most)
+    return _joined([group[:own] for group, own in zip(groups, sizes, strict=True)])
 
 
 def parse_split(text: str) -> tuple[float, float] | None:

@@ -48,11 +48,12 @@ def largest_eigenvalue(point: Point, steps: int) -> float:
     """Return the largest eigenvalue of ∇²α L2 within the span of g, A·g, …, where g = ∂L2/∂α and A = ∇²α L2.
 
     The gradient is a good start, because most of it lies in the leading eigenspaces of the Hessian (Gur-Ari et al.,
-    2018), and it is there already. A·v is a one-sided difference of two gradients with the kinks of the network frozen.
+    2018), and it is there already. A·v is a one-sided difference of two gradients with the kinks of the network frozen,
+    or exact where differences mislead.
     """
 
     def loss(alpha: Alpha, nothing: Weights) -> Tensor:
         return point.problem.outer(point.weights, alpha, point.outer_batch)
 
-    products = products_of("forward", loss, point.alpha, {})
+    products = products_of("exact" if point.differences_mislead else "forward", loss, point.alpha, {})
     return extreme_eigenvalues(products.hessian, products.gradient(), steps)[1]

@@ -10,7 +10,7 @@ import torch
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Neumann, Point, largest_safe_rate
-from archgrad.hypergradients.products import Kind, check_kind, products_of
+from archgrad.hypergradients.products import Kind, check_kind, products_at
 from archgrad.linalg import Vector, extreme_eigenvalues
 from archgrad.notices import warn_once
 
@@ -44,7 +44,7 @@ class Curvature(Probe):
 
     def __call__(self, point: Point) -> dict[str, float]:
         """Return ``lambda_max``, ``lambda_min`` and ``contraction``."""
-        products = products_of(self.products, point.inner(), point.weights, point.alpha)
+        products = products_at(point, self.products)
         smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), self.steps)
         rate = self._rate(point, smallest, largest)
         contraction = max(abs(1 - rate * largest), abs(1 - rate * smallest))

@@ -18,10 +18,12 @@ from archgrad.hypergradients.reverse import Reverse
 from archgrad.hypergradients.reverse_mode import ReverseMode
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
+from archgrad.hypergradients.trust import LEAST_COSINE, agreement, vector_agreement
 from archgrad.hypergradients.unrolled import Unrolled
 
 __all__ = [
     "HYPERGRADIENTS",
+    "LEAST_COSINE",
     "T1T2",
     "Amended",
     "Batches",
@@ -41,10 +43,12 @@ __all__ = [
     "ReverseMode",
     "TruncatedReverse",
     "Unrolled",
+    "agreement",
     "constants",
     "largest_safe_rate",
     "named",
     "standing",
+    "vector_agreement",
 ]
 
 HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {

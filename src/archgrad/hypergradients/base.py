@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
 from archgrad.descent import Descent
 from archgrad.hypergradients.point import Point, standing
+from archgrad.hypergradients.products import Kind
 
 __all__ = ["Hypergradient"]
 
@@ -50,6 +51,11 @@ class Hypergradient(ABC):
     def check(self, weights: int) -> None:
         """Raise a UserError, before anything is trained, if it cannot work with so many weights."""
         return
+
+    @property
+    def difference(self) -> Kind | None:
+        """The kind of differences of gradients that the estimate takes; None where it takes none."""
+        return None
 
     @property
     def inner_batches(self) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from archgrad.bilevel import Alpha, Weights
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Kind, Products, check_kind, products_of
+from archgrad.hypergradients.products import Kind, Products, check_kind, products_at
 from archgrad.linalg import added
 
 __all__ = ["Implicit"]
@@ -30,8 +30,13 @@ class Implicit(Hypergradient):
     def estimate(self, point: Point) -> Alpha:
         """Combine both terms."""
         direct, of_weights = point.outer()
-        products = products_of(self.products, point.inner(), point.weights, point.alpha)
+        products = products_at(point, self.products)
         return added(direct, products.mixed(self.solve(products, of_weights, point)), -1.0)
+
+    @property
+    def difference(self) -> Kind | None:
+        """The kind of its products, unless they are exact."""
+        return None if self.products == "exact" else self.products
 
     @abstractmethod
     def solve(self, products: Products, b: Weights, point: Point) -> Weights:

@@ -11,17 +11,23 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from archgrad.errors import UserError
+from archgrad.hypergradients.pieces import PIECES
 
 __all__ = ["ActivationPattern"]
 
 
 class ActivationPattern(TorchFunctionMode):
-    """Remembers which way every ReLU and every window of a 2-d max-pooling went, and makes them go that way again.
+    """Remembers on which smooth piece every function with kinks was, and holds it there.
 
     The first evaluation under the pattern records it; all later ones are evaluations of the smooth function that the
     network is around that point. The second derivative of a ReLU is zero wherever it exists, but a difference of
     gradients also counts the units that switch between its two ends: few, each with a jump that the division by ε
-    makes large. In a supernet they outweigh the curvature that is looked for. Other kinks are left as they are.
+    makes large. In a supernet they outweigh the curvature that is looked for.
+
+    :data:`~archgrad.hypergradients.pieces.PIECES` lists the functions besides ReLU: the other piecewise activations,
+    absolute values, clamps, maxima, poolings, sorts, and comparisons, which :func:`torch.where` may read. Kinks inside
+    a user's compiled or hand-differentiated functions are left as they are; a search notices them by comparing a
+    difference with an exact product (:mod:`archgrad.hypergradients.trust`).
 
     >>> pattern, x = ActivationPattern(), torch.tensor([-1.0, 1.0])
     >>> pattern.evaluate(lambda: F.relu(x)), pattern.evaluate(lambda: F.relu(-x))
@@ -30,7 +36,8 @@ class ActivationPattern(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._kinks: list[Tensor] = []
+        self._kept: list[Tensor] = []
+        self._outputs: set[int] = set()  # the places of ReLUs, which are kept by what they gave until they are packed
         self._position = 0
         self.recorded = False
 
@@ -38,17 +45,31 @@ class ActivationPattern(TorchFunctionMode):
         """Evaluate a function of tensors, recording the pattern if there is none yet."""
         self._position = 0
         if not self.recorded:
-            self._kinks.clear()
+            self._kept.clear()
+            self._outputs.clear()
         with self:
             value = loss()
-        if self._position != len(self._kinks):
+        if self._position != len(self._kept):
             raise _changed()
         self.recorded = True
         return value
 
     def pack(self) -> None:
-        """Keep the pattern in a byte for each ReLU and four for each window; let go of what the network computed."""
-        self._kinks = [kink.int() if kink.dtype == torch.int64 else kink > 0 for kink in self._kinks]
+        """Keep the pattern in a byte for each ReLU and four for each index; let go of what the network computed."""
+        for place, kept in enumerate(self._kept):
+            if place in self._outputs:
+                self._kept[place] = kept > 0
+            elif kept.dtype == torch.int64:
+                self._kept[place] = kept.int()
+        self._outputs.clear()
+
+    def keep(self, decide: Callable[[], Tensor]) -> Tensor:
+        """Return what ``decide`` returned at this place of the first evaluation."""
+        if self.recorded:
+            return self._next()
+        decided = decide().detach()
+        self._remember(decided)
+        return decided
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -56,9 +77,10 @@ class ActivationPattern(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in _RELUS or func in _RELUS_IN_PLACE:
             return self._any_relu(func in _RELUS_IN_PLACE, *args, **kwargs)
-        if func in _POOLS and not kwargs.get("return_indices"):
-            return self._max_pool(*args, **kwargs)
-        return func(*args, **kwargs)
+        frozen = PIECES.get(func)
+        if frozen is None or kwargs.get("out") is not None:
+            return func(*args, **kwargs)
+        return frozen(self, *args, **kwargs)
 
     def _any_relu(self, always: bool, input: Tensor, inplace: bool = False) -> Tensor:  # noqa: A002 - PyTorch's word
         output = self._relu(input)
@@ -69,35 +91,28 @@ class ActivationPattern(TorchFunctionMode):
             passed: Tensor = torch.ops.aten.threshold_backward(x, self._next().to(x.dtype), 0)
             return passed
         output = F.relu(x)
-        self._remember(output)
+        self._outputs.add(self._position)
+        self._remember(output.detach())
         return output
 
-    def _max_pool(self, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:  # noqa: A002 - PyTorch's word
-        if self.recorded:
-            chosen = self._next().long()
-            return input.flatten(-2).gather(-1, chosen.flatten(-2)).view(chosen.shape)
-        output, chosen = F.max_pool2d_with_indices(input, *args, **kwargs)
-        self._remember(chosen)
-        return output
-
-    def _remember(self, kink: Tensor) -> None:
-        self._kinks.append(kink.detach())
+    def _remember(self, kept: Tensor) -> None:
+        self._kept.append(kept)
         self._position += 1
 
     def _next(self) -> Tensor:
-        if self._position == len(self._kinks):
+        if self._position == len(self._kept):
             raise _changed()
         self._position += 1
-        return self._kinks[self._position - 1]
+        return self._kept[self._position - 1]
 
 
-_RELUS = (F.relu, torch.relu, Tensor.relu)
-_RELUS_IN_PLACE = (F.relu_, torch.relu_, Tensor.relu_)
-_POOLS = (F.max_pool2d, torch.max_pool2d)
+_RELUS = {F.relu, torch.relu, Tensor.relu}
+_RELUS_IN_PLACE = {F.relu_, torch.relu_, Tensor.relu_}
 
 
 def _changed() -> UserError:
     return UserError(
-        "the inner loss applies more or fewer ReLUs or max-poolings from one evaluation to the next, so that its "
-        "gradients cannot be differenced; use products='exact', or difference='exact' of LayerAlignment."
+        "the inner loss applies more or fewer functions with kinks (ReLUs, poolings, comparisons) from one evaluation "
+        "to the next, so that its gradients cannot be differenced; use products='exact', or difference='exact' of "
+        "LayerAlignment."
     )

@@ -25,7 +25,10 @@ class Batches(tuple[Any, ...]):
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """One place (w, α) of a bilevel problem, as constants; evaluating a loss there changes nothing at all."""
+    """One place (w, α) of a bilevel problem, as constants; evaluating a loss there changes nothing at all.
+
+    ``differences_mislead`` says that the problem has kinks which cannot be frozen, so that exact products are needed.
+    """
 
     problem: BilevelProblem
     weights: Weights
@@ -33,6 +36,7 @@ class Point:
     inner_batch: Any
     outer_batch: Any
     descent: Descent | None
+    differences_mislead: bool = False
 
     def outer(self, weights: Weights | None = None) -> tuple[Alpha, Weights]:
         """Return ∂L2/∂α and ∂L2/∂w at ``weights``, by default the point's own."""
@@ -100,12 +104,13 @@ def standing(
     inner_batch: Any,
     outer_batch: Any,
     descent: Descent | None = None,
+    differences_mislead: bool = False,
 ) -> Iterator[Point]:
     """Stand at a point: gradients are recorded whatever the caller does, and the random state is given back."""
     with torch.inference_mode(False), torch.enable_grad():
         weights, alpha = constants(weights), constants(alpha)
         with _still(problem, [*weights.values(), *alpha.values()]) as repeated:
-            yield Point(repeated, weights, alpha, inner_batch, outer_batch, descent)
+            yield Point(repeated, weights, alpha, inner_batch, outer_batch, descent, differences_mislead)
 
 
 def constants(vector: Vector) -> Vector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
@@ -12,11 +13,20 @@ from torch import Tensor
 from archgrad.bilevel import Alpha, Weights
 from archgrad.errors import unknown
 from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.hypergradients.point import gradients, leaves, named
+from archgrad.hypergradients.point import Point, gradients, leaves, named
 from archgrad.linalg import Vector, added, norm, scaled, zeros_like
 from archgrad.operations.twice import TwiceDifferentiable
 
-__all__ = ["ExactProducts", "FiniteProducts", "ForwardProducts", "Kind", "Products", "check_kind", "products_of"]
+__all__ = [
+    "ExactProducts",
+    "FiniteProducts",
+    "ForwardProducts",
+    "Kind",
+    "Products",
+    "check_kind",
+    "products_at",
+    "products_of",
+]
 
 Kind = Literal["exact", "finite", "forward"]
 """How products are computed: by double backward, by central differences, or by one-sided ones."""
@@ -28,7 +38,12 @@ InnerLoss = Callable[[Weights, Alpha], Tensor]
 
 
 class Products(ABC):
-    """The first and second derivatives of L1 at one point: ∂L1/∂w, H·v = ∂²L1/∂w∂w·v and M·v = ∂²L1/∂α∂w·v."""
+    """The first and second derivatives of L1 at one point: ∂L1/∂w, H·v = ∂²L1/∂w∂w·v and M·v = ∂²L1/∂α∂w·v.
+
+    ``radius`` is the length of the step that a difference takes; infinite where none is taken.
+    """
+
+    radius: ClassVar[float] = math.inf
 
     def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
         self.loss, self.weights, self.alpha = loss, weights, alpha
@@ -83,8 +98,8 @@ class ExactProducts(Products):
         return self._graph
 
     def _forward(self) -> Tensor:
-        with TwiceDifferentiable():
-            return self.loss(self.weights, self.alpha)
+        with TwiceDifferentiable():  # under a pattern, because PyTorch cannot differentiate hardsigmoid twice
+            return ActivationPattern().evaluate(lambda: self.loss(self.weights, self.alpha))
 
     def _products(self, v: Weights, *variables: Vector) -> tuple[Vector, ...]:
         outputs = {name: value for name, value in self._gradient().items() if value.requires_grad}
@@ -104,12 +119,9 @@ class ExactProducts(Products):
 class _DifferenceProducts(Products):
     """By differences of gradients along v, of the smooth function that L1 is around this point.
 
-    ReLUs and max-poolings go the way they go at w; see :class:`~archgrad.hypergradients.pattern.ActivationPattern`.
+    Kinks go the way they go at w; see :class:`~archgrad.hypergradients.pattern.ActivationPattern`.
     Nothing but the weights and that pattern is kept between products.
     """
-
-    radius: ClassVar[float]
-    """The length of ε·v."""
 
     def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
         super().__init__(loss, weights, alpha)
@@ -173,13 +185,13 @@ class FiniteProducts(_DifferenceProducts):
 
 
 class ForwardProducts(_DifferenceProducts):
-    """One-sided differences: H·v ≈ [∂L1/∂w(w+εv) − ∂L1/∂w(w)]/ε, M·v the same of ∂L1/∂α, ε = 0.001/‖v‖.
+    """One-sided differences: H·v ≈ [∂L1/∂w(w+εv) − ∂L1/∂w(w)]/ε, M·v the same of ∂L1/∂α, ε = 0.0003/‖v‖.
 
     All products share the gradients at w, so that each costs one gradient more, half of what central differences take.
     The error falls as ε only, but the pattern is frozen and ε can be small.
     """
 
-    radius = 0.001
+    radius = 0.0003
 
     def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
         super().__init__(loss, weights, alpha)
@@ -209,6 +221,15 @@ _KINDS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FinitePro
 def products_of(kind: Kind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
     """Return the products of this kind at a point."""
     return _KINDS[kind](loss, weights, alpha)
+
+
+def products_at(point: Point, kind: Kind, step: int = 0, weights: Weights | None = None) -> Products:
+    """Return the products of this kind at a point of a search, or exact ones where differences mislead there.
+
+    They are those of the inner loss of a ``step``, at ``weights`` if these are not the point's own.
+    """
+    at = point.weights if weights is None else weights
+    return products_of("exact" if point.differences_mislead else kind, point.inner(step), at, point.alpha)
 
 
 def check_kind(kind: str) -> None:

@@ -10,7 +10,7 @@ from archgrad.descent import Descent
 from archgrad.errors import check_number
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.point import Point, gradients, leaves
-from archgrad.hypergradients.products import Kind, Products, check_kind, products_of
+from archgrad.hypergradients.products import Kind, Products, check_kind, products_at
 from archgrad.linalg import added
 
 __all__ = ["Reverse"]
@@ -39,7 +39,7 @@ class Reverse(Hypergradient):
         weights, descent = self._after(point, steps - kept)
         path: list[tuple[Products, Descent]] = []
         for index in range(steps - kept, steps):
-            products = products_of(self.products, point.inner(index), weights, point.alpha)
+            products = products_at(point, self.products, index, weights)
             path.append((products, descent))
             weights, descent = descent.step(weights, products.gradient())
         return _back(path, *point.outer(weights))
@@ -53,6 +53,11 @@ class Reverse(Hypergradient):
         for index in range(steps):
             weights, descent = descent.step(weights, _gradient(point, index, weights))
         return weights, descent
+
+    @property
+    def difference(self) -> Kind | None:
+        """The kind of its products, unless they are exact."""
+        return None if self.products == "exact" else self.products
 
     @property
     @abstractmethod

@@ -146,7 +146,7 @@ class Doctor:
             return False
         came_to, spent = state.epoch, state.seconds
         state.restore(self.shelf.kept())
-        state.switched, state.seconds = (came_to, state.epoch), spent
+        state.switched, state.seconds, state.trusted = (came_to, state.epoch), spent, {}
         _log.warning("going back to epoch %d, and on from there with LayerAlignment added to the method.", state.epoch)
         return True
 

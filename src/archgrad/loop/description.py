@@ -19,6 +19,7 @@ def describe(
     training: WeightTraining,
     seed: int,
     split: tuple[float, float] | None,
+    held_out: float,
 ) -> dict[str, str]:
     """Say what makes this search what it is, so that a checkpoint of another one is refused."""
     return {
@@ -28,6 +29,7 @@ def describe(
         "data": f"{data.name}, {len(data)} images of {data.num_classes} classes, {data.digest()}",
         "augmentation": _lasting(data.augmentation),
         "split": "none" if split is None else f"{float(split[0])}:{float(split[1])}",
+        "held_out": str(float(held_out)),
         "seed": str(seed),
     }
 

@@ -12,7 +12,6 @@ from archgrad.hypergradients import Batches, Point
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
-from archgrad.loop.steps import Drawn
 
 __all__ = ["reopened", "standing_at"]
 
@@ -29,7 +28,7 @@ def reopened(setup: Setup, folder: Path) -> SearchState:
 @contextmanager
 def standing_at(setup: Setup, state: SearchState, batch: int, inner_batches: int = 1) -> Iterator[Point]:
     """Stand where the search stands, with the batches it would draw ``batch`` steps later."""
-    drawn = Drawn(setup.weight_loader, setup.arch_loader, state.index + batch)
+    drawn = setup.drawn(state.index + batch)
     inner = Batches(map(drawn.inner, range(inner_batches)))
     with setup.stepper(state).moment(state).at(state.alpha, inner, drawn.outer()) as point:
         yield point

@@ -38,8 +38,10 @@ from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums
 from archgrad.loop.steps import Drawn, Slopes, Stepper
+from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.method import Method
 from archgrad.relaxations import spread
+from archgrad.schedule import Moves
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.supernet import Supernet
 from archgrad.training import WeightTraining
@@ -75,6 +77,7 @@ def search(
     batch_size: int | None = None,
     training: WeightTraining | None = None,
     split: tuple[float, float] | str | None = None,
+    held_out: float = 0.1,
     device: torch.device | str = "cpu",
     out: Path | str | None = None,
     files: Mapping[str, str] | None = None,
@@ -88,10 +91,12 @@ def search(
 
     The weights are trained by ``training`` (by default the space's published settings with what the method changes of
     them; ``epochs`` and ``batch_size`` override it). A bilevel search trains the weights on one part of the data and α
-    on the other, as ``split`` says, by default on halves; a single-level one trains both on all of it. The space is
-    built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint after
-    every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the same
-    bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
+    on the other, as ``split`` says, by default on halves; a single-level one trains both on all of it but the share
+    ``held_out``. Every epoch ends with the loss and accuracy on so many images that did not train the weights, as they
+    are: those kept out, or in a bilevel search some of the architecture's own; 0 measures and keeps out nothing. The
+    space is built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint
+    after every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the
+    same bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
     epoch, or as often as a probe among them says. ``on_collapse`` says what to do when the records show that the search
     collapses into skip connections or ``none``: warn, stop with the last sound architecture, switch to layer alignment
     from there, or ignore it and look for no signs of it; the others measure what shows them, whatever ``diagnostics``
@@ -108,6 +113,7 @@ def search(
         batch_size=batch_size,
         training=training,
         split=split,
+        held_out=held_out,
         device=device,
         on_collapse=on_collapse,
     )
@@ -208,9 +214,9 @@ class _Run:
         # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
         # whether or not the steps before were taken in this process.
         _seed_globally(randomness.seed_of(self.stepper.seed, "global", index), state.device)
-        batches = Drawn(self.setup.weight_loader, self.setup.arch_loader, index)
+        batches, moves = self.setup.drawn(index), self.setup.moves(index)
+        self._compare(state, batches, moves)
         self._probe(state, batches)
-        moves = self.setup.moves(index)
         if moves.together and self.setup.method.schedule.updates == "simultaneous":
             self._measure_layers(state, self.stepper.joint_step(state, batches.inner(0)))
         else:
@@ -224,15 +230,28 @@ class _Run:
         state.seconds += time.perf_counter() - started
         self._tell(StepFinished(state, state.epoch, state.step, state.sums.means()))
 
+    def _compare(self, state: SearchState, batches: Drawn, moves: Moves) -> None:
+        """Compare differences of gradients with exact ones before the first step that takes any."""
+        method = self.stepper.method
+        if moves.architecture and method.hypergradient.difference is not None:
+            compare_products(self.stepper, state, batches, method.hypergradient.difference)
+        elif self._due(state):
+            compare_products(self.stepper, state, batches, "forward")
+        if moves.weights and any(part.freezes_kinks for part in method.regularizers):
+            compare_regularizers(self.stepper, state, batches.inner(0))
+
+    def _due(self, state: SearchState) -> list[Probe]:
+        """Return the probes that measure before this step."""
+        return [one for one in self.diagnostics if isinstance(one, Probe) and one.due(state.index, state.steps)]
+
     def _probe(self, state: SearchState, batches: Drawn) -> None:
         """Measure what is due before this step."""
-        for probe in self.diagnostics:
-            if isinstance(probe, Probe) and probe.due(state.index, state.steps):
-                # A stepper of its own, which is never compiled: a probe may change how the supernet computes.
-                moment = self.setup.stepper(state).moment(state)
-                with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
-                    measured = probe(point)
-                state.sums.note({name: _number(value) for name, value in measured.items()})
+        for probe in self._due(state):
+            # A stepper of its own, which is never compiled: a probe may change how the supernet computes.
+            moment = self.setup.stepper(state).moment(state)
+            with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+                measured = probe(point)
+            state.sums.note({name: _number(value) for name, value in measured.items()})
 
     def _measure_layers(self, state: SearchState, slopes: Slopes, at_rest: bool = False) -> None:
         """Measure the gradients of the cells, which have moved the architecture or would have."""
@@ -259,6 +278,7 @@ class _Run:
         initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
         snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
+        record |= {} if self.setup.held_out_loader is None else stepper.held_out(state, self.setup.held_out_loader)
         for diagnostic in self.diagnostics:
             if isinstance(diagnostic, Probe | LayerMeasure):
                 continue

@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from archgrad import randomness
 from archgrad.bilevel import Alpha
@@ -18,7 +19,7 @@ from archgrad.errors import UserError
 from archgrad.loop.collapse import check_reaction, switched
 from archgrad.loop.description import describe
 from archgrad.loop.state import SearchState
-from archgrad.loop.steps import Stepper
+from archgrad.loop.steps import Drawn, Stepper
 from archgrad.method import Method
 from archgrad.schedule import Level, Moves
 from archgrad.spaces import SearchSpace
@@ -31,7 +32,8 @@ __all__ = ["Setup", "fractions_of"]
 class Setup:
     """A space sized for the data, a method, how the weights are trained, and the batches of both.
 
-    ``judge_loader`` has the images that train the architecture as they are, to judge architectures by.
+    ``judge_loader`` has images as they are, to judge architectures by: those that train the architecture, or in a
+    single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
     """
 
     space: SearchSpace
@@ -42,6 +44,7 @@ class Setup:
     weight_loader: Loader
     arch_loader: Loader
     judge_loader: Loader
+    held_out_loader: Loader | None
     description: dict[str, str]
     on_collapse: str = "warn"
 
@@ -57,6 +60,7 @@ class Setup:
         batch_size: int | None = None,
         training: WeightTraining | None = None,
         split: tuple[float, float] | str | None = None,
+        held_out: float = 0.1,
         device: torch.device | str = "cpu",
         on_collapse: str = "warn",
     ) -> Setup:
@@ -69,35 +73,53 @@ class Setup:
         space = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
         settings = _settings(training or method.trained(space.training), epochs, batch_size)
         fractions = fractions_of(split, method.schedule.level)
-        parts = split_data(data.labels, fractions, int(seed))
+        parts = split_data(data.labels, fractions, int(seed), held_out)
         _check_batch_size(batch_size, parts)
         device = _usable(device)
         normalisation = measure(data, parts.weights)
-        weight_loader, arch_loader, judge_loader = (
-            Loader(data, indices, settings.batch_size, normalisation, augmentation, seed, stream, device)
-            for indices, augmentation, stream in (
-                (parts.weights, data.augmentation, "weights"),
-                (parts.architecture, data.augmentation, "architecture"),
-                (parts.architecture, None, "judge"),
-            )
+        unseen = len(parts.held_out) > 0
+        judged = parts.held_out if unseen and fractions is None else parts.architecture
+
+        def loader(indices: Tensor, stream: str, size: int = settings.batch_size) -> Loader:
+            augmentation = data.augmentation if stream in ("weights", "architecture") else None
+            return Loader(data, indices, size, normalisation, augmentation, seed, stream, device)
+
+        setup = cls(
+            space,
+            method,
+            settings,
+            seed,
+            device,
+            loader(parts.weights, "weights"),
+            loader(parts.architecture, "architecture"),
+            loader(judged, "judge", _even(len(judged), settings.batch_size)),
+            loader(parts.held_out, "held-out", _even(len(parts.held_out), settings.batch_size)) if unseen else None,
+            describe(space, method, data, settings, seed, fractions, held_out) | {"on_collapse": on_collapse},
+            on_collapse,
         )
-        description = describe(space, method, data, settings, seed, fractions) | {"on_collapse": on_collapse}
-        loaders = (weight_loader, arch_loader, judge_loader)
-        setup = cls(space, method, settings, seed, device, *loaders, description, on_collapse)
         _check_length(setup)
-        _check_heads(space, weight_loader)
+        _check_heads(space, setup.weight_loader)
         return setup
+
+    @property
+    def steps(self) -> int:
+        """The weight steps of an epoch: T for each batch of a pass over the images that train the weights."""
+        return self.weight_loader.steps * self.method.schedule.inner_steps
+
+    def drawn(self, index: int) -> Drawn:
+        """Return the batches of a step."""
+        return Drawn(self.weight_loader, self.arch_loader, index, self.method.schedule.inner_steps)
 
     def moves(self, index: int) -> Moves:
         """Return what step ``index`` of the search moves."""
         if not self.method.arch_optimizer.moves:
             return Moves(weights=True, architecture=False)
-        return self.method.schedule.moves(index, self.weight_loader.steps, self.seed)
+        return self.method.schedule.moves(index, self.steps, self.seed)
 
     @cached_property
     def arch_steps(self) -> int:
         """How often the architecture moves in the whole search."""
-        return sum(self.moves(index).architecture for index in range(self.training.epochs * self.weight_loader.steps))
+        return sum(self.moves(index).architecture for index in range(self.training.epochs * self.steps))
 
     def first_alpha(self) -> Alpha:
         """Return the architecture parameters that the search begins with."""
@@ -118,8 +140,8 @@ class Setup:
             nesterov=training.nesterov,
         )
         genotype = Argmax().select(self.space, method.relaxation.probabilities(blocks, alpha))
-        arch_state, steps = method.arch_optimizer.init(alpha, self.arch_steps), self.weight_loader.steps
-        return SearchState(supernet, alpha, arch_state, optimizer, training.epochs, steps, genotype)
+        arch_state = method.arch_optimizer.init(alpha, self.arch_steps)
+        return SearchState(supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype)
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return what takes the steps of this search, by the method that its state has switched to if it has."""
@@ -167,7 +189,7 @@ def _check_batch_size(batch_size: int | None, parts: Split) -> None:
 def _check_length(setup: Setup) -> None:
     """Refuse a search that would end before its architecture has moved."""
     schedule, epochs = setup.method.schedule, setup.training.epochs
-    steps = epochs * setup.weight_loader.steps
+    steps = epochs * setup.steps
     if schedule.updates == "random" and not 0 < setup.arch_steps < steps:
         raise UserError(
             f"the search has {steps} steps, and by its seed each of them would move "
@@ -175,15 +197,19 @@ def _check_length(setup: Setup) -> None:
         )
     if setup.arch_steps or not setup.method.arch_optimizer.moves:
         return
-    if schedule.warmup_epochs >= epochs:
-        raise UserError(
-            f"the architecture stays where it is for {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but the "
-            f"search has only {epochs}; give more epochs, or set fewer to warm up."
-        )
     raise UserError(
-        f"the architecture moves once for every {schedule.inner_steps} steps of the weights "
-        f"(schedule.inner_steps), but the search has only {steps}; give more epochs or data, or fewer inner steps."
+        f"the architecture stays where it is for {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but the "
+        f"search has only {epochs}; give more epochs, or set fewer to warm up."
     )
+
+
+def _even(count: int, most: int) -> int:
+    """Return the size of batches that divide so many images evenly, none of them larger than ``most``.
+
+    >>> _even(180, 64)
+    60
+    """
+    return max(count // -(-count // most), 1)
 
 
 def _check_heads(space: SearchSpace, loader: Loader) -> None:

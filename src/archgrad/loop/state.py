@@ -16,7 +16,10 @@ from archgrad.loop.events import Record
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 
-__all__ = ["SearchState", "Sums"]
+__all__ = ["PRODUCTS", "SearchState", "Sums"]
+
+PRODUCTS = "products"
+"""The key in ``trusted`` of the products that hypergradients and probes take."""
 
 
 class Sums:
@@ -57,6 +60,7 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` what is done of it. Random numbers need
     no state of their own: every stream is a function of the seed and the position. ``stopped`` is a sentence that says
     why the search has ended early, None if it has not; ``switched`` tells that it went back, from which epoch to which.
+    ``trusted`` says whose differences of gradients were compared with exact ones, and whether they agreed.
     """
 
     supernet: Supernet
@@ -73,6 +77,7 @@ class SearchState:
     seconds: float = 0.0
     stopped: str | None = None
     switched: tuple[int, int] | None = None
+    trusted: dict[str, bool] = field(default_factory=dict)
 
     def stop(self, epoch: int, reason: str) -> None:
         """End the search after the epoch just recorded, with the architecture that an earlier ``epoch`` had found.
@@ -127,6 +132,7 @@ class SearchState:
             "seconds": self.seconds,
             "stopped": self.stopped,
             "switched": self.switched,
+            "trusted": dict(self.trusted),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -149,6 +155,7 @@ class SearchState:
         self.seconds = saved["seconds"]
         self.switched = saved["switched"]
         self.stopped = saved["stopped"]
+        self.trusted = dict(saved["trusted"])
 
 
 def _moved(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -23,10 +23,10 @@ from archgrad.hypergradients import Batches, Point, constants, standing
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.hypergradients.point import gradients, leaves
 from archgrad.loop.passes import Slopes, backward, by_training, evaluated, keep_gradients, or_zero, still, velocity
-from archgrad.loop.state import SearchState
+from archgrad.loop.state import PRODUCTS, SearchState, Sums
 from archgrad.method import Method
 from archgrad.operations.twice import TwiceDifferentiable
-from archgrad.regularizers import OuterStep, PerturbStep, WeightStep
+from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
@@ -34,7 +34,7 @@ from archgrad.training import WeightTraining
 __all__ = ["Drawn", "Moment", "Slopes", "Stepper"]
 
 _SKIP_DROPOUT_DECAY = 0.2
-"""By how much the logarithm of the rate falls from epoch to epoch."""
+"""By how much the logarithm of the rate falls from epoch to epoch once α moves."""
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
@@ -44,8 +44,9 @@ Forward = Callable[..., Any]
 class Moment:
     """The bilevel problem of a search at one step: two losses, the weights that are trained, and how.
 
-    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss, once there was one, and
-    ``slopes`` the gradient of every cell's mixture that passed through it on its way to α.
+    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss at the weights themselves, once
+    there was one, and ``slopes`` the gradient of every cell's mixture that passed through the first evaluation on its
+    way to α.
     """
 
     problem: BilevelProblem
@@ -53,20 +54,33 @@ class Moment:
     descent: Descent
     seen: list[tuple[Tensor, Tensor, Tensor]]
     slopes: Slopes
+    differences_mislead: bool
 
     def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[Point]:
         """Stand at this moment of the search with these batches."""
-        return standing(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent)
+        exact = self.differences_mislead
+        return standing(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
+
+    def measured(self, point: Point) -> tuple[Tensor, Tensor, Tensor]:
+        """Return loss, logits and labels of the outer loss at the weights, for every estimate the same measure.
+
+        Most estimates have evaluated it there. For one that only looks ahead, such as second-order DARTS, it takes a
+        forward pass more.
+        """
+        if not self.seen:
+            with torch.no_grad():
+                point.problem.outer(point.weights, point.alpha, point.outer_batch)
+        return self.seen[0]
 
 
 class Drawn:
     """The batches of one step, each drawn when it is first asked for and only then.
 
-    The k-th inner batch is that of the weight step k steps later.
+    The k-th inner batch is that of the weight step k steps later. ``inner_steps`` weight steps share an outer batch.
     """
 
-    def __init__(self, weight_loader: Loader, arch_loader: Loader, index: int) -> None:
-        self._loaders, self._index = (weight_loader, arch_loader), index
+    def __init__(self, weight_loader: Loader, arch_loader: Loader, index: int, inner_steps: int = 1) -> None:
+        self._loaders, self._index, self._inner_steps = (weight_loader, arch_loader), index, inner_steps
         self._inner: dict[int, Batch] = {}
         self._outer: Batch | None = None
 
@@ -79,7 +93,7 @@ class Drawn:
     def outer(self) -> Batch:
         """Return the batch that trains the architecture."""
         if self._outer is None:
-            self._outer = self._loaders[1].batch(self._index)
+            self._outer = self._loaders[1].batch(self._index // self._inner_steps)
         return self._outer
 
 
@@ -95,6 +109,7 @@ class Stepper:
     training: WeightTraining
     seed: int
     forward: Forward
+    plain: Forward
 
     @classmethod
     def of(
@@ -106,12 +121,12 @@ class Stepper:
         supernet: torch.nn.Module,
         compile_: bool,
     ) -> Stepper:
-        """Build the stepper; ``compile_`` runs the supernet through ``torch.compile``."""
+        """Build the stepper; ``compile_`` runs the supernet through ``torch.compile``, but not ``plain``."""
 
         def forward(weights: Weights, images: Tensor, mixture: Mapping[str, Tensor], **extra: object) -> Any:
             return functional_call(supernet, weights, (images, mixture), extra)
 
-        return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward)
+        return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
 
     def architecture_step(self, state: SearchState, batches: Drawn) -> Slopes:
         """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
@@ -120,9 +135,7 @@ class Stepper:
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
         with moment.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
-        if moment.seen:
-            kind = "valid" if self.method.schedule.level == "bilevel" else "arch"
-            self._record(state, kind, *moment.seen[0])
+            self._record(state, "valid" if self.method.schedule.level == "bilevel" else "arch", *moment.measured(point))
         self._move(state, gradient)
         return moment.slopes
 
@@ -145,13 +158,14 @@ class Stepper:
             relaxed = self._relax(alpha, noise, state)
             with TwiceDifferentiable() if twice else nullcontext():
                 loss, logits = self._loss(whole(weights), relaxed, batch, state)
-            if not seen:
+            if not seen and _same(weights, trained):
                 seen.append((loss.detach(), logits.detach(), batch.labels))
             if not slopes:
                 keep_gradients(relaxed.mixture, slopes)
             return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
-        return Moment(BilevelProblem(inner, outer), trained, self._descent(state, trained), seen, slopes)
+        problem, mislead = BilevelProblem(inner, outer), not state.trusted.get(PRODUCTS, True)
+        return Moment(problem, trained, self._descent(state, trained), seen, slopes, mislead)
 
     def slopes(self, state: SearchState, batch: Batch) -> Slopes:
         """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""
@@ -168,13 +182,11 @@ class Stepper:
         """Move the weights: w ← SGD(w, clipped gradient of the training loss + what regularisers add)."""
         with torch.no_grad():
             relaxed = self._seen_by_weights(state.alpha, batch, state)
-        wanted = any(part.needs_mixture_gradient for part in self.method.regularizers)
-        self._descend(state, relaxed, batch, wanted)
+        self._descend(state, relaxed, batch)
 
     def tuning_step(self, state: SearchState, relaxed: Relaxed, batch: Batch) -> None:
         """Move the weights with a mixture that is given, by the training loss alone: no regulariser has a say."""
-        plain = replace(self, method=replace(self.method, regularizers=()))
-        plain._descend(state, relaxed, batch, wanted=False)
+        replace(self, method=replace(self.method, regularizers=()))._descend(state, relaxed, batch)
 
     def joint_step(self, state: SearchState, batch: Batch) -> Slopes:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
@@ -184,7 +196,7 @@ class Stepper:
         """
         alpha = leaves(state.alpha)
         relaxed = self._seen_by_weights(alpha, batch, state)
-        slopes = self._descend(state, relaxed, batch, wanted=True)
+        slopes = self._descend(state, relaxed, batch, joint=True)
         terms = [(relaxed.mixture[name] * slope).sum() for name, slope in slopes.items()]
         terms += self._outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
@@ -195,31 +207,28 @@ class Stepper:
         _check_gradient(gradient, state)
         state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
 
+    def relaxed(self, state: SearchState) -> Relaxed:
+        """Return the mixture of a weight step as it is before regularisers perturb it, as a constant."""
+        with torch.no_grad():
+            return self._relax(state.alpha, self._noise(state, "weights"), state)
+
     def _seen_by_weights(self, alpha: Alpha, batch: Batch, state: SearchState) -> Relaxed:
         """Return the mixture of a weight step, as regularisers perturb it."""
         relaxed = self._relax(alpha, self._noise(state, "weights"), state)
         return self._perturbed(relaxed, batch, state)
 
-    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, wanted: bool) -> Slopes:
-        """Take a step of the weights; return the gradient of the mixture if that is ``wanted``, else nothing."""
-        mixture = {name: value.detach() for name, value in relaxed.mixture.items()}
-        if wanted:
-            mixture = {name: value.clone().requires_grad_() for name, value in mixture.items()}
-        relaxed, weights = Relaxed(mixture, relaxed.active), state.weights
-        inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
-        state.optimizer.zero_grad(set_to_none=True)
-        twice = any(part.differentiates_gradient for part in self.method.regularizers)
-        start = randomness.Rewind(state.device)
-        kinks = ActivationPattern() if any(part.freezes_kinks for part in self.method.regularizers) else None
-        with TwiceDifferentiable() if twice else nullcontext():
-            loss, logits = evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
-        slopes = backward(loss, inputs, mixture if wanted else {}, twice)
-        loss, logits = loss.detach(), logits.detach()  # lets go of all that the backward pass has used
-        if kinks is not None:
-            kinks.pack()
-        self._regularise(state, inputs, relaxed, slopes, batch, kinks, start)
-        norm = torch.nn.utils.clip_grad_norm_(inputs.values(), self.training.clip)
-        self._record(state, "train", loss, logits, batch.labels)
+    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> Slopes:
+        """Take a step of the weights; return the gradient of the mixture if it was computed.
+
+        It is where a regulariser reads it, or the step is ``joint`` and moves the architecture too.
+        """
+        parts = self.regularizers(state)
+        passed = self._passed(state, relaxed, batch, parts, joint or any(part.needs_mixture_gradient for part in parts))
+        for part in parts:
+            _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)) or {})
+        norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
+        loss = F.cross_entropy(passed.logits, batch.labels) if self.space.auxiliary else passed.loss
+        self._record(state, "train", loss, passed.logits, batch.labels)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
         for group in state.optimizer.param_groups:
@@ -227,7 +236,42 @@ class Stepper:
             group["weight_decay"] = self.training.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
-        return {name: slope.detach() for name, slope in slopes.items()}
+        return {name: slope.detach() for name, slope in passed.slopes.items()}
+
+    def regularizers(self, state: SearchState) -> tuple[Regularizer, ...]:
+        """Return the regularisers of the method, without differences of gradients that mislead in this search."""
+        return tuple(
+            part if state.trusted.get(type(part).__name__, True) else part.exact() for part in self.method.regularizers
+        )
+
+    def added_gradient(self, part: Regularizer, state: SearchState, relaxed: Relaxed, batch: Batch) -> Weights | None:
+        """Return what a regulariser would add to the gradient of the weights, and leave everything as it is."""
+        with randomness.Rewind(state.device).again():
+            passed = self._passed(state, relaxed, batch, (part,), part.needs_mixture_gradient)
+            gradient = part.weight_gradient(self._step_of(part, passed, state, batch))
+        state.optimizer.zero_grad(set_to_none=True)
+        return gradient
+
+    def _passed(
+        self, state: SearchState, relaxed: Relaxed, batch: Batch, parts: Sequence[Regularizer], wanted: bool
+    ) -> _Passed:
+        """Evaluate L1 and leave its gradient at the weights; take that of the mixture too if it is ``wanted``."""
+        mixture = {name: value.detach() for name, value in relaxed.mixture.items()}
+        if wanted:
+            mixture = {name: value.clone().requires_grad_() for name, value in mixture.items()}
+        relaxed, weights = Relaxed(mixture, relaxed.active), state.weights
+        inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
+        state.optimizer.zero_grad(set_to_none=True)
+        twice = any(part.differentiates_gradient for part in parts)
+        start = randomness.Rewind(state.device)
+        kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
+        with TwiceDifferentiable() if twice else nullcontext():
+            loss, logits = evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
+        slopes = backward(loss, inputs, mixture if wanted else {}, twice)
+        if kinks is not None:
+            kinks.pack()
+        # Detached, to let go of all that the backward pass has used.
+        return _Passed(loss.detach(), logits.detach(), inputs, relaxed, slopes, kinks, start)
 
     def check(self, state: SearchState) -> None:
         """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
@@ -236,44 +280,25 @@ class Stepper:
                 if not bool(torch.isfinite(value).all()):
                     raise DivergedError(_diverged(f"{kind} {name!r}", "not finite", state.epoch, state.step))
 
-    def _regularise(
-        self,
-        state: SearchState,
-        inputs: Weights,
-        relaxed: Relaxed,
-        slopes: Slopes,
-        batch: Batch,
-        kinks: ActivationPattern | None,
-        start: randomness.Rewind,
-    ) -> None:
-        """Add to the gradient of the weights what regularisers want."""
-        if not self.method.regularizers:
-            return
+    def _step_of(self, part: Regularizer, passed: _Passed, state: SearchState, batch: Batch) -> WeightStep:
+        """Return what a regulariser may read of a weight step whose gradient of L1 is there."""
+        kinks = passed.kinks if part.freezes_kinks else None
 
-        def loss(weights: Weights, mixture: dict[str, Tensor], frozen_kinks: bool) -> Tensor:
-            whole, found = {**still(state, state.weights), **weights}, Relaxed(mixture, relaxed.active)
-            with start.again():
-                return evaluated(
-                    kinks if frozen_kinks else None, lambda: self._training_loss(whole, found, batch, state)
-                )[0]
+        def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
+            whole, found = {**still(state, state.weights), **weights}, Relaxed(mixture, passed.relaxed.active)
+            with passed.start.again():
+                return evaluated(kinks, lambda: self._training_loss(whole, found, batch, state))[0]
 
-        step = WeightStep(
-            partial(loss, frozen_kinks=False),
+        return WeightStep(
+            loss,
             self.space.searched,
-            inputs,
-            {name: or_zero(weight.grad, weight) for name, weight in inputs.items()},
-            relaxed.mixture,
-            slopes or None,
+            passed.inputs,
+            passed.gradient,
+            passed.relaxed.mixture,
+            passed.slopes or None,
             state.progress,
             state.index,
         )
-        extras = [
-            part.weight_gradient(replace(step, loss=partial(loss, frozen_kinks=part.freezes_kinks))) or {}
-            for part in self.method.regularizers
-        ]
-        for name, extra in ((name, extra.detach()) for added in extras for name, extra in added.items()):
-            gradient = inputs[name].grad
-            inputs[name].grad = extra.clone() if gradient is None else gradient + extra
 
     def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
         return self.method.relaxation.relax(self.space.searched, alpha, noise, state.progress)
@@ -291,8 +316,12 @@ class Stepper:
         return [term for term in terms if term is not None]
 
     def _noise(self, state: SearchState, purpose: str) -> dict[str, Tensor] | None:
-        stream = randomness.generator(self.seed, "relaxation", purpose, state.index)
-        noise = self.method.relaxation.noise(self.space.searched, stream)
+        return self._draw(state, purpose, state.index)
+
+    def _draw(self, state: SearchState, *stream: int | str) -> dict[str, Tensor] | None:
+        """Draw what the relaxation needs, None if that is nothing."""
+        generator = randomness.generator(self.seed, "relaxation", *stream)
+        noise = self.method.relaxation.noise(self.space.searched, generator)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
@@ -322,12 +351,26 @@ class Stepper:
     def _on_skips(self, state: SearchState) -> dict[str, float]:
         """Return what both losses have on skip connections, where there is any.
 
-        The weight of the auxiliary ones, and the rate of dropout on the others, which falls by exp(−epoch/5) and is a
-        part of the network while P-DARTS searches, for weights and architecture alike.
+        The weight of the auxiliary ones, and the rate of dropout on the others, which is a part of the network while
+        P-DARTS searches, for weights and architecture alike.
         """
+        rate = self.skip_dropout(state)
+        return self._auxiliary_skip(state) | ({"skip_dropout": rate} if rate else {})
+
+    def _auxiliary_skip(self, state: SearchState) -> dict[str, float]:
         skip = sum(part.auxiliary_skip(state.progress) for part in self.method.regularizers)
-        rate = self.space.skip_dropout * math.exp(-_SKIP_DROPOUT_DECAY * state.current_epoch)
-        return ({"skip": skip} if skip else {}) | ({"skip_dropout": rate} if rate else {})
+        return {"skip": skip} if skip else {}
+
+    def skip_dropout(self, state: SearchState) -> float:
+        """Return the rate of dropout on skip connections, r at first.
+
+        In epoch e of E it is r·(E − 1 − e)/E while α warms up, W epochs, and then r·exp(−(e − W)/5): it jumps back to
+        r when α begins to move. So it is in the published code of P-DARTS; its paper says that it decays.
+        """
+        epoch, warmup, epochs = state.current_epoch, self.method.schedule.warmup_epochs, state.epochs
+        if epoch < warmup:
+            return self.space.skip_dropout * (epochs - 1 - epoch) / epochs
+        return self.space.skip_dropout * math.exp(-_SKIP_DROPOUT_DECAY * (epoch - warmup))
 
     def _training_loss(
         self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState
@@ -349,12 +392,59 @@ class Stepper:
         lr, decay = settings.lr_at(state.current_epoch), settings.weight_decay_at(state.current_epoch)
         return Descent(lr, settings.momentum, decay, settings.nesterov, velocity(state.optimizer, trained))
 
+    def held_out(self, state: SearchState, loader: Loader) -> dict[str, float]:
+        """Measure loss and accuracy in per cent on images that did not train the weights, as they are.
+
+        The network is that of the architecture step, with a mixture drawn for each batch where the relaxation samples.
+        """
+        sums, weights = Sums(), still(state, state.weights)
+        for number in range(loader.steps):
+            batch, stream = loader.batch(number), ("held-out", state.epoch, number)
+            with torch.no_grad(), randomness.Rewind(state.device).again():
+                relaxed = self._relax(state.alpha, self._draw(state, *stream), state)
+                seed = randomness.seed_of(self.seed, "supernet", *stream)
+                skips = self._auxiliary_skip(state)
+                logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **skips)
+            loss = F.cross_entropy(logits, batch.labels).item()
+            sums.add("heldout", loss, int((logits.argmax(1) == batch.labels).sum()), len(batch.labels))
+        return sums.means()
+
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()
         if not math.isfinite(value):
             raise DivergedError(_diverged(f"the {kind} loss", value, state.epoch, state.step + 1))
         correct = int((logits.argmax(1) == labels).sum())
         state.sums.add(kind, value, correct, len(labels))
+
+
+@dataclass(frozen=True, eq=False)
+class _Passed:
+    """What a forward and a backward pass of L1 left: where it was, and how to evaluate it there again."""
+
+    loss: Tensor
+    logits: Tensor
+    inputs: Weights
+    relaxed: Relaxed
+    slopes: Slopes
+    kinks: ActivationPattern | None
+    start: randomness.Rewind
+
+    @cached_property
+    def gradient(self) -> Weights:
+        """∂L1/∂w, before any regulariser has added to it."""
+        return {name: or_zero(weight.grad, weight) for name, weight in self.inputs.items()}
+
+
+def _add_gradient(inputs: Weights, added: Weights) -> None:
+    """Add to the gradient that is left at the weights, which stays as it is for whoever reads it."""
+    for name, extra in added.items():
+        gradient = inputs[name].grad
+        inputs[name].grad = extra.detach().clone() if gradient is None else gradient + extra.detach()
+
+
+def _same(weights: Weights, trained: Weights) -> bool:
+    """Tell whether these are the trained weights themselves, not those of a virtual step or a difference."""
+    return all(weights[name].data_ptr() == weight.data_ptr() for name, weight in trained.items())
 
 
 def _check_gradient(gradient: Alpha, state: SearchState) -> None:

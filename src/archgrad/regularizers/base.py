@@ -52,7 +52,7 @@ class WeightStep:
     """What a regulariser may read of one weight step, the search's ``index``-th.
 
     ``loss(w, mixture)`` evaluates the training loss of this batch again at other weights or another mixture; for one
-    that ``freezes_kinks`` with every ReLU and max-pooling going the way it went in the step itself.
+    that ``freezes_kinks`` with every kink on the side where it was in the step itself.
     ``gradient`` is ∂L1/∂w, and ``mixture_gradient`` holds ∂L1/∂p of every cell, if the regulariser asked for it: a
     function of the weights for one that ``differentiates_gradient``.
     """
@@ -106,6 +106,10 @@ class Regularizer:
     def auxiliary_skip(self, progress: float) -> float:
         """Return what to add to the weight of the auxiliary skip connections, in both losses."""
         return 0.0
+
+    def exact(self) -> Regularizer:
+        """Return the same term without differences of gradients, for a network whose kinks cannot be frozen."""
+        return self
 
     def check(self, relaxation: Relaxation) -> None:
         """Raise a UserError, before anything is trained, if it means nothing for this relaxation."""

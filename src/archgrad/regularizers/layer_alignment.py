@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -34,8 +34,8 @@ class LayerAlignment(Regularizer):
     - ``interleaved``: [∇w L1(P + εΔ) − ∇w L1(P)]/ε and [∇w L1(P) − ∇w L1(P − εΔ)]/ε at even and odd steps of
       the search (Appendix A.8), one pass more.
 
-    Differences are taken of the smooth function that L1 is around P: every ReLU and max-pooling goes the way it goes
-    there (``kinks`` "frozen"). With ``kinks`` "crossed" they are those of the paper to the letter, which also count the
+    Differences are taken of the smooth function that L1 is around P: every kink stays on the side where it is there
+    (``kinks`` "frozen"). With ``kinks`` "crossed" they are those of the paper to the letter, which also count the
     units that switch between the two ends: in a supernet these outweigh ∇wΛ, the more so the smaller ε is.
 
     ``blocks`` are those whose cells are aligned, by default all that two cells share except ``reduce``. On the
@@ -85,6 +85,10 @@ class LayerAlignment(Regularizer):
     def differentiates_outer_loss(self) -> bool:
         """On the outer objective it is made of the outer loss's gradient."""
         return self.objective == "outer"
+
+    def exact(self) -> LayerAlignment:
+        """Differentiate exactly."""
+        return replace(self, difference="exact")
 
     def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
         """Refuse a space in which no two cells share a decision."""

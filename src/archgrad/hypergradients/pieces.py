@@ -1,0 +1,297 @@
+"""How every function with kinks that PyTorch has is held to one of its smooth pieces."""
+# ruff: noqa: A002 - PyTorch calls its first argument "input"
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+__all__ = ["PIECES", "Keeper"]
+
+
+class Keeper(Protocol):
+    """Remembers decisions of a first evaluation, for all later ones."""
+
+    recorded: bool
+
+    def keep(self, decide: Callable[[], Tensor]) -> Tensor:
+        """Return what ``decide`` returned at this place of the first evaluation."""
+
+
+Frozen = Callable[..., Any]
+"""(keeper, the arguments of a function of PyTorch) → what that function returns, on the piece that was kept."""
+
+
+def _leaky_relu(keeper: Keeper, input: Tensor, negative_slope: float = 0.01) -> Tensor:
+    return torch.where(keeper.keep(lambda: input > 0), input, negative_slope * input)
+
+
+def _prelu(keeper: Keeper, input: Tensor, weight: Tensor) -> Tensor:
+    slope = weight if weight.numel() == 1 else weight.view(-1, *[1] * (input.dim() - 2))
+    return torch.where(keeper.keep(lambda: input > 0), input, slope * input)
+
+
+def _rrelu(
+    keeper: Keeper, input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
+) -> Tensor:
+    def slopes(positive: Tensor) -> Tensor:
+        ones = torch.ones_like(input)
+        return F.rrelu(torch.where(positive, ones, -ones), lower, upper, training).abs()
+
+    positive = keeper.keep(lambda: input > 0)
+    drawn = slopes(positive)  # at every evaluation, so that what is drawn after it stays the same
+    return input * keeper.keep(lambda: drawn)
+
+
+def _threshold(keeper: Keeper, input: Tensor, threshold: float, value: float) -> Tensor:
+    return torch.where(keeper.keep(lambda: input > threshold), input, torch.full_like(input, value))
+
+
+def _hardtanh(keeper: Keeper, input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    below, above = keeper.keep(lambda: input <= min_val), keeper.keep(lambda: input >= max_val)
+    return _between(input, below, min_val, above, max_val)
+
+
+def _between(input: Tensor, below: Tensor, least: Any, above: Tensor, most: Any) -> Tensor:
+    raised = torch.where(below, torch.as_tensor(least, dtype=input.dtype, device=input.device), input)
+    return torch.where(above, torch.as_tensor(most, dtype=input.dtype, device=input.device), raised)
+
+
+def _relu6(keeper: Keeper, input: Tensor) -> Tensor:
+    return _hardtanh(keeper, input, 0.0, 6.0)
+
+
+def _hardsigmoid(keeper: Keeper, input: Tensor) -> Tensor:
+    return _hardtanh(keeper, input / 6 + 0.5, 0.0, 1.0)
+
+
+def _hardswish(keeper: Keeper, input: Tensor) -> Tensor:
+    return input * _hardsigmoid(keeper, input)
+
+
+def _clamp(keeper: Keeper, input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    output = input
+    if min is not None:
+        below = keeper.keep(lambda: input < min)
+        output = torch.where(below, torch.as_tensor(min, dtype=input.dtype, device=input.device), output)
+    if max is not None:
+        above = keeper.keep(lambda: input > max)
+        output = torch.where(above, torch.as_tensor(max, dtype=input.dtype, device=input.device), output)
+    return output
+
+
+def _clamp_min(keeper: Keeper, input: Tensor, min: Any) -> Tensor:
+    return _clamp(keeper, input, min)
+
+
+def _clamp_max(keeper: Keeper, input: Tensor, max: Any) -> Tensor:
+    return _clamp(keeper, input, None, max)
+
+
+def _abs(keeper: Keeper, input: Tensor) -> Tensor:
+    if input.is_complex():
+        return input.abs()
+    return input * keeper.keep(input.sign)
+
+
+def _hardshrink(keeper: Keeper, input: Tensor, lambd: float = 0.5) -> Tensor:
+    return torch.where(keeper.keep(lambda: input.abs() > lambd), input, torch.zeros_like(input))
+
+
+def _softshrink(keeper: Keeper, input: Tensor, lambd: float = 0.5) -> Tensor:
+    side = keeper.keep(lambda: input.sign() * (input.abs() > lambd))
+    return (input - lambd * side) * side.abs()
+
+
+def _elu(keeper: Keeper, input: Tensor, alpha: float = 1.0) -> Tensor:
+    return torch.where(keeper.keep(lambda: input > 0), input, alpha * torch.expm1(input.clamp(max=80)))
+
+
+def _selu(keeper: Keeper, input: Tensor) -> Tensor:
+    scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
+    return scale * _elu(keeper, input, alpha)
+
+
+def _l1_loss(keeper: Keeper, input: Tensor, target: Tensor, reduction: str = "mean", **others: Any) -> Tensor:
+    if any(other is not None for other in others.values()):  # weights, and what PyTorch has deprecated
+        return F.l1_loss(input, target, reduction=reduction, **others)
+    errors = _abs(keeper, input - target)
+    return {"none": errors.clone, "mean": errors.mean, "sum": errors.sum}[reduction]()
+
+
+def _maximum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:
+    return _either(input, other, keeper.keep(lambda: input > other), keeper.keep(lambda: input == other))
+
+
+def _minimum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:
+    return _either(input, other, keeper.keep(lambda: input < other), keeper.keep(lambda: input == other))
+
+
+def _either(input: Tensor, other: Tensor, first: Tensor, tie: Tensor) -> Tensor:
+    """Choose; of equals each counts half, as in the derivatives of PyTorch."""
+    return torch.where(tie, (input + other) / 2, torch.where(first, input, other))
+
+
+def _extreme(reduce: Callable[..., Tensor]) -> Frozen:
+    """Return ``amax`` or ``amin``: the mean of all that are extreme at first."""
+
+    def frozen(keeper: Keeper, input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
+        dims = tuple(range(input.dim())) if dim in ((), None) else dim
+
+        def share() -> Tensor:
+            extreme = input == reduce(input, dims, True)
+            return extreme / extreme.sum(dims, keepdim=True)
+
+        weight = keeper.keep(share)
+        return torch.where(weight > 0, input * weight, torch.zeros_like(input)).sum(dims, keepdim=keepdim)
+
+    return frozen
+
+
+_amax, _amin = _extreme(torch.amax), _extreme(torch.amin)
+
+
+def _reduction(by_choice: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
+    """Return ``max`` or ``min``, each of which is three functions by the arguments it is given."""
+
+    def frozen(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        other = kwargs.get("other", args[0] if args else None)
+        if isinstance(other, Tensor):
+            return of_two(keeper, input, other)
+        if not args and not kwargs:
+            return of_all(keeper, input)
+        return _selected(by_choice, 0)(keeper, input, *args, **kwargs)
+
+    return frozen
+
+
+def _selected(function: Any, place: int, default: int | None = None) -> Frozen:
+    """Return a function that picks entries along a dimension, whose argument ``dim`` is the ``place``-th after input.
+
+    Where that is not given and there is no ``default``, it picks from all entries, and no indices are returned.
+    """
+    kind = getattr(torch.return_types, function.__name__)
+
+    def frozen(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        dim = kwargs.get("dim", args[place] if len(args) > place else default)
+        if dim is None:
+            chosen = keeper.keep(lambda: function(input.detach().flatten(), dim=0).indices)
+            return input.flatten()[chosen.long()]
+        chosen = keeper.keep(lambda: function(input.detach(), *args, **kwargs).indices).long()
+        reduced = chosen.dim() < input.dim()
+        values = input.gather(dim, chosen.unsqueeze(dim) if reduced else chosen)
+        return kind((values.squeeze(dim) if reduced else values, chosen))
+
+    return frozen
+
+
+def _aminmax(keeper: Keeper, input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    dims = () if dim is None else dim
+    both = _amin(keeper, input, dims, keepdim), _amax(keeper, input, dims, keepdim)
+    return torch.return_types.aminmax(both)
+
+
+def _msort(keeper: Keeper, input: Tensor) -> Tensor:
+    values: Tensor = _selected(torch.sort, 0, -1)(keeper, input, 0).values
+    return values
+
+
+def _max_pool(function: Any, dims: int, random: bool = False) -> Frozen:
+    """Return a max-pooling over the last ``dims`` dimensions, given the function that tells its indices as well."""
+
+    def frozen(keeper: Keeper, input: Tensor, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
+        if not keeper.recorded:  # by the function's own gradient, which is faster than that of gathering
+            values, chosen = function(input, *args, **kwargs)
+            keeper.keep(lambda: chosen)
+            return (values, chosen) if return_indices else values
+        if random:  # so that what is drawn after it stays the same
+            function(input.detach(), *args, **kwargs)
+        chosen = keeper.keep(lambda: input).long()
+        values = input.flatten(-dims).gather(-1, chosen.flatten(-dims)).view(chosen.shape)
+        return (values, chosen) if return_indices else values
+
+    return frozen
+
+
+def _constant(function: Any) -> Frozen:
+    """Return a function whose value changes by jumps only: it stays what it was."""
+
+    def frozen(keeper: Keeper, *args: Any, **kwargs: Any) -> Any:
+        if not any(isinstance(one, Tensor) and one.is_floating_point() for one in (*args, *kwargs.values())):
+            return function(*args, **kwargs)
+        return keeper.keep(lambda: function(*args, **kwargs))
+
+    return frozen
+
+
+def _in_place(frozen: Frozen) -> Frozen:
+    def replaced(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return input.copy_(frozen(keeper, input, *args, **kwargs))
+
+    return replaced
+
+
+def _maybe_in_place(frozen: Frozen) -> Frozen:
+    """Heed the argument ``inplace`` that activation functions of :mod:`torch.nn.functional` have."""
+
+    def either(keeper: Keeper, input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
+        return (_in_place(frozen) if inplace else frozen)(keeper, input, *args, **kwargs)
+
+    return either
+
+
+def _functions(name: str) -> Iterable[Any]:
+    """Return all functions and methods of PyTorch that go by a name."""
+    return [getattr(place, name) for place in (F, torch, Tensor, torch._C._nn) if hasattr(place, name)]
+
+
+_ELEMENTWISE: dict[str, Frozen] = {
+    "leaky_relu": _leaky_relu, "prelu": _prelu, "rrelu": _rrelu, "relu6": _relu6, "threshold": _threshold,
+    "_threshold": _threshold,
+    "hardtanh": _hardtanh, "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "hardshrink": _hardshrink,
+    "softshrink": _softshrink, "elu": _elu, "selu": _selu, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp_min,
+    "clamp_max": _clamp_max, "abs": _abs, "absolute": _abs, "__abs__": _abs, "maximum": _maximum, "fmax": _maximum,
+    "minimum": _minimum, "fmin": _minimum, "l1_loss": _l1_loss,
+}  # fmt: skip
+_PICKING: dict[str, Frozen] = {
+    "amax": _amax, "amin": _amin, "aminmax": _aminmax, "max": _reduction(torch.max, _amax, _maximum),
+    "min": _reduction(torch.min, _amin, _minimum), "sort": _selected(torch.sort, 0, -1), "msort": _msort,
+    "topk": _selected(torch.topk, 1, -1), "kthvalue": _selected(torch.kthvalue, 1, -1),
+    "median": _selected(torch.median, 0), "nanmedian": _selected(torch.nanmedian, 0),
+    "mode": _selected(torch.mode, 0, -1), "cummax": _selected(torch.cummax, 0), "cummin": _selected(torch.cummin, 0),
+    "max_pool1d": _max_pool(F.max_pool1d_with_indices, 1), "max_pool2d": _max_pool(F.max_pool2d_with_indices, 2),
+    "max_pool3d": _max_pool(F.max_pool3d_with_indices, 3),
+    "adaptive_max_pool1d": _max_pool(F.adaptive_max_pool1d_with_indices, 1),
+    "adaptive_max_pool2d": _max_pool(F.adaptive_max_pool2d_with_indices, 2),
+    "adaptive_max_pool3d": _max_pool(F.adaptive_max_pool3d_with_indices, 3),
+    "fractional_max_pool2d": _max_pool(F.fractional_max_pool2d_with_indices, 2, random=True),
+    "fractional_max_pool3d": _max_pool(F.fractional_max_pool3d_with_indices, 3, random=True),
+}  # fmt: skip
+_JUMPING = (
+    "gt", "ge", "lt", "le", "eq", "ne", "greater", "greater_equal", "less", "less_equal", "not_equal", "__gt__",
+    "__ge__", "__lt__", "__le__", "__eq__", "__ne__", "sign", "sgn", "signbit", "heaviside", "argmax", "argmin",
+    "argsort", "floor", "ceil", "round", "trunc", "fix", "isclose", "bucketize", "searchsorted",
+)  # fmt: skip
+
+
+def _table() -> dict[Any, Frozen]:
+    found = {one: frozen for name, frozen in _PICKING.items() for one in _functions(name)}
+    pools = [(name, frozen) for name, frozen in _PICKING.items() if "pool" in name]
+    found |= {
+        one: partial(frozen, return_indices=True)
+        for name, frozen in pools
+        for one in _functions(f"{name}_with_indices")
+    }
+    for name, frozen in _ELEMENTWISE.items():
+        found |= dict.fromkeys(_functions(name), _maybe_in_place(frozen))
+        found |= dict.fromkeys(_functions(f"{name}_"), _in_place(frozen))
+    return found | {one: _constant(one) for name in _JUMPING for one in _functions(name)}
+
+
+PIECES: dict[Any, Frozen] = _table()
+"""Every function of PyTorch with kinks or jumps but ReLU, which is frequent enough for a way of its own."""

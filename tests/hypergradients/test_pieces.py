@@ -1,0 +1,148 @@
+"""Every function of PyTorch with kinks is held to its piece, so that differences of gradients are derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from archgrad.hypergradients import ExactProducts, FiniteProducts, ForwardProducts
+from archgrad.hypergradients.pattern import ActivationPattern
+from archgrad.linalg import cosine
+
+Function = Callable[[Tensor], Tensor]
+RANKS = torch.arange(1.0, 7.0, dtype=torch.float64).view(6, 1, 1)
+
+# Of images [5, 6, 8, 8]; each is continued by a smooth function.
+FUNCTIONS: dict[str, Function] = {
+    "ReLU": nn.ReLU(),
+    "ReLU6": nn.ReLU6(),
+    "F.relu6": F.relu6,
+    "LeakyReLU": nn.LeakyReLU(),
+    "LeakyReLU in place": lambda x: nn.LeakyReLU(inplace=True)(x.clone()),
+    "F.leaky_relu_": lambda x: F.leaky_relu_(x.clone()),
+    "PReLU": nn.PReLU(dtype=torch.float64),
+    "PReLU by channel": nn.PReLU(6, dtype=torch.float64),
+    "RReLU": nn.RReLU(),
+    "RReLU, evaluated": nn.RReLU().eval(),
+    "Hardtanh": nn.Hardtanh(-0.3, 0.4),
+    "Hardsigmoid": lambda x: F.hardsigmoid(4 * x),
+    "Hardswish": lambda x: F.hardswish(4 * x),
+    "Threshold": nn.Threshold(0.1, 0.2),
+    "Hardshrink": nn.Hardshrink(0.2),
+    "Softshrink": nn.Softshrink(0.2),
+    "ELU": nn.ELU(2.0),
+    "SELU": nn.SELU(),
+    "CELU": nn.CELU(2.0),
+    "abs": torch.abs,
+    "builtin abs": abs,
+    "clamp": lambda x: x.clamp(-0.5, 0.5),
+    "clamp by tensors": lambda x: torch.clamp(x, -torch.ones_like(x) / 2, torch.tensor(0.3)),
+    "clamp_": lambda x: x.clone().clamp_(min=0),
+    "clamp_min": lambda x: torch.clamp_min(x, 0),
+    "clip": lambda x: torch.clip(x, max=0.3),
+    "maximum": lambda x: torch.maximum(x, -0.5 * x),
+    "max of two": lambda x: torch.max(x, x.flip(0)),
+    "minimum": lambda x: torch.minimum(x, x.roll(1, 0)),
+    "max along a dimension": lambda x: x.max(1).values,
+    "max along a kept dimension": lambda x: torch.max(x, dim=-1, keepdim=True)[0],
+    "max of all": lambda x: x * x.max(),
+    "min along a dimension": lambda x: x.min(dim=0)[0],
+    "amax": lambda x: x.amax((2, 3)),
+    "amin": lambda x: torch.amin(x, 1),
+    "aminmax": lambda x: torch.stack(list(torch.aminmax(x, dim=1))),
+    "sort": lambda x: x.sort(1).values * RANKS,
+    "msort": lambda x: torch.msort(x) * RANKS[:5, None],
+    "topk": lambda x: x.topk(2, 1).values,
+    "kthvalue": lambda x: x.kthvalue(2, 1).values,
+    "median": lambda x: x.median(1).values,
+    "median of all": lambda x: x * x.median(),
+    "cummax": lambda x: x.cummax(1).values,
+    "where": lambda x: torch.where(x > 0, x, 0.3 * x),
+    "mask": lambda x: x * (x > 0.1),
+    "sign": lambda x: x * x.sign(),
+    "round": lambda x: x * torch.round(4 * x),
+    "l1_loss": lambda x: F.l1_loss(x, torch.full_like(x, 0.1)) * x,
+    "max_pool1d": lambda x: F.max_pool1d(x.flatten(2), 3),
+    "max_pool2d with indices": lambda x: F.max_pool2d(x, 3, 2, return_indices=True)[0],
+    "max_pool3d": lambda x: F.max_pool3d(x[:, None], 2),
+    "adaptive_max_pool1d": lambda x: F.adaptive_max_pool1d(x.flatten(2), 3),
+    "AdaptiveMaxPool2d": nn.AdaptiveMaxPool2d(2),
+    "AdaptiveMaxPool3d": nn.AdaptiveMaxPool3d(2),
+    "FractionalMaxPool2d": nn.FractionalMaxPool2d(2, output_size=3),
+    "fractional_max_pool3d": lambda x: F.fractional_max_pool3d(x[:, None], 2, output_size=2),
+}
+every_function = pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+
+
+def draws(*shape: int, seed: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+WEIGHTS = {"first": 0.3 * draws(6, 3, 3, 3, seed=1), "last": draws(4, 6, 1, 1, seed=2)}
+ALPHA, V = {"p": draws(6, 1, 1, seed=3)}, {"first": draws(6, 3, 3, 3, seed=4), "last": draws(4, 6, 1, 1, seed=5)}
+
+
+def loss_of(function: Function) -> Callable[[dict[str, Tensor], dict[str, Tensor]], Tensor]:
+    def loss(weights: dict[str, Tensor], alpha: dict[str, Tensor]) -> Tensor:
+        with torch.random.fork_rng():
+            torch.manual_seed(0)
+            x = F.conv2d(draws(5, 3, 8, 8, seed=0), weights["first"], padding=1) * alpha["p"].sigmoid()
+            y = function(x)
+            y = F.conv2d(y, weights["last"]) if y.shape[:2] == (5, 6) and y.dim() == 4 else y
+            return y.tanh().square().mean() + F.dropout(y, 0.5).mean() ** 2  # draws after the function
+
+    return loss
+
+
+@every_function
+@pytest.mark.parametrize("kind", [FiniteProducts, ForwardProducts])
+def test_differences_are_the_exact_products(
+    function: Function, kind: type[FiniteProducts] | type[ForwardProducts]
+) -> None:
+    exact = ExactProducts(loss_of(function), WEIGHTS, ALPHA).both(V)
+    found = kind(loss_of(function), WEIGHTS, ALPHA).both(V)
+    assert min(map(cosine, found, exact)) > 0.9999
+
+
+@every_function
+def test_the_first_evaluation_and_its_repetition_are_the_function(function: Function) -> None:
+    pattern, loss = ActivationPattern(), loss_of(function)
+    for _ in range(2):
+        weights = {name: value.clone().requires_grad_() for name, value in WEIGHTS.items()}
+        found = pattern.evaluate(lambda: loss(weights, ALPHA))  # noqa: B023
+        expected = loss(weights, ALPHA)
+        if isinstance(function, nn.RReLU) and function.training:
+            continue  # it draws for negative numbers only, and in another order under the pattern
+        torch.testing.assert_close(found, expected)
+        inputs = list(weights.values())
+        torch.testing.assert_close(*(torch.autograd.grad(one, inputs, allow_unused=True) for one in (found, expected)))
+        pattern.pack()
+
+
+@pytest.mark.parametrize("name", ["LeakyReLU", "ReLU6", "Hardtanh", "abs", "sort", "mask"])
+def test_it_was_needed(name: str) -> None:
+    """Across the kinks the same differences are far from the product of somewhere along the way."""
+
+    class Moving:
+        recorded = True
+
+        def evaluate(self, loss: Callable[[], Tensor]) -> Tensor:
+            return loss()
+
+    exact = ExactProducts(loss_of(FUNCTIONS[name]), WEIGHTS, ALPHA)
+    crossing = FiniteProducts(loss_of(FUNCTIONS[name]), WEIGHTS, ALPHA)
+    crossing.pattern = Moving()  # type: ignore[assignment]
+    directions = [{key: draws(*value.shape, seed=seed) for key, value in V.items()} for seed in range(6)]
+    assert min(cosine(crossing.hessian(v), exact.hessian(v)) for v in directions) < 0.99
+
+
+def test_comparisons_of_whole_numbers_are_left_alone() -> None:
+    pattern = ActivationPattern()
+    numbers = [torch.tensor([1, 2]), torch.tensor([3, 0])]
+    found = [pattern.evaluate(lambda: (one > 1).double().sum()).item() for one in numbers]  # noqa: B023
+    assert found == [1.0, 1.0]
+    assert pattern.evaluate(lambda: torch.tensor(float(numbers[0].equal(numbers[1])))) == 0

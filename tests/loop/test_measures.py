@@ -1,0 +1,136 @@
+"""What a record says of loss and accuracy means one thing, whatever the method."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import archgrad as ag
+from archgrad.data import Batch, Loader
+from archgrad.errors import UserError
+from archgrad.hypergradients import ReverseMode
+from archgrad.loop import EpochFinished, Event, SearchStarted, StepFinished
+from archgrad.loop.setup import Setup
+from archgrad.relaxations import spread
+
+DATA = ag.data.digits(limit=100)
+SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 0}
+
+ESTIMATES = {
+    "first order": ag.recipes.darts(),
+    "second order": ag.recipes.darts(order=2),
+    "Neumann": ag.recipes.idarts(inner_steps=1),
+    "amended": ag.recipes.amended(),
+    "reverse": replace(ag.recipes.darts(), hypergradient=ReverseMode(steps=2)),
+    "per example": ag.recipes.xnas(),
+}
+
+
+def first_means(method: ag.Method) -> dict[str, float]:
+    """Return what the first step records, whose weights are the same for every method."""
+    found: list[dict[str, float]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, StepFinished):
+            found.append(event.means)
+
+    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look], diagnostics=())
+    return found[0]
+
+
+@pytest.mark.parametrize("method", ESTIMATES.values(), ids=ESTIMATES)
+def test_the_validation_loss_is_that_at_the_weights_for_every_estimate(method: ag.Method) -> None:
+    method = replace(method, relaxation=ag.relaxations.Simplex(), arch_optimizer=ag.arch_optimizers.MirrorDescent())
+    plain = replace(method, hypergradient=ag.hypergradients.FirstOrder())
+    found, expected = first_means(method), first_means(plain)
+    assert found["valid_loss"] == pytest.approx(expected["valid_loss"], rel=1e-6)
+    assert found["valid_accuracy"] == expected["valid_accuracy"]
+
+
+def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
+    space = ag.spaces.darts(channels=2, cells=3, auxiliary=5.0)
+    states: list[Any] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, SearchStarted):
+            weights = {name: value.detach().clone() for name, value in event.state.weights.items()}
+            states.append((weights, event.state.alpha))
+        elif isinstance(event, StepFinished):
+            states.append(event.means)
+
+    method = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Fixed())
+    ag.search(space, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look], diagnostics=())
+    setup = Setup.of(space, method, DATA, **SETTINGS)
+    batch, (weights, alpha) = setup.weight_loader.batch(0), states[0]
+    mixture = spread(setup.space.searched, method.relaxation.probabilities(setup.space.searched, alpha))
+    logits = torch.func.functional_call(setup.space.supernet(), weights, (batch.images, mixture))
+    assert states[1]["train_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["darts", "darts-2nd", "gaea", "gaea-simultaneous", "gdas", "drnas", "random-nas"])
+def test_every_kind_of_method_logs_a_held_out_accuracy(name: str) -> None:
+    history = ag.search(SPACE, ag.recipes.named(name), DATA, **SETTINGS).history
+    assert all(0 <= record["heldout_accuracy"] <= 100 and record["heldout_loss"] > 0 for record in history)
+
+
+def test_no_step_of_a_single_level_search_draws_what_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: dict[str, set[int]] = {}
+    batch = Loader.batch
+
+    def record(self: Loader, index: int) -> Batch:
+        drawn.setdefault(self.stream, set()).update(self.indices.tolist())
+        return batch(self, index)
+
+    monkeypatch.setattr(Loader, "batch", record)
+    ag.search(SPACE, ag.recipes.gaea(), DATA, **SETTINGS)
+    assert len(drawn["held-out"]) == 10
+    assert not drawn["held-out"] & (drawn["weights"] | drawn["architecture"])
+    assert len(drawn["weights"]) == 90
+    assert drawn["judge"] == drawn["held-out"]
+    labels = DATA.labels[sorted(drawn["held-out"])]
+    assert labels.bincount().tolist() == [1] * 10
+
+
+def test_a_bilevel_search_measures_on_images_of_the_architecture() -> None:
+    setup = Setup.of(SPACE, ag.recipes.darts(), DATA, **SETTINGS)
+    assert setup.held_out_loader is not None
+    held, own = (set(loader.indices.tolist()) for loader in (setup.held_out_loader, setup.arch_loader))
+    assert len(held) == 10
+    assert held < own
+    assert len(setup.weight_loader.indices) == len(own) == 50
+
+
+def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() -> None:
+    states: list[Any] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, EpochFinished):
+            states.append((event.record, dict(event.state.alpha), event.state.supernet))
+
+    method = ag.recipes.gaea()
+    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look])
+    setup = Setup.of(SPACE, method, DATA, **SETTINGS)
+    (record, alpha, supernet), loader = states[0], setup.held_out_loader
+    assert loader is not None
+    batch = loader.batch(0)
+    assert len(batch.labels) == 10
+    logits = supernet(batch.images, spread(setup.space.searched, alpha))
+    assert record["heldout_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
+    assert record["heldout_accuracy"] == pytest.approx(100 * (logits.argmax(1) == batch.labels).double().mean().item())
+
+
+def test_nothing_is_held_out_on_request() -> None:
+    result = ag.search(SPACE, ag.recipes.gaea(), DATA, held_out=0, **SETTINGS)
+    assert not any(name.startswith("heldout") for name in result.history[0])
+    assert len(Setup.of(SPACE, ag.recipes.gaea(), DATA, held_out=0, **SETTINGS).weight_loader.indices) == 100
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(UserError, match=r"held_out is .*; it must be a share of the images from 0 to less than 1"):
+        ag.search(SPACE, ag.recipes.gaea(), DATA, held_out=share, **SETTINGS)

@@ -1,0 +1,144 @@
+"""A search compares its differences of gradients with exact ones once, and does without them where they mislead."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import archgrad as ag
+from archgrad.loop import Event, StepFinished
+from archgrad.operations import Identity, Operation, ReLUConvBN, Vocabulary
+from archgrad.spaces import StagedSpace
+
+DATA = ag.data.digits(limit=120)
+SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "seed": 0}
+
+
+class _Hidden(torch.autograd.Function):
+    """A leaky ReLU whose kink nobody can see: forward and backward are the user's own."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return torch.where(x > 0, x, -2 * x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return torch.where(x > 0, grad, -2 * grad)
+
+
+class Bent(Operation):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = _Hidden.apply(self.conv(_Hidden.apply(x)))
+        return output
+
+
+class OneWay(Bent):
+    """PyTorch cannot differentiate its backward pass."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = torch.ops.aten.hardsigmoid(self.conv(x))
+        return output
+
+
+class BentSpace(StagedSpace):
+    name = "bent"
+    nodes = 3
+    operations: ClassVar[Vocabulary] = {
+        "skip_connect": lambda site: Identity(),
+        "conv": lambda site: ReLUConvBN(site.channels, site, 3),
+        "bent": lambda site: Bent(site.channels),
+    }
+
+
+class OneWaySpace(BentSpace):
+    operations: ClassVar[Vocabulary] = {**BentSpace.operations, "bent": lambda site: OneWay(site.channels)}
+
+
+def found(method: ag.Method, space: type[StagedSpace] | None = None, **settings: Any) -> ag.SearchResult:
+    space = space or ag.spaces.nasbench201(channels=4, cells_per_stage=1).__class__
+    return ag.search(space(channels=4, cells_per_stage=1), method, DATA, **{**SETTINGS, **settings})
+
+
+def same(one: ag.SearchResult, other: ag.SearchResult) -> bool:
+    return all(torch.equal(value, other.alpha[name]) for name, value in one.alpha.items()) and all(
+        torch.equal(*pair) for pair in zip(one.supernet.parameters(), other.supernet.parameters(), strict=True)
+    )
+
+
+METHODS = {
+    "second order": ag.recipes.darts(order=2),
+    "Neumann": ag.recipes.idarts(inner_steps=1),
+    "amended": ag.recipes.amended(),
+}
+
+
+@pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
+def test_a_hidden_kink_is_noticed_and_exact_products_are_taken(
+    method: ag.Method, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, logger="archgrad"):
+        result = found(method, BentSpace, diagnostics=())
+    assert sum("differences of gradients mislead the architecture gradient" in text for text in caplog.messages) == 1
+    exact = replace(method, hypergradient=replace(method.hypergradient, products="exact"))  # type: ignore[type-var]
+    assert same(result, found(exact, BentSpace, diagnostics=()))
+
+
+def test_layer_alignment_is_differentiated_exactly_where_a_kink_is_hidden(caplog: pytest.LogCaptureFixture) -> None:
+    method = ag.recipes.lambda_darts()
+    with caplog.at_level(logging.WARNING, logger="archgrad"):
+        result = found(method, BentSpace, diagnostics=())
+    assert sum("mislead LayerAlignment" in text for text in caplog.messages) == 1
+    (part,) = method.regularizers
+    exact = found(replace(method, regularizers=(part.exact(),)), BentSpace, diagnostics=())
+    pairs = zip(result.supernet.parameters(), exact.supernet.parameters(), strict=True)
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in pairs)
+
+
+@pytest.mark.parametrize("name", ["darts-2nd", "idarts", "amended", "lambda-darts", "lambda-sign-darts"])
+def test_differences_are_trusted_in_our_own_spaces(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    noted: list[dict[str, bool]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, StepFinished):
+            noted.append(dict(event.state.trusted))
+
+    with caplog.at_level(logging.WARNING, logger="archgrad"):
+        found(ag.recipes.named(name), listeners=[look])
+    assert not any("mislead" in text for text in caplog.messages)
+    assert noted[-1]
+    assert all(noted[-1].values())
+
+
+def test_an_operation_that_cannot_be_differentiated_twice_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="archgrad"):
+        found(ag.recipes.darts(order=2), OneWaySpace, epochs=1, diagnostics=())
+    assert sum("could not be compared with exact ones" in text for text in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("method", [METHODS["second order"], ag.recipes.lambda_darts()], ids=lambda one: one.name)
+def test_a_resumed_search_remembers_the_comparison(
+    method: ag.Method, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def kill(event: Event) -> None:
+        if isinstance(event, StepFinished) and event.epoch == 1 and event.step == 1:
+            raise KeyboardInterrupt
+
+    whole = found(method, BentSpace)
+    with pytest.raises(KeyboardInterrupt):
+        found(method, BentSpace, out=tmp_path, listeners=[kill])
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, logger="archgrad"):
+        assert same(found(method, BentSpace, out=tmp_path, resume=True), whole)
+    assert not any("mislead" in text for text in caplog.messages)
