@@ -18,13 +18,14 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.config import RunConfig
-from archgrad.discretizers import Argmax, Judge, Perturbation
+from archgrad.discretizers import Argmax, Judge, Perturbation, Tuning
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import DecisionMade, EpochFinished, Event, SearchResult, StepFinished
 from archgrad.loop.judging import judge_of
 from archgrad.loop.setup import Setup
+from archgrad.loop.state import SearchState
 from archgrad.recipes import darts, darts_pt, lambda_darts
-from archgrad.relaxations import Relaxed, spread
+from archgrad.relaxations import spread
 from archgrad.spaces import Genotype, SearchSpace, nasbench201
 from archgrad.spaces import darts as darts_space
 
@@ -46,7 +47,8 @@ class Additive:
     worth: Rows
     seed: int = 0
     measured: list[Rows] = field(default_factory=list)
-    tuned: list[tuple[Rows, int]] = field(default_factory=list)
+    tuned: list[Tuning] = field(default_factory=list)
+    moved: float = 0.0
     reported: list[tuple[str, int, int]] = field(default_factory=list)
 
     def accuracy(self, mixture: Mapping[str, Tensor], batch: int) -> float:
@@ -55,8 +57,11 @@ class Additive:
         self.measured.append(rows)
         return float(sum((rows[name] * worth).sum() for name, worth in self.worth.items()))
 
-    def tune(self, mixture: Mapping[str, Tensor], epochs: int) -> None:
-        self.tuned.append(({name: value[0].clone() for name, value in mixture.items()}, epochs))
+    def tune(self, tuning: Tuning) -> Rows:
+        """Keep what was asked for; every weight moves a little, those decided too."""
+        copies = [{name: value.clone() for name, value in rows.items()} for rows in (tuning.weights, tuning.decided)]
+        self.tuned.append(Tuning(*copies, tuning.epochs, tuning.rate))
+        return {name: value * (1 - self.moved) for name, value in tuning.weights.items()}
 
     @property
     def judge(self) -> Judge:
@@ -152,8 +157,10 @@ def test_it_tunes_between_decisions_with_what_is_decided(seed: int) -> None:
     edges, nodes = 2 * 14, 2 * 3  # the first node has two edges and keeps them
     total = edges + nodes
     assert [(done, all_) for _, done, all_ in additive.reported] == [(n + 1, total) for n in range(total)]
-    assert [epochs for _, epochs in additive.tuned] == [3] * (total - 1)
-    for number, (rows, _) in enumerate(additive.tuned):
+    assert [(tuning.epochs, tuning.rate) for tuning in additive.tuned] == [(3, 0.1)] * (total - 1)
+    for number, tuning in enumerate(additive.tuned):
+        rows = tuning.weights
+        assert sum(int(marked.sum()) for marked in tuning.decided.values()) == min(number + 1, edges)
         decided = sum(int((value.max(-1).values == 1).sum() + (value.sum(-1) == 0).sum()) for value in rows.values())
         assert decided == min(number + 1, edges)
         untouched = sum(int((value == probabilities[name]).all(-1).sum()) for name, value in rows.items())
@@ -164,8 +171,20 @@ def test_it_tunes_between_decisions_with_what_is_decided(seed: int) -> None:
     )
     assert all(": keeps " in name for name in names[edges:])
     last = {name: value[0].double() for name, value in space.one_hot(found).items()}
-    kept = sum(int((additive.tuned[-1][0][name] != value).any(-1).sum()) for name, value in last.items())
+    kept = sum(int((additive.tuned[-1].weights[name] != value).any(-1).sum()) for name, value in last.items())
     assert 1 <= kept <= 3  # the edges that the last decision removed
+
+
+def test_what_is_not_decided_is_where_the_search_has_moved_it() -> None:
+    space = nasbench201(cells_per_stage=1)
+    probabilities = probabilities_of(space, 2)
+    additive = Additive(probabilities_of(space, 7), moved=0.5)
+    Perturbation(tune_epochs=1).select(space, probabilities, additive.judge)
+    for number, tuning in enumerate(additive.tuned):
+        decided, weights = tuning.decided["cell"], tuning.weights["cell"]
+        assert decided.sum() == number + 1
+        assert torch.equal(weights[decided].sum(-1), torch.ones(number + 1, dtype=weights.dtype))
+        torch.testing.assert_close(weights[~decided], probabilities["cell"][~decided] * 0.5**number)
 
 
 def test_the_order_comes_from_the_generator() -> None:
@@ -321,7 +340,7 @@ def test_a_signal_is_answered_before_the_next_decision(whole: tuple[SearchResult
     assert same(found(out=tmp_path / "run", resume=True), whole[0])
 
 
-def test_tuning_is_plain_training_on_the_batches_that_follow() -> None:
+def standing_after_training() -> tuple[Setup, SearchState]:
     method = replace(lambda_darts(), discretizer=Perturbation(1))  # whose regulariser has no say in it
     setup = Setup.of(SPACE, method, data(), epochs=2, seed=1, batch_size=8)
     with torch.random.fork_rng([]):
@@ -332,15 +351,19 @@ def test_tuning_is_plain_training_on_the_batches_that_follow() -> None:
         stepper.weight_step(state, setup.weight_loader.batch(state.index))
         state.step += 1
     state.epoch, state.step = 1, 2
-    mixture = spread(SPACE.searched, {"cell": torch.eye(3)[[0, 1, 2, 0, 1, 2]]})
-    net, velocity = deepcopy(state.supernet), {}
-    for name, weight in state.weights.items():
-        velocity[name] = state.optimizer.state[weight]["momentum_buffer"].clone()
-    training = setup.training
+    return setup, state
+
+
+ONE_HOT = torch.eye(3)[[0, 1, 2, 0, 1, 2]]
+
+
+def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_that_follow() -> None:
+    setup, state = standing_after_training()
+    mixture = spread(SPACE.searched, {"cell": ONE_HOT})
+    net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.training
     for index in (4, 5):  # what follows the four batches of the search
         batch = setup.weight_loader.batch(index)
-        active = {name: value != 0 for name, value in mixture.items()}
-        F.cross_entropy(net(batch.images, mixture, active=active), batch.labels).backward()
+        F.cross_entropy(net(batch.images, mixture), batch.labels).backward()
         weights = dict(net.named_parameters())
         gradients = {name: torch.zeros_like(w) if w.grad is None else w.grad for name, w in weights.items()}
         norm = torch.stack([gradient.pow(2).sum() for gradient in gradients.values()]).sum().sqrt()
@@ -350,30 +373,33 @@ def test_tuning_is_plain_training_on_the_batches_that_follow() -> None:
                     continue
                 gradient = gradients[name] * min(1.0, training.clip / float(norm + 1e-6))
                 gradient = gradient + training.weight_decay * weight
-                velocity[name] = training.momentum * velocity[name] + gradient
+                velocity[name] = gradient if name not in velocity else training.momentum * velocity[name] + gradient
                 assert training.nesterov
-                weight -= training.lr_at(1) * (gradient + training.momentum * velocity[name])
+                weight -= 0.1 * training.lr * (gradient + training.momentum * velocity[name])
                 weight.grad = None
     before = deepcopy(state.supernet.state_dict())
     judge = judge_of(setup, state)
     first = judge.accuracy(mixture, 0)
     assert judge.tune is not None
-    judge.tune(mixture, 1)
+    judge.tune(Tuning({"cell": ONE_HOT}, {"cell": torch.ones(6, dtype=torch.bool)}, 1, 0.1))
     batch = setup.judge_loader.batch(0)
     with torch.no_grad():
         logits = net(batch.images, mixture, active={name: value != 0 for name, value in mixture.items()})
     assert judge.accuracy(mixture, 0) == 100 * float((logits.argmax(1) == batch.labels).double().mean())
     assert all(torch.equal(value, before[name]) for name, value in state.supernet.state_dict().items())
     assert judge_of(setup, state).accuracy(mixture, 0) == first
-    copy = deepcopy(state)
-    copy.optimizer = torch.optim.SGD(copy.supernet.parameters(), lr=1.0)
-    copy.optimizer.load_state_dict(deepcopy(state.optimizer.state_dict()))
-    stepper = setup.stepper(copy)
-    relaxed = Relaxed(mixture, {name: value != 0 for name, value in mixture.items()})
-    for index in (4, 5):
-        stepper.tuning_step(copy, relaxed, setup.weight_loader.batch(index))
-    for name, weight in copy.supernet.named_parameters():
-        torch.testing.assert_close(weight, net.get_parameter(name), rtol=1e-4, atol=1e-6)
+
+
+def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
+    setup, state = standing_after_training()
+    alpha = {name: value.clone() for name, value in state.alpha.items()}
+    some = torch.tensor([True, False, True, False, False, False])
+    tune = judge_of(setup, state).tune
+    assert tune is not None
+    before = setup.method.relaxation.probabilities(setup.space.searched, alpha)["cell"]
+    after = tune(Tuning({"cell": ONE_HOT}, {"cell": some}, 1, 0.1))["cell"]
+    assert all(not torch.equal(after[row], before[row]) for row in (1, 3, 4, 5))
+    assert all(torch.equal(state.alpha[name], value) for name, value in alpha.items())
 
 
 def test_the_knobs_of_the_selection_are_on_the_command_line() -> None:

@@ -25,7 +25,9 @@ SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
 
 
 def found(method: ag.Method, space: ag.spaces.SearchSpace = SPACE, **settings: Any) -> SearchResult:
-    return ag.search(space, method, DATA, **{"epochs": 2, "batch_size": 12, "seed": 1, "diagnostics": (), **settings})
+    return ag.search(
+        space, method, DATA, **{"epochs": 2, "batch_size": 12, "seed": 1, "held_out": 0, "diagnostics": (), **settings}
+    )
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import Event, StepFinished
 from archgrad.regularizers import AdversarialPerturbation, PerturbStep, RandomPerturbation
+from archgrad.regularizers.random_perturbation import drawn
 from archgrad.spaces import DecisionBlock, Row
 from archgrad.spaces.nasbench201 import NASBench201
 
@@ -45,9 +46,10 @@ def uniform_mixture(dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
 
 
 def noise_of(progress: float, seed: int, member: RandomPerturbation | None = None) -> dict[str, Tensor]:
-    mixture = uniform_mixture()
-    seen = (member or RandomPerturbation()).perturb(step_of(mixture, progress, seed))
-    return {name: seen[name] - value for name, value in mixture.items()}
+    """Return what is added before the mixture is made one again."""
+    step = step_of(uniform_mixture(), progress, seed)
+    radius = (member or RandomPerturbation()).radius(progress)
+    return {name: value.expand(SHAPES[name]) for name, value in drawn(step, radius).items()}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -61,6 +63,27 @@ def test_noise_is_uniform_in_a_ball_that_grows_linearly(progress: float, radius:
         assert abs(values.square().mean() - 1 / 3) < 4 * (4 / 45 / len(values)) ** 0.5
         counts = torch.histc(values, bins=10, min=-1, max=1)
         assert ((counts - len(values) / 10).square() / (len(values) / 10)).sum() < 33.7  # chi-squared of 9, 1 in 10,000
+
+
+@pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
+def test_what_the_weights_see_is_clamped_and_normalised(progress: float) -> None:
+    mixture = uniform_mixture()
+    seen, noise = RandomPerturbation().perturb(step_of(mixture, progress, 3)), noise_of(progress, 3)
+    for name, value in mixture.items():
+        expected = (value + noise[name]).clamp(0, 1)
+        torch.testing.assert_close(seen[name], expected / expected.sum(-1, keepdim=True))
+        assert (seen[name] >= 0).all()
+        torch.testing.assert_close(seen[name].sum(-1), torch.ones_like(seen[name].sum(-1)))
+
+
+def test_a_row_of_which_nothing_is_left_becomes_its_largest_choice() -> None:
+    mixture = {"cell": torch.full((1, 400, 3), 1 / 3, dtype=torch.float64)}
+    member = RandomPerturbation(2.0, 2.0)  # all three fall below 0 in one row of fourteen
+    seen, noise = member.perturb(step_of(mixture))["cell"][0], drawn(step_of(mixture), 2.0)["cell"]
+    gone = (mixture["cell"][0] + noise).max(-1).values <= 0
+    assert gone.sum() > 5
+    assert torch.equal(seen[gone].argmax(-1), noise[gone].argmax(-1))
+    assert torch.equal(seen[gone].max(-1).values, torch.ones_like(seen[gone, 0]))
 
 
 @pytest.mark.parametrize("progress", [0.0, 0.3, 1.0])
@@ -146,7 +169,7 @@ def test_a_search_draws_noise_anew_in_every_weight_step() -> None:
     ag.search(space, method, data, epochs=2, batch_size=10, diagnostics=())
     assert len(HEARD) == 4
     for index, noise in enumerate(HEARD):
-        assert noise.abs().max() <= 0.03 + 0.27 * index / 4 + 1e-6
+        assert 0 < noise.abs().max() <= 1.5 * (0.03 + 0.27 * index / 4)
         assert torch.allclose(noise[0], noise[2], rtol=0, atol=1e-6)
     assert not torch.allclose(HEARD[0] / 0.03, HEARD[1] / 0.0975, atol=1e-2)
 
@@ -169,7 +192,7 @@ def test_a_stabilised_search_that_was_stopped_goes_on_to_the_same_bits(method: a
         ag.spaces.nasbench201(channels=2, cells_per_stage=1),
         40 if method.schedule.level == "bilevel" else 20,
     )
-    settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 2, "diagnostics": ()}
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 2, "held_out": 0, "diagnostics": ()}
     data = ag.data.digits(limit=images)
     whole = ag.search(space, method, data, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, Judge, strongest
+from archgrad.discretizers.base import Discretizer, Judge, Tuning, strongest
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.perturbation import Perturbation
@@ -19,6 +19,7 @@ __all__ = [
     "LimitedSkips",
     "Perturbation",
     "TopEdges",
+    "Tuning",
     "named",
     "strongest",
 ]

@@ -12,7 +12,25 @@ from torch import Tensor
 
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
-__all__ = ["Discretizer", "Judge", "derived", "edge_strengths", "strongest"]
+__all__ = ["Discretizer", "Judge", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How a search is to go on: with some rows decided, for some epochs, at a constant learning rate.
+
+    ``weights`` are ``{block: [rows, choices]}``, of which those count that ``decided``, ``{block: [rows]}``, marks. The
+    architecture parameters of the others go on moving. ``rate`` is the share of the first learning rate.
+    """
+
+    weights: Mapping[str, Tensor]
+    decided: Mapping[str, Tensor]
+    epochs: int
+    rate: float
+
+
+Tune = Callable[[Tuning], Mapping[str, Tensor]]
+"""Goes on with a search; returns the probabilities ``{block: [rows, choices]}`` it then has."""
 
 
 @dataclass(frozen=True)
@@ -24,14 +42,14 @@ class Judge:
     are those that train the architecture, as they are; a bilevel search holds them out from the weights. After
     ``batches`` batches the same images come again, in another order. ``generator`` is what a derivation draws from.
 
-    ``tune`` trains the shared weights, as this judge sees them from then on, with a mixture for so many epochs; None
-    where nothing can be trained. ``report`` is told what has been decided, and how many decisions of how many are made.
+    ``tune`` goes on with the search for so many epochs, as this judge sees it from then on; None where nothing can be
+    trained. ``report`` is told what has been decided, and how many decisions of how many are made.
     """
 
     accuracy: Callable[[Mapping[str, Tensor], int], float]
     generator: torch.Generator
     batches: int = 1
-    tune: Callable[[Mapping[str, Tensor], int], None] | None = None
+    tune: Tune | None = None
     report: Callable[[str, int, int], None] = lambda what, done, total: None
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, Judge, edge_strengths
-from archgrad.errors import UserError, check_whole
+from archgrad.discretizers.base import Discretizer, Judge, Tuning, edge_strengths
+from archgrad.errors import UserError, check_number, check_whole
 from archgrad.relaxations import spread
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
@@ -27,9 +27,11 @@ class Perturbation(Discretizer):
     """On each edge the operation whose removal hurts the supernet's accuracy most: DARTS+PT (Wang et al., 2021).
 
     The edges of all blocks are decided one by one, in a random order. To remove an operation, its weight becomes 0 and
-    the others of its edge stay as they are. What is kept gets the weight 1, and ``tune_epochs`` of training adapt the
-    weights before the next decision. Once all operations are decided, the nodes that keep some edges only are visited
-    in a random order in the same way: an edge is removed whole, those whose removal hurts most stay, the others go.
+    the others of its edge stay as they are. What is kept gets the weight 1 for good, and the search goes on for
+    ``tune_epochs`` before the next decision: the weights, at ``tune_rate`` times the first learning rate, constant and
+    without the momentum they had, and the architecture parameters of what is not decided. Once all operations are
+    decided, the nodes that keep some edges only are visited in a random order in the same way: an edge is removed
+    whole, those whose removal hurts most stay, the others go.
 
     Accuracies are over ``batches`` batches (None: all there are). Among equals the stronger one by the probabilities
     is kept, and of those the first. It runs at the end of a search; the epochs before record what Argmax derives.
@@ -39,9 +41,11 @@ class Perturbation(Discretizer):
 
     tune_epochs: int = 5
     batches: int | None = None
+    tune_rate: float = 0.1
 
     def __post_init__(self) -> None:
         check_whole("discretizer.tune_epochs", self.tune_epochs, least=0)
+        check_number("discretizer.tune_rate", self.tune_rate, positive=True)
         if self.batches is not None:
             check_whole("discretizer.batches", self.batches)
 
@@ -76,6 +80,7 @@ class _Course:
         self.probabilities = probabilities
         self.rows: Rows = {name: value.detach().clone() for name, value in probabilities.items()}
         self.chosen: dict[str, dict[int, list[int]]] = {block.name: {} for block in space.blocks}
+        self.decided = {name: torch.zeros(len(value), dtype=torch.bool) for name, value in self.rows.items()}
 
     def run(self) -> Genotype:
         """Decide everything."""
@@ -99,8 +104,14 @@ class _Course:
         return [places[index] for index in torch.randperm(len(places), generator=self.judge.generator).tolist()]
 
     def _tune(self) -> None:
-        if self.rule.tune_epochs and self.judge.tune is not None:
-            self.judge.tune(self._mixture(self.rows), self.rule.tune_epochs)
+        """Go on with the search, and take over where it moved what is not decided."""
+        rule = self.rule
+        if rule.tune_epochs and self.judge.tune is not None:
+            found = self.judge.tune(Tuning(self.rows, self.decided, rule.tune_epochs, rule.tune_rate))
+            self.rows = {
+                name: torch.where(self.decided[name][:, None], value, found[name].to(value))
+                for name, value in self.rows.items()
+            }
 
     def _decide_operation(self, place: _Place) -> str:
         """Keep the operations of one row whose removal hurts most, as many as it picks."""
@@ -112,6 +123,7 @@ class _Course:
         weights[index] = 0.0
         weights[index, kept] = 1.0
         self.rows |= {block.name: weights}
+        self.decided[block.name][index] = True
         self.chosen[block.name][index] = kept
         return f"{block.name} {row.name}: {', '.join(row.choices[choice] for choice in sorted(kept))}"
 
@@ -125,6 +137,8 @@ class _Course:
             if row not in kept:
                 self.rows = self._without(block, row)
                 del self.chosen[block.name][row]
+        if block in self.space.weighed:
+            self.decided[block.edges.name][block.edge_places[entering[0]][0]] = True
         return f"{block.name} {target}: keeps {', '.join(block.rows[row].name for row in sorted(kept))}"
 
     def _most_missed(

@@ -121,7 +121,7 @@ def _l1_loss(keeper: Keeper, input: Tensor, target: Tensor, reduction: str = "me
     if any(other is not None for other in others.values()):  # weights, and what PyTorch has deprecated
         return F.l1_loss(input, target, reduction=reduction, **others)
     errors = _abs(keeper, input - target)
-    return {"none": errors.clone, "mean": errors.mean, "sum": errors.sum}[reduction]()
+    return errors.mean() if reduction == "mean" else errors.sum() if reduction == "sum" else errors
 
 
 def _maximum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:

@@ -48,8 +48,12 @@ class Reverse(Hypergradient):
         """Return ∂L2/∂α after the virtual steps."""
         return replace(point, weights=self._after(point, self.lengths[0])[0]).direct()
 
+    def descent(self, point: Point) -> Descent:
+        """Return how the virtual steps descend."""
+        return point.descent_at(self.lr)
+
     def _after(self, point: Point, steps: int) -> tuple[Weights, Descent]:
-        weights, descent = point.weights, point.descent_at(self.lr)
+        weights, descent = point.weights, self.descent(point)
         for index in range(steps):
             weights, descent = descent.step(weights, _gradient(point, index, weights))
         return weights, descent

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from archgrad.descent import Descent
+from archgrad.errors import check_bool
+from archgrad.hypergradients.point import Point
 from archgrad.hypergradients.reverse import Reverse
 
 __all__ = ["Unrolled"]
@@ -14,8 +17,20 @@ class Unrolled(Reverse):
     """∂L2/∂α(w', α) − γ·M·∂L2/∂w(w', α), with M at w and w' one virtual step ahead (DARTS, Eq. 7; iDARTS, Eq. 3).
 
     The virtual step has the momentum and the weight decay of the real one; with Nesterov momentum μ, γ in the second
-    term is γ·(1 + μ), as the chain rule says.
+    term is γ·(1 + μ), as the chain rule says. Without ``nesterov`` it is a step of plain momentum with γ in the second
+    term even where the real steps have Nesterov momentum, as in the published search code of NAS-Bench-201.
     """
+
+    nesterov: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_bool("nesterov of Unrolled", self.nesterov)
+
+    def descent(self, point: Point) -> Descent:
+        """Return how the virtual step descends."""
+        descent = super().descent(point)
+        return descent if self.nesterov else replace(descent, nesterov=False)
 
     @property
     def lengths(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad import randomness
-from archgrad.discretizers import Judge
+from archgrad.discretizers import Judge, Tuning
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums
 from archgrad.relaxations import Relaxed
@@ -27,8 +27,8 @@ def judge_of(
 ) -> Judge:
     """Return a judge that classifies the images which train the architecture, as they are, with the present weights.
 
-    Asked to tune, it trains a copy of the weights, by which it judges from then on; the search keeps its own. It calls
-    ``between`` before every batch, which may raise to end it all.
+    Asked to tune, it goes on with a copy of the search, by which it judges from then on; the search itself stays as it
+    is. It calls ``between`` before every batch, which may raise to end it all.
     """
     seed = randomness.seed_of(setup.seed, "judge")
     copies: list[SearchState] = []
@@ -41,10 +41,10 @@ def judge_of(
             logits = supernet(batch.images, relaxed.mixture, active=relaxed.active, seed=seed)
         return 100 * float((logits.argmax(1) == batch.labels).double().mean())
 
-    def tune(mixture: Mapping[str, Tensor], epochs: int) -> None:
+    def tune(tuning: Tuning) -> Mapping[str, Tensor]:
         if not copies:
             copies.append(_copied(setup, state))
-        _tune(setup, copies[0], _relaxed(mixture, state.device), epochs, between)
+        return _tune(setup, copies[0], tuning, between)
 
     draws = randomness.generator(setup.seed, "judge", "draws", state.epoch)
     return Judge(accuracy, draws, setup.judge_loader.steps, tune, report)
@@ -57,10 +57,12 @@ def _relaxed(mixture: Mapping[str, Tensor], device: torch.device) -> Relaxed:
 
 
 def _copied(setup: Setup, state: SearchState) -> SearchState:
-    """Copy what training changes; the copy stands at the end of the last epoch, whose learning rate it goes on with."""
+    """Copy what training changes, without its momentum; the copy stands at the end of the last epoch."""
     supernet = deepcopy(state.supernet)
-    optimizer = torch.optim.SGD(supernet.parameters(), lr=setup.training.lr)
-    optimizer.load_state_dict(deepcopy(state.optimizer.state_dict()))
+    settings = setup.training
+    optimizer = torch.optim.SGD(
+        supernet.parameters(), lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov
+    )
     return SearchState(
         supernet,
         state.alpha,
@@ -71,15 +73,20 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
         state.genotype,
         epoch=state.epochs - 1,
         step=state.steps,
+        trusted=dict(state.trusted),
     )
 
 
-def _tune(setup: Setup, copy: SearchState, relaxed: Relaxed, epochs: int, between: Callable[[], None]) -> None:
-    """Take weight steps with one mixture, on the batches that would follow those of the search."""
-    stepper = setup.stepper(copy)
-    for _ in range(epochs * copy.steps):
+def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Mapping[str, Tensor]:
+    """Go on with the steps of a search, on the batches that would follow; regularisers have no say any more."""
+    moves, stepper = setup.method.arch_optimizer.moves, setup.stepper(copy).tuning(tuning)
+    for _ in range(tuning.epochs * copy.steps):
         between()
-        stepper.tuning_step(copy, relaxed, setup.weight_loader.batch(copy.index))
+        batches = setup.drawn(copy.index)
+        if moves and not all(bool(decided.all()) for decided in tuning.decided.values()):
+            stepper.architecture_step(copy, batches)
+        stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     stepper.check(copy)
     copy.sums = Sums()
+    return setup.method.relaxation.probabilities(setup.space.searched, copy.alpha)

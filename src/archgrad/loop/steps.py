@@ -18,6 +18,7 @@ from archgrad import randomness
 from archgrad.bilevel import Alpha, BilevelProblem, Weights
 from archgrad.data import Batch, Loader
 from archgrad.descent import Descent
+from archgrad.discretizers import Tuning
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Batches, Point, constants, standing
 from archgrad.hypergradients.pattern import ActivationPattern
@@ -97,6 +98,29 @@ class Drawn:
         return self._outer
 
 
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """Rows of a mixture that are decided: which, ``{block: [rows, 1]}``, and with what weights."""
+
+    rows: Mapping[str, Tensor]
+    weights: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, tuning: Tuning) -> Decided:
+        """Take what a derivation has decided."""
+        return cls({name: value[:, None] for name, value in tuning.decided.items()}, tuning.weights)
+
+    def put_into(self, relaxed: Relaxed) -> Relaxed:
+        """Return a mixture with these rows in the place of its own, in all cells."""
+        mixture, active = dict(relaxed.mixture), dict(relaxed.active or {})
+        for name, rows in self.rows.items():
+            own, weights = rows.to(mixture[name].device), self.weights[name].to(mixture[name])
+            mixture[name] = torch.where(own, weights, mixture[name])
+            if name in active:
+                active[name] = torch.where(own, weights != 0, active[name])
+        return Relaxed(mixture, None if relaxed.active is None else active)
+
+
 @dataclass(frozen=True)
 class Stepper:
     """Takes steps of one method on one supernet.
@@ -110,6 +134,7 @@ class Stepper:
     seed: int
     forward: Forward
     plain: Forward
+    decided: Decided | None = None
 
     @classmethod
     def of(
@@ -184,9 +209,13 @@ class Stepper:
             relaxed = self._seen_by_weights(state.alpha, batch, state)
         self._descend(state, relaxed, batch)
 
-    def tuning_step(self, state: SearchState, relaxed: Relaxed, batch: Batch) -> None:
-        """Move the weights with a mixture that is given, by the training loss alone: no regulariser has a say."""
-        replace(self, method=replace(self.method, regularizers=()))._descend(state, relaxed, batch)
+    def tuning(self, tuning: Tuning) -> Stepper:
+        """Return what goes on with a search of which a part is decided, without regularisers."""
+        method = replace(self.method, regularizers=())
+        rate = tuning.rate * self.training.lr
+        return replace(
+            self, method=method, training=replace(self.training, lr=rate, lr_min=rate), decided=Decided.of(tuning)
+        )
 
     def joint_step(self, state: SearchState, batch: Batch) -> Slopes:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
@@ -301,7 +330,8 @@ class Stepper:
         )
 
     def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
-        return self.method.relaxation.relax(self.space.searched, alpha, noise, state.progress)
+        relaxed = self.method.relaxation.relax(self.space.searched, alpha, noise, state.progress)
+        return relaxed if self.decided is None else self.decided.put_into(relaxed)
 
     def _outer_terms(
         self, alpha: Alpha, relaxed: Relaxed, state: SearchState, loss: Tensor | None = None

@@ -14,16 +14,20 @@ from archgrad.schedule import ramp
 
 __all__ = ["AdversarialPerturbation"]
 
+Shift = dict[str, Tensor]
+"""Block → δ ``[rows, choices]``, the same in all its cells."""
+
 
 @dataclass(frozen=True)
 class AdversarialPerturbation(Regularizer):
     """Train the weights at p + δ, where δ maximises L1 over ‖δ‖∞ ≤ ε (SDARTS-ADV; Chen & Hsieh, 2020).
 
     δ is sought by projected gradient ascent from a random point of the ball: ``steps`` times
-    δ ← clip(δ + 2ε/``steps`` · sign(∂L1/∂δ), ±ε), each a forward and a backward pass on the batch of the weight step.
-    ε grows linearly from ``start`` to ``end``. As in
-    :class:`~archgrad.regularizers.RandomPerturbation` all cells of a block see one δ, whose gradient is the sum over
-    them, and edge weights are left alone. It is a constant to α.
+    δ ← clip(δ + 2ε/``steps`` · sign(∂L1/∂p), ±ε), each a forward and a backward pass on the batch of the weight step,
+    at p + δ made a mixture again as in :class:`~archgrad.regularizers.RandomPerturbation`. The weights are trained
+    there only if the loss is not lower than at p, else at p. Both rules are those of the published code.
+    ε grows linearly from ``start`` to ``end``. All cells of a block see one δ, and edge weights are left alone. δ is a
+    constant to α.
     """
 
     start: float = 0.03
@@ -36,21 +40,33 @@ class AdversarialPerturbation(Regularizer):
         check_whole("steps of AdversarialPerturbation", self.steps)
 
     def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
-        """Add what the ascent found."""
+        """Add what the ascent found, if it found a higher loss."""
         radius = ramp(self.start, self.end, step.progress)
         shift = drawn(step, radius)
+        fixed = {name: value.detach() for name, value in step.mixture.items()}
         for _ in range(self.steps):
-            slopes = _slopes(step, shift)
-            uphill = {name: value + 2 * radius / self.steps * slopes[name].sign() for name, value in shift.items()}
-            shift = {name: value.clamp(-radius, radius) for name, value in uphill.items()}
-        return shifted(step.mixture, shift)
+            at = shifted(step.blocks, fixed, shift)
+            slopes = _slopes(step, at, shift)
+            shift = {
+                name: (_moved(at[name], fixed[name]) + 2 * radius / self.steps * slopes[name].sign()).clamp(
+                    -radius, radius
+                )
+                for name in shift
+            }
+        with torch.no_grad():
+            rose = step.loss(shifted(step.blocks, fixed, shift)) >= step.loss(fixed)
+        return shifted(step.blocks, step.mixture, shift) if rose else step.mixture
 
 
-def _slopes(step: PerturbStep, shift: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return ∂L1/∂δ, zero where nothing that is computed reads it."""
-    fixed = {name: value.detach() for name, value in step.mixture.items()}
-    leaves = {name: value.detach().requires_grad_() for name, value in shift.items()}
+def _slopes(step: PerturbStep, at: dict[str, Tensor], shift: Shift) -> Shift:
+    """Return ∂L1/∂p summed over the cells of the shifted blocks, zero where nothing that is computed reads it."""
+    leaves = {name: at[name].detach().requires_grad_() for name in shift}
     with torch.enable_grad():
-        loss = step.loss(shifted(fixed, leaves))
+        loss = step.loss({**at, **leaves})
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, materialize_grads=True)
-    return dict(zip(leaves, found, strict=True))
+    return {name: slope.sum(0) for name, slope in zip(leaves, found, strict=True)}
+
+
+def _moved(at: Tensor, fixed: Tensor) -> Tensor:
+    """Return how far a block's mixture has moved, which is the same in all cells that share one."""
+    return (at - fixed).mean(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from archgrad.errors import check_number
 from archgrad.regularizers.base import PerturbStep, Regularizer
 from archgrad.schedule import ramp
+from archgrad.spaces import DecisionBlock
 
 __all__ = ["RandomPerturbation", "drawn", "shifted"]
 
@@ -18,11 +20,11 @@ __all__ = ["RandomPerturbation", "drawn", "shifted"]
 class RandomPerturbation(Regularizer):
     """Train the weights at p + δ with δ ~ U[−ε, ε] drawn anew in every step (SDARTS-RS; Chen & Hsieh, 2020).
 
-    ε grows linearly over the search, from ``start`` to ``end``. All cells of a block see the same δ, since they share
-    one p. Weights of operations are perturbed and edge weights are not: the paper knows the former only, and a
-    perturbed edge weight, which multiplies them all, would take the product out of the ball. Nothing is clipped or
-    normalised afterwards, so that a weight may be negative and a row need not sum to 1. The architecture's own step
-    sees p.
+    ε grows linearly over the search, from ``start`` to ``end``. Afterwards p + δ is clamped to [0, 1] and every row
+    divided by its sum, as in the published code, so that it is a mixture again. All cells of a block see the same δ,
+    since they share one p. Weights of operations are perturbed and edge weights are not: the paper knows the former
+    only, and a perturbed edge weight, which multiplies them all, would take the product out of the ball. The
+    architecture's own step sees p.
     """
 
     start: float = 0.03
@@ -38,7 +40,7 @@ class RandomPerturbation(Regularizer):
 
     def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
         """Add one draw of the noise."""
-        return shifted(step.mixture, drawn(step, self.radius(step.progress)))
+        return shifted(step.blocks, step.mixture, drawn(step, self.radius(step.progress)))
 
 
 def drawn(step: PerturbStep, radius: float) -> dict[str, Tensor]:
@@ -51,6 +53,28 @@ def drawn(step: PerturbStep, radius: float) -> dict[str, Tensor]:
     return noise
 
 
-def shifted(mixture: dict[str, Tensor], shift: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return mixture + shift, the same in all cells, and as it is where a block has no shift."""
-    return {name: value + shift[name] if name in shift else value for name, value in mixture.items()}
+def shifted(blocks: Sequence[DecisionBlock], mixture: dict[str, Tensor], shift: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return mixture + shift, the same shift in all cells, as a mixture again; a block without a shift stays as it is.
+
+    Weights are clamped to [0, 1] and divided by the sum of their row. A row of which nothing is left becomes the choice
+    that was largest before. What it all adds to the mixture is a constant to α.
+    """
+    masks = {block.name: block.mask for block in blocks}
+    return {
+        name: _moved(value, shift[name], masks[name].to(value.device)) if name in shift else value
+        for name, value in mixture.items()
+    }
+
+
+def _moved(value: Tensor, shift: Tensor, mask: Tensor) -> Tensor:
+    fixed = value.detach()
+    found = _normalised(fixed + shift, mask)
+    return value + (found - fixed) if value.requires_grad else found
+
+
+def _normalised(weights: Tensor, mask: Tensor) -> Tensor:
+    clamped = weights.clamp(0, 1) * mask
+    total = clamped.sum(-1, keepdim=True)
+    largest = weights.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)
+    alone = torch.zeros_like(weights).scatter(-1, largest, 1.0)
+    return torch.where(total > 0, clamped / total.clamp(min=torch.finfo(total.dtype).tiny), alone)
