@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,8 @@ PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedu
 OPTIONAL = ("stop", "progressive")
 """Parts that a method may be without."""
 SETTABLE = (*PARTS, *OPTIONAL, "weights", "space", "augmentation")
+ORACLE_DATASETS = ("cifar10", "cifar100", "imagenet16-120")
+"""What tables of accuracies may be about."""
 FROM_DATA = ("input_channels", "num_classes", "image_size")
 """Fields of a space that a search takes from its data, so that they are no knobs."""
 FROM_METHOD = {
@@ -67,10 +69,12 @@ class RunConfig:
     threads: int | None = None
     compile: bool = False
     on_collapse: str = "warn"
+    oracle: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_one_of("on_collapse", self.on_collapse, REACTIONS)
+        self.oracle_datasets(ORACLE_DATASETS)
         for path in self.settings:
             part, dot, knob = path.partition(".")
             if not dot or not knob:
@@ -83,6 +87,24 @@ class RunConfig:
                 )
             if part == "space" and knob in FROM_METHOD:
                 raise UserError(f"{path} cannot be set: it is a choice of the method; {FROM_METHOD[knob]}.")
+
+    def oracle_datasets(self, known: Sequence[str]) -> tuple[str, ...]:
+        """Return the data sets whose accuracies in a table are shown: those asked for, or the one that is searched on.
+
+        >>> RunConfig(data="cifar10").oracle_datasets(("cifar10", "cifar100"))
+        ('cifar10',)
+        >>> RunConfig(data="digits").oracle_datasets(("cifar10", "cifar100"))
+        ()
+        """
+        if self.oracle == "auto":
+            return tuple(name for name in known if name == self.data)
+        wanted = [name.strip() for name in self.oracle.split(",") if name.strip()]
+        if wanted == ["none"]:
+            return ()
+        for name in wanted:
+            if name not in ORACLE_DATASETS:
+                raise unknown("data set in oracle:", name, ("auto", "none", *ORACLE_DATASETS))
+        return tuple(name for name in known if name in wanted)
 
     def build_space(self) -> SearchSpace:
         """Return the space at the configured size."""

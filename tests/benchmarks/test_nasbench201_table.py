@@ -126,7 +126,7 @@ def test_an_unknown_dataset_is_named_with_the_known(write: Callable[[list[str]],
 
 def test_a_table_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(UserError, match="3 columns of 15625 cells"):
-        AccuracyTable(((1.0,),), "kind", "source")
+        AccuracyTable(((1.0,),), "kind", "source", "label")
 
 
 def test_a_file_is_read_once_until_it_changes(write: Callable[[list[str]], Path], lines: list[str]) -> None:

@@ -69,7 +69,7 @@ def test_the_regulariser_is_at_work_in_what_is_measured():
         "LayerAlignment central, sign": 3,
         "LayerAlignment crossed kinks": 3,
         "RandomPerturbation": 1,
-        "AdversarialPerturbation": 8,
+        "AdversarialPerturbation": 10,
         "BetaDecay": 1,
         "AuxiliarySkip": 1,
     }

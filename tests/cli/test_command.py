@@ -238,10 +238,31 @@ def test_resume_of_a_finished_run_returns_its_result(archgrad):
 
 def test_oracle_accuracy_is_logged_when_a_table_is_at_hand(archgrad, monkeypatch, nasbench201_folder):
     monkeypatch.setenv("ARCHGRAD_DATA", str(nasbench201_folder))
-    code, _, _ = archgrad("search", *TINY, "--epochs", 1, "--out", "run")
+    code, out, _ = archgrad("search", *TINY, "--epochs", 1, "--oracle", "cifar10,cifar100", "--out", "run")
     assert code == 0
     record = json.loads(Path("run/metrics.jsonl").read_text())
-    assert 0 < record["oracle_cifar10"] <= 100
+    assert 0 < record["oracle_cifar10_test_200ep"] <= 100
+    assert {name for name in record if name.startswith("oracle")} == {
+        "oracle_cifar10_test_200ep",
+        "oracle_cifar100_test_200ep",
+    }
+    assert "oracle accuracy: test accuracy after 200 epochs on cifar10, cifar100, from " in out
+    assert "oracle cifar10 test 200ep " in out
+
+
+def test_no_accuracy_of_another_data_set_is_shown_unasked(archgrad, monkeypatch, nasbench201_folder):
+    monkeypatch.setenv("ARCHGRAD_DATA", str(nasbench201_folder))
+    code, out, _ = archgrad("search", *TINY, "--epochs", 1, "--out", "run")
+    assert code == 0
+    assert "oracle" not in out
+    assert "oracle" not in Path("run/metrics.jsonl").read_text()
+
+
+def test_an_unknown_data_set_of_the_oracle_is_refused(archgrad):
+    code, _, err = archgrad("search", *TINY, "--oracle", "cifar11", "--out", "run")
+    assert code == 2
+    assert "unknown data set in oracle: 'cifar11'" in err
+    assert "auto, none, cifar10, cifar100, imagenet16-120" in " ".join(err.split())
 
 
 def test_query_and_draw(archgrad, monkeypatch, nasbench201_folder):

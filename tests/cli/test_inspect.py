@@ -110,8 +110,8 @@ def test_it_measures_what_discretisation_costs(archgrad, method):
     before = contents(run)
     code, out, _ = archgrad("inspect", run, "--discretisation")
     assert code == 0
-    held = "held-out images" if method == "gaea-pc-darts" else "training images (a single-level search holds none out)"
-    assert f"on {120 if method == 'gaea' else 60} {held}:" in out
+    held = "held-out images"
+    assert f"on {12 if method == 'gaea' else 60} {held}:" in out
     after = contents(run)
     found = json.loads((run / "discretisation.json").read_text())
     assert after.pop("discretisation.json")

@@ -108,3 +108,34 @@ def test_without_matplotlib_it_says_what_to_install(archgrad, runs, monkeypatch)
     code, _, err = archgrad("plot", runs[0], "--measure", "entropy")
     assert code == 2
     assert "pip install 'archgrad[plot]'" in err
+
+
+def renamed(run: Path, **measures: float) -> Path:
+    """Give every epoch of a run these numbers."""
+    path = run / "metrics.jsonl"
+    path.write_text("".join(json.dumps(json.loads(line) | measures) + "\n" for line in path.read_text().splitlines()))
+    return run
+
+
+def test_without_a_measure_it_is_the_oracle_that_all_runs_have(archgrad, runs):
+    test, valid = "oracle_cifar10_test_200ep", "oracle_cifar10_valid_200ep"
+    first, _, other = runs
+    code, out, _ = archgrad("plot", first, other)
+    assert code == 0
+    assert out.startswith("gaea: heldout_accuracy ")
+    renamed(first, **{test: 91.0}), renamed(other, **{test: 92.0, valid: 89.0})
+    code, out, _ = archgrad("plot", first, other)
+    assert code == 0
+    assert out.splitlines()[0].startswith(f"gaea: {test} 91 (91 to 91)")
+
+
+def test_accuracies_of_two_kinds_are_not_drawn_together(archgrad, runs):
+    first, _, other = runs
+    renamed(first, oracle_cifar10_test_200ep=91.0), renamed(other, oracle_cifar10_valid_200ep=89.0)
+    code, _, err = archgrad("plot", first, other)
+    assert code == 2
+    said = " ".join(err.split())
+    assert "has oracle_cifar10_test_200ep, and" in said
+    assert "has oracle_cifar10_valid_200ep: these do not compare; name a --measure that all runs have" in said
+    code, _, err = archgrad("plot", first, other, "--measure", "oracle_cifar10_test_200ep")
+    assert code == 2

@@ -55,7 +55,7 @@ def test_it_is_measured_once_at_the_end() -> None:
 @pytest.mark.parametrize("level", ["bilevel", "single"])
 def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Level) -> None:
     method = replace(ag.recipes.gaea(level=level), supernet=ag.SupernetOptions(2, True))
-    setup = Setup.of(ag.spaces.nasbench201(4, 1), method, DATA, batch_size=16, seed=5)
+    setup = Setup.of(ag.spaces.nasbench201(4, 1), method, DATA, batch_size=16, seed=5, held_out=0)
     torch.manual_seed(0)
     state = setup.initial_state()
     judge = judge_of(setup, state)

@@ -79,7 +79,7 @@ def test_it_sees_only_what_has_been(end: int) -> None:
 
 def test_the_oracle_changes_nothing() -> None:
     plain = records(RISING, alignment=0.03)
-    told = [record | {"oracle_cifar10": 94.0, "valid_accuracy": 99.0} for record in plain]
+    told = [record | {"oracle_cifar10_test_200ep": 94.0, "valid_accuracy": 99.0} for record in plain]
     assert diagnose(told, EPOCHS) == diagnose(plain, EPOCHS)
 
 
@@ -205,7 +205,7 @@ def test_the_first_epoch_that_moved_the_architecture() -> None:
 
 
 def finished(shares: list[float], accuracy: float | None, alignment: float) -> list[dict[str, Any]]:
-    return records(shares, alignment=alignment, oracle_cifar10=[94.0] * (len(shares) - 2) + [accuracy] * 2)
+    return records(shares, alignment=alignment, oracle_cifar10_test_200ep=[94.0] * (len(shares) - 2) + [accuracy] * 2)
 
 
 def test_precision_recall_and_lead_time() -> None:
@@ -224,7 +224,7 @@ def test_precision_recall_and_lead_time() -> None:
     assert score.precision == pytest.approx(2 / 3)
     assert score.recall == pytest.approx(2 / 3)
     assert score.lead == 1
-    assert not precision_recall(runs, accuracy=80.0).outcomes[2].collapsed
+    assert not precision_recall(runs, accuracy={"oracle_cifar10_test_200ep": 80.0}).outcomes[2].collapsed
 
 
 def test_warnings_are_those_of_a_search_of_the_planned_length() -> None:

@@ -155,7 +155,7 @@ def test_weights_of_a_search_are_trained_at_a_loss_that_is_larger() -> None:
     assert len(seen) == 4
     for index, (plain, worst, shift) in enumerate(seen):
         assert worst > plain
-        assert 0 < shift <= 1.5 * (0.03 + 0.27 * index / 4)
+        assert 0 < shift <= (0.05, 0.2, 0.6, 1.0)[index]
 
 
 def test_no_trace_is_left_at_the_weights() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from archgrad.benchmarks.nasbench101 import CellRecord, CellTable, find_cells, open_cells
-from archgrad.benchmarks.nasbench201 import Accuracies, AccuracyTable, find_table, open_table
-from archgrad.benchmarks.oracle import cell_oracle, oracle
+from archgrad.benchmarks.nasbench201 import DATASETS, Accuracies, AccuracyTable, find_table, open_table
+from archgrad.benchmarks.oracle import cell_oracle, oracle, oracle_measure
 
 __all__ = [
+    "DATASETS",
     "Accuracies",
     "AccuracyTable",
     "CellRecord",
@@ -17,4 +18,5 @@ __all__ = [
     "open_cells",
     "open_table",
     "oracle",
+    "oracle_measure",
 ]

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 from archgrad.benchmarks.cells import CELLS, code_of, genotype_of
-from archgrad.benchmarks.table_csv import CSV_KIND, read_csv
-from archgrad.benchmarks.table_package import PACKAGE_KIND, package_folder, package_source, read_package
+from archgrad.benchmarks.table_csv import CSV_KIND, CSV_LABEL, read_csv
+from archgrad.benchmarks.table_package import PACKAGE_KIND, PACKAGE_LABEL, package_folder, package_source, read_package
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.genotype import Genotype
 
@@ -52,11 +52,15 @@ class Accuracies:
 
 @dataclass(frozen=True, eq=False)
 class AccuracyTable:
-    """The accuracies of every cell: ``columns[dataset][code]`` in per cent, with what they are and where from."""
+    """The accuracies of every cell: ``columns[dataset][code]`` in per cent, with what they are and where from.
+
+    ``kind`` says in words what they are of, and ``label`` in a word, such as ``test_200ep``.
+    """
 
     columns: tuple[tuple[float, ...], ...] = field(repr=False)
     kind: str
     source: str
+    label: str
 
     def __post_init__(self) -> None:
         if [len(column) for column in self.columns] != [CELLS] * len(DATASETS):
@@ -125,9 +129,9 @@ def _csv_table(path: Path) -> AccuracyTable:
 @cache
 def _load_csv(path: Path, modified: int, size: int) -> AccuracyTable:
     """Read the file once for each of its versions, which ``modified`` and ``size`` tell apart."""
-    return AccuracyTable(read_csv(path), CSV_KIND, str(path))
+    return AccuracyTable(read_csv(path), CSV_KIND, str(path), CSV_LABEL)
 
 
 @cache
 def _load_package(folder: Path) -> AccuracyTable:
-    return AccuracyTable(read_package(folder), PACKAGE_KIND, package_source())
+    return AccuracyTable(read_package(folder), PACKAGE_KIND, package_source(), PACKAGE_LABEL)

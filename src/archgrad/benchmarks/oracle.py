@@ -1,27 +1,41 @@
-"""The accuracy that the current architecture is known to reach, as a diagnostic of a search."""
+"""The accuracy that the current architecture is known to reach, as a diagnostic of a search.
+
+A measure names the data set, the images and the training that its numbers are of: ``oracle_cifar10_test_200ep`` is the
+accuracy on the test images of CIFAR-10 after 200 epochs. Numbers of two kinds never go by one name.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from archgrad.benchmarks.nasbench101 import CellTable
 from archgrad.benchmarks.nasbench101.table import EPOCHS
-from archgrad.benchmarks.nasbench201 import AccuracyTable
+from archgrad.benchmarks.nasbench201 import DATASETS, AccuracyTable
 from archgrad.diagnostics import Diagnostic, Snapshot
 from archgrad.errors import UserError
 from archgrad.notices import warn_once
 
-__all__ = ["cell_oracle", "oracle"]
+__all__ = ["cell_oracle", "oracle", "oracle_measure"]
 
 _logger = logging.getLogger(__name__)
 
 
-def oracle(table: AccuracyTable) -> Diagnostic:
-    """Look the current cell up at the end of every epoch: ``oracle_cifar10`` and so on."""
+def oracle_measure(dataset: str, label: str, quantity: str = "oracle") -> str:
+    """Return the name of a measure.
+
+    >>> oracle_measure("cifar10", "test_200ep")
+    'oracle_cifar10_test_200ep'
+    """
+    return f"{quantity}_{dataset}_{label}"
+
+
+def oracle(table: AccuracyTable, datasets: Sequence[str] = DATASETS) -> Diagnostic:
+    """Look the current cell up at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
 
     def look_up(snapshot: Snapshot) -> dict[str, float]:
         accuracies = table.query(snapshot.genotype)
-        return {f"oracle_{dataset}": round(accuracy, 4) for dataset, accuracy in accuracies.items()}
+        return {oracle_measure(dataset, table.label): round(accuracies[dataset], 4) for dataset in datasets}
 
     return look_up
 
@@ -29,9 +43,9 @@ def oracle(table: AccuracyTable) -> Diagnostic:
 def cell_oracle(table: CellTable, space: int) -> Diagnostic:
     """Look the current cell of a NAS-Bench-1Shot1 space up at the end of every epoch.
 
-    ``oracle_cifar10`` and ``oracle_cifar10_valid`` are the mean test and validation accuracy after 108 epochs,
-    ``regret`` and ``regret_valid`` the mean errors minus those of the space's optimum, all in per cent. An epoch whose
-    cell is not in the table has none of them.
+    ``oracle_cifar10_test_108ep`` and ``oracle_cifar10_valid_108ep`` are the mean test and validation accuracy after 108
+    epochs, ``regret_cifar10_test_108ep`` and ``regret_cifar10_valid_108ep`` the mean errors minus those of the space's
+    optimum, all in per cent. An epoch whose cell is not in the table has none of them.
     """
     table.check_epochs(EPOCHS)
     optimum = table.space_optimum(space)
@@ -46,11 +60,12 @@ def cell_oracle(table: CellTable, space: int) -> Diagnostic:
             warn_once(_logger, "%s lacks cells that this search comes across; those have no oracle.", table.source)
             return {}
         regret = optimum.regret(record)
+        test, valid = f"test_{EPOCHS}ep", f"valid_{EPOCHS}ep"
         found = {
-            "oracle_cifar10": record.test,
-            "oracle_cifar10_valid": record.valid,
-            "regret": regret["test"],
-            "regret_valid": regret["valid"],
+            oracle_measure("cifar10", test): record.test,
+            oracle_measure("cifar10", valid): record.valid,
+            oracle_measure("cifar10", test, "regret"): regret["test"],
+            oracle_measure("cifar10", valid, "regret"): regret["valid"],
         }
         return {name: round(value, 4) for name, value in found.items()}
 

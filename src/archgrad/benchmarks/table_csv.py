@@ -10,9 +10,9 @@ from typing import NoReturn
 from archgrad.benchmarks.cells import CELLS, codes_by_name
 from archgrad.errors import UserError
 
-__all__ = ["CSV_KIND", "read_csv"]
+__all__ = ["CSV_KIND", "CSV_LABEL", "read_csv"]
 
-CSV_KIND = "test accuracy after 200 epochs"
+CSV_KIND, CSV_LABEL = "test accuracy after 200 epochs", "test_200ep"
 _COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
 _NEEDED = ("arch", *_COLUMNS)
 _LARGEST = 100_000_000

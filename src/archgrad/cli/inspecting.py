@@ -45,7 +45,7 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
         **_standing(folder, state, stage),
         "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
         "images": judge.batches * setup.judge_loader.batch_size,
-        "held_out": setup.method.schedule.level == "bilevel",
+        "held_out": setup.method.schedule.level == "bilevel" or setup.held_out_loader is not None,
         **measured,
         "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
         "genotype": str(state.genotype),
@@ -59,7 +59,7 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
     earlier, last = found["architecture_of"], f"of epoch {found['epoch']}"
     mixture, one = ("", "") if earlier is None else (f" {last}", f" of epoch {earlier}")
     width = max(len(mixture), len(one))
-    kind = "held-out images" if found["held_out"] else "training images (a single-level search holds none out)"
+    kind = "held-out images" if found["held_out"] else "training images (nothing was held out)"
     return "\n".join(
         [
             f"{_place(found)}, shared weights on {found['images']} {kind}:",

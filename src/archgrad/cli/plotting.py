@@ -14,19 +14,48 @@ from archgrad.report import Curve, curve_of, draw_curves
 
 __all__ = ["plot_runs"]
 
-_NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "settings")
+_NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "oracle", "settings")
 
 
-def plot_runs(folders: Sequence[Path], measure: str, out: Path) -> dict[str, Curve]:
-    """Draw one measure of several runs into a file; runs that differ in nothing but their seeds are one curve."""
-    curves = {}
-    for label, group in _groups(folders).items():
+def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[str, dict[str, Curve]]:
+    """Draw one measure of several runs into a file; runs that differ in nothing but their seeds are one curve.
+
+    Without a ``measure`` it is the oracle accuracy that all runs have, or the held-out accuracy where none has any.
+    """
+    groups, curves = _groups(folders), {}
+    measure = _usual_measure(folders) if measure is None else measure
+    for label, group in groups.items():
         curve = curve_of([_measured(folder, measure) for folder in group], measure)
         if not curve:
             raise UserError(f"the runs of {label} have no epoch in common, so there is nothing to plot.")
         curves[label] = curve
     draw_curves(curves, measure, out)
-    return curves
+    return measure, curves
+
+
+def _usual_measure(folders: Sequence[Path]) -> str:
+    """Return what to plot unasked; accuracies of different kinds are never put into one figure."""
+    kinds = {
+        folder: {name for record in records_of(folder) for name in record if name.startswith("oracle_")}
+        for folder in folders
+    }
+    if not any(kinds.values()):
+        return "heldout_accuracy"
+    shared = set.intersection(*kinds.values())
+    if not shared:
+        (one, own), (other, others) = _unlike(kinds)
+        raise UserError(
+            f"{one} has {', '.join(sorted(own)) or 'no oracle accuracy'}, and {other} has "
+            f"{', '.join(sorted(others)) or 'none'}: these do not compare; name a --measure that all runs have, or "
+            f"plot them apart."
+        )
+    return min(shared)
+
+
+def _unlike(kinds: Mapping[Path, set[str]]) -> tuple[tuple[Path, set[str]], tuple[Path, set[str]]]:
+    """Return a run and another that has not all of its measures."""
+    first, *others = kinds.items()
+    return first, next((one for one in others if one[1] != first[1]), first)
 
 
 def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:

@@ -24,9 +24,8 @@ _SHOWN = {
     "arch_accuracy": "α accuracy",
     "entropy": "entropy",
     "skips": "skips",
-    "oracle_cifar10": "oracle",
-    "regret": "regret",
 }
+_FROM_TABLES = ("oracle_", "regret_")
 
 
 def progress_for(console: Console) -> LiveProgress | PlainProgress:
@@ -148,10 +147,11 @@ def _decision(event: DecisionMade) -> str:
 def _numbers(record: dict[str, Any]) -> dict[str, str]:
     """Return the numbers to show, under the names to show them by."""
     shown = {}
-    for name, title in _SHOWN.items():
+    looked_up = {name: name.replace("_", " ") for name in record if name.startswith(_FROM_TABLES)}
+    for name, title in {**_SHOWN, **looked_up}.items():
         if name in record:
             value = record[name]
-            percent = any(word in name for word in ("accuracy", "oracle", "regret"))
+            percent = any(word in name for word in ("accuracy", *_FROM_TABLES))
             shown[title] = str(value) if isinstance(value, int) else f"{value:.2f} %" if percent else f"{value:.3f}"
     return shown
 

@@ -62,7 +62,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     method.check(space)
     check_reaction(config.on_collapse, method, space)
     fractions_of(config.split, method.schedule.level)
-    diagnostics = _diagnostics(space, method, console)
+    diagnostics = _diagnostics(config, space, method, console)
     say(f"loading {config.data}", console)
     data = config.load_data()
     resolved = config.resolved(space, method, training, data)
@@ -129,17 +129,20 @@ def with_threads(config: RunConfig) -> RunConfig:
     return config
 
 
-def _diagnostics(space: SearchSpace, method: Method, console: Console) -> list[Diagnostic | Probe | LayerMeasure]:
+def _diagnostics(
+    config: RunConfig, space: SearchSpace, method: Method, console: Console
+) -> list[Diagnostic | Probe | LayerMeasure]:
     from archgrad import benchmarks, diagnostics
     from archgrad.cli.console import say
     from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 
     watched = list(diagnostics.standard(method))
-    table = benchmarks.find_table() if space.name == "nasbench201" else None
+    datasets = config.oracle_datasets(benchmarks.DATASETS)
+    table = benchmarks.find_table() if space.name == "nasbench201" and datasets else None
     if table is not None:
-        watched.append(benchmarks.oracle(table))
-        say(f"oracle accuracy: {table.kind}, from {table.source}", console)
-    if isinstance(space, NASBench1Shot1):
+        watched.append(benchmarks.oracle(table, datasets))
+        say(f"oracle accuracy: {table.kind} on {', '.join(datasets)}, from {table.source}", console)
+    if isinstance(space, NASBench1Shot1) and "cifar10" in datasets:
         watched += _cell_oracle(space, console)
     return watched
 

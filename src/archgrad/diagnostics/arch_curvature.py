@@ -10,7 +10,7 @@ from archgrad.bilevel import Alpha, Weights
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Point
-from archgrad.hypergradients.products import products_of
+from archgrad.hypergradients.products import Kind, products_of
 from archgrad.linalg import extreme_eigenvalues
 
 __all__ = ["ArchCurvature", "largest_eigenvalue"]
@@ -38,6 +38,11 @@ class ArchCurvature(Probe):
         """Tell whether step ``index`` ends one of the measured epochs."""
         apart = -(-self.minimum // steps)
         return (index + 1) % (apart * steps) == 0
+
+    @property
+    def difference(self) -> Kind:
+        """One-sided ones."""
+        return "forward"
 
     def __call__(self, point: Point) -> dict[str, float]:
         """Return ``alpha_eigenvalue``."""

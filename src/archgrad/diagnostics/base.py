@@ -10,6 +10,7 @@ from torch import Tensor
 
 from archgrad.discretizers import Judge
 from archgrad.hypergradients import Point
+from archgrad.hypergradients.products import Kind
 from archgrad.spaces import Genotype, SearchSpace
 
 __all__ = ["Diagnostic", "Probe", "Snapshot"]
@@ -44,6 +45,11 @@ class Probe(ABC):
 
     every: int
     """How many steps lie between two measurements, unless :meth:`due` says otherwise."""
+
+    @property
+    def difference(self) -> Kind | None:
+        """The kind of differences of gradients that it takes; None where it takes none."""
+        return None
 
     def due(self, index: int, steps: int) -> bool:
         """Tell whether to measure before step ``index`` of the search, whose epochs have so many steps."""

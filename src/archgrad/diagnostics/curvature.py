@@ -42,6 +42,11 @@ class Curvature(Probe):
         check_whole("steps of Curvature", self.steps)
         check_kind(self.products)
 
+    @property
+    def difference(self) -> Kind | None:
+        """The kind of its products, unless they are exact."""
+        return None if self.products == "exact" else self.products
+
     def __call__(self, point: Point) -> dict[str, float]:
         """Return ``lambda_max``, ``lambda_min`` and ``contraction``."""
         products = products_at(point, self.products)

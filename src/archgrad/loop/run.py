@@ -233,10 +233,10 @@ class _Run:
     def _compare(self, state: SearchState, batches: Drawn, moves: Moves) -> None:
         """Compare differences of gradients with exact ones before the first step that takes any."""
         method = self.stepper.method
-        if moves.architecture and method.hypergradient.difference is not None:
-            compare_products(self.stepper, state, batches, method.hypergradient.difference)
-        elif self._due(state):
-            compare_products(self.stepper, state, batches, "forward")
+        kinds = [method.hypergradient.difference if moves.architecture else None]
+        kinds += [probe.difference for probe in self._due(state)]
+        for kind in [kind for kind in kinds if kind is not None][:1]:
+            compare_products(self.stepper, state, batches, kind)
         if moves.weights and any(part.freezes_kinks for part in method.regularizers):
             compare_regularizers(self.stepper, state, batches.inner(0))
 

@@ -80,9 +80,9 @@ class Setup:
         unseen = len(parts.held_out) > 0
         judged = parts.held_out if unseen and fractions is None else parts.architecture
 
-        def loader(indices: Tensor, stream: str, size: int = settings.batch_size) -> Loader:
+        def loader(indices: Tensor, stream: str, size: int | None = None) -> Loader:
             augmentation = data.augmentation if stream in ("weights", "architecture") else None
-            return Loader(data, indices, size, normalisation, augmentation, seed, stream, device)
+            return Loader(data, indices, size or settings.batch_size, normalisation, augmentation, seed, stream, device)
 
         setup = cls(
             space,
@@ -92,7 +92,7 @@ class Setup:
             device,
             loader(parts.weights, "weights"),
             loader(parts.architecture, "architecture"),
-            loader(judged, "judge", _even(len(judged), settings.batch_size)),
+            loader(judged, "judge", _even(len(judged), settings.batch_size) if judged is parts.held_out else None),
             loader(parts.held_out, "held-out", _even(len(parts.held_out), settings.batch_size)) if unseen else None,
             describe(space, method, data, settings, seed, fractions, held_out) | {"on_collapse": on_collapse},
             on_collapse,

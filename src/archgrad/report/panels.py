@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ PANELS: Mapping[str, tuple[str, ...]] = {
         "conv_gradient_last",
     ),
     "largest eigenvalue of the architecture's Hessian": ("alpha_eigenvalue",),
-    "accuracy of the architecture in the benchmark": ("oracle_cifar10",),
+    "accuracy of the architecture in the benchmark": ("oracle_*",),
 }
-"""What is drawn together, by title."""
+"""What is drawn together, by title; a star stands for anything."""
 
 _COLUMNS = 2
 _WIDTH, _HEIGHT = 10.0, 2.6
@@ -36,8 +37,9 @@ def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[
     >>> panels_of([{"epoch": 1, "entropy": 1.6}, {"epoch": 2, "entropy": 1.5}])
     {'entropy': {'entropy': [(1, 1.6), (2, 1.5)]}}
     """
-    panels = {}
-    for title, measures in PANELS.items():
+    panels, known = {}, sorted({name for record in records for name in record})
+    for title, patterns in PANELS.items():
+        measures = [name for pattern in patterns for name in fnmatch.filter(known, pattern)]
         lines = {name: [(epoch, value) for epoch, value, _, _ in curve_of([records], name)] for name in measures}
         drawn = {name: line for name, line in lines.items() if line}
         if drawn:
