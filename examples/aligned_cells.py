@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field, replace
+from statistics import fmean
+from typing import Any
 
 import torch
 
@@ -23,6 +25,7 @@ from archgrad.loop.state import SearchState
 from archgrad.regularizers import LayerAlignment, WeightStep
 
 EPS = (1e-2, 1e-3, 1e-4)
+BATCHES = 10
 
 
 @dataclass(frozen=True)
@@ -49,27 +52,38 @@ def trained(steps: int = 60) -> tuple[Setup, SearchState]:
     return setup, state
 
 
-def gradient(setup: Setup, state: SearchState, part: Kept) -> Weights:
-    """Return what a part adds to the next weight step."""
+def gradient(setup: Setup, state: SearchState, part: Kept, batch: int) -> Weights:
+    """Return what a part adds to a weight step on this batch."""
     setup, state = replace(setup, method=replace(setup.method, regularizers=(part,))), copy.deepcopy(state)
-    setup.stepper(state).weight_step(state, setup.weight_loader.batch(state.index))
+    setup.stepper(state).weight_step(state, setup.weight_loader.batch(state.index + batch))
     return part.found[0]
 
 
+def compare(setup: Setup, state: SearchState, **knobs: Any) -> list[tuple[float, float]]:
+    """Return the length of an estimate, in that of the exact gradient, and the cosine between them, batch by batch."""
+    found = []
+    for batch in range(BATCHES):
+        exact = gradient(setup, state, Kept(schedule="constant", difference="exact"), batch)
+        other = gradient(setup, state, Kept(schedule="constant", **knobs), batch)
+        found.append((norm(other) / norm(exact), cosine(other, exact)))
+    return found
+
+
 def main() -> dict[tuple[str, str, float], tuple[float, float]]:
-    """Print how long each estimate is, and its cosine to the exact gradient."""
+    """Print how long each estimate is, and its cosine to the exact gradient; return the means over batches."""
     setup, state = trained()
-    exact = gradient(setup, state, Kept(schedule="constant", difference="exact"))
     rows = {}
-    print(f"exact: length {norm(exact):.4f}")
-    print("kinks     difference    ε0       length     cosine")
+    print(f"{BATCHES} batches: mean (least to greatest)")
+    print("kinks    difference   ε0      length / exact         cosine to exact")
     for kinks in ("crossed", "frozen"):
         for difference in ("central", "interleaved"):
             for eps in EPS:
-                part = Kept(schedule="constant", difference=difference, kinks=kinks, eps=eps)
-                found = gradient(setup, state, part)
-                rows[kinks, difference, eps] = norm(found) / norm(exact), cosine(found, exact)
-                print(f"{kinks:<8}  {difference:<11}  {eps:<6}  {norm(found):9.4f}  {cosine(found, exact):9.5f}")
+                found = compare(setup, state, difference=difference, kinks=kinks, eps=eps)
+                lengths, cosines = zip(*found, strict=True)
+                rows[kinks, difference, eps] = fmean(lengths), fmean(cosines)
+                length = f"{fmean(lengths):.2f} ({min(lengths):.2f} to {max(lengths):.2f})"
+                angle = f"{fmean(cosines):.3f} ({min(cosines):.3f} to {max(cosines):.3f})"
+                print(f"{kinks:<8} {difference:<12} {eps:<7} {length:<22} {angle}")
     return rows
 
 

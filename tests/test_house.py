@@ -15,7 +15,7 @@ import archgrad
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
-    ("errors", "typing", "files", "notices", "randomness", "training", "schedule", "stopping", "linalg"),
+    ("errors", "typing", "files", "notices", "knobs", "randomness", "training", "schedule", "stopping", "linalg"),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),
@@ -33,7 +33,7 @@ HOUSE = (
     ("evaluate",),
     ("benchmarks",),
     ("report",),
-    ("config", "knobs"),
+    ("config",),
     ("cli",),
     ("__main__",),
 )

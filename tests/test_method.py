@@ -75,7 +75,13 @@ def test_first_order_darts_as_published() -> None:
 
 
 PUBLISHED: dict[str, dict[str, object]] = {
-    "gaea": {"lr": 0.1, "level": "single", "warmup": 0, "partial": 1, "training": {"epochs": 25, "weight_decay": 3e-4}},
+    "gaea": {
+        "lr": 0.1,
+        "level": "single",
+        "warmup": 0,
+        "partial": 1,
+        "training": {"epochs": 25, "nesterov": False, "weight_decay": 3e-4},
+    },
     "gaea-simultaneous": {"lr": 0.1, "level": "single", "updates": "simultaneous"},
     "gaea-bilevel": {"lr": 0.1, "level": "bilevel", "warmup": 0, "partial": 1},
     "gaea-pc-darts": {
@@ -83,13 +89,12 @@ PUBLISHED: dict[str, dict[str, object]] = {
         "level": "bilevel",
         "warmup": 10,
         "partial": 4,
-        "training": {"batch_size": 256, "lr": 0.1, "lr_min": 0.0, "weight_decay": 3e-4},
     },
-    "gaea-gdas": {"lr": 0.1, "level": "bilevel", "partial": 1, "training": {"epochs": 150, "weight_decay": 3e-4}},
+    "gaea-gdas": {"lr": 0.1, "level": "bilevel", "partial": 1},
     "pc-darts": {"lr": 6e-4, "level": "bilevel", "warmup": 15, "partial": 4},
     "lambda-darts": {"lr": 1e-4, "level": "bilevel", "training": {"epochs": 100}},
     "p-darts": {"warmup": 10, "level": "bilevel"},
-    "sdarts-rs": {"lr": 3e-4, "level": "bilevel", "training": {}},
+    "sdarts-rs": {"lr": 3e-4, "level": "bilevel"},
     "gdas": {"lr": 3e-4, "level": "bilevel", "warmup": 0, "training": {"epochs": 250}},
     "snas": {"lr": 3e-4, "level": "single", "updates": "simultaneous"},
     "drnas": {"lr": 3e-4, "level": "bilevel"},
@@ -190,7 +195,7 @@ def test_every_recipe_says_what_it_is() -> None:
 def test_an_early_stop_is_a_part_like_the_others() -> None:
     stop = ag.stopping.EigenvalueStop(window=2)
     assert dataclasses.replace(darts(), stop=stop).stop == stop
-    assert ag.recipes.r_darts().stop == ag.stopping.EigenvalueStop()
+    assert ag.recipes.r_darts("es").stop == ag.stopping.EigenvalueStop()
 
 
 def test_unknown_recipes_are_explained() -> None:

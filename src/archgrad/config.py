@@ -15,7 +15,7 @@ from archgrad.knobs import knobs_of, turned
 from archgrad.stopping import REACTIONS
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Augmentation, ImageData
     from archgrad.loop.setup import Setup
     from archgrad.method import Method
     from archgrad.regularizers import Regularizer
@@ -28,6 +28,8 @@ PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedu
 OPTIONAL = ("stop", "progressive")
 """Parts that a method may be without."""
 SETTABLE = (*PARTS, *OPTIONAL, "weights", "space", "augmentation")
+_PUBLISHED_SIZE = 32
+"""The side of the images that published augmentations are for."""
 ORACLE_DATASETS = ("cifar10", "cifar100", "imagenet16-120")
 """What tables of accuracies may be about."""
 FROM_DATA = ("input_channels", "num_classes", "image_size")
@@ -107,10 +109,11 @@ class RunConfig:
         return tuple(name for name in known if name in wanted)
 
     def build_space(self) -> SearchSpace:
-        """Return the space at the configured size."""
-        from archgrad import spaces
+        """Return the space at the configured size, or else as the method was published with."""
+        from archgrad import recipes, spaces
 
         space = spaces.named(self.space)()
+        space = replace(space, **recipes.sized(self.method, space))
         sizes: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
         space = replace(space, **{name: size for name, size in sizes.items() if size is not None})
         return turned(space, self._settings_of("space"), "space")
@@ -119,7 +122,7 @@ class RunConfig:
         """Return the recipe, with other parts where they are named, and their knobs turned."""
         from archgrad import arch_optimizers, discretizers, hypergradients, recipes, relaxations
 
-        method = recipes.named(self.method)
+        method = recipes.named(self.method, self.space)
         parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
         families: dict[str, Callable[[str], object]] = {
             "relaxation": relaxations.named,
@@ -199,8 +202,21 @@ class RunConfig:
 
         folder = None if self.data_dir is None else Path(self.data_dir)
         images = data.load(self.data, data_dir=folder, limit=self.limit, image_size=self.image_size, seed=self.seed)
-        augmentation = turned(images.augmentation, self._settings_of("augmentation"), "augmentation")
-        return replace(images, augmentation=augmentation)
+        augmentation = self._published_augmentation(images)
+        return replace(images, augmentation=turned(augmentation, self._settings_of("augmentation"), "augmentation"))
+
+    def _published_augmentation(self, images: ImageData) -> Augmentation:
+        """Return the augmentation that suits the data, with what the method was published with of 32 pixels."""
+        from archgrad import recipes
+
+        own = {
+            path.removeprefix("augmentation."): setting.value
+            for path, setting in recipes.declared(self.method, self.space).items()
+            if path.startswith("augmentation.")
+        }
+        published = replace(images.augmentation, **own).scaled(_PUBLISHED_SIZE, images.image_size) if own else None
+        changes = {name: getattr(published, name) for name in own}
+        return replace(images.augmentation, **changes)
 
     def prepared(self, space: SearchSpace, method: Method) -> Callable[[SearchSpace, Method], Setup]:
         """Return what completes this space and method, or a stage of them, with all else that is configured."""

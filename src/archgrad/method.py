@@ -227,14 +227,19 @@ class Method:
                 f"skip_dropout is set, but no choice of the space {space.name!r} is a skip connection, so that it "
                 f"would do nothing; leave it out."
             )
-        plan, spaces = self.progressive, [space]
+        plan, stages = self.progressive, [(self, space)]
         if plan is not None:
             plan.check(space)
-            spaces = [plan.sized(space, number) for number in range(len(plan.stages))]
-        for searched in map(self.applied, spaces):
+            stages = [(self.in_stage(number), plan.sized(space, number)) for number in range(len(plan.stages))]
+        for searched in (method.applied(sized) for method, sized in stages):
             self.discretizer.check(searched)
             for regularizer in self.regularizers:
                 regularizer.check_blocks(searched.searched)
+
+    def in_stage(self, number: int) -> Method:
+        """Return the method with the supernet of one of its stages, counted from 0."""
+        partial = self.progressive.stages[number].partial if self.progressive is not None else None
+        return self if partial is None else replace(self, supernet=replace(self.supernet, partial=partial))
 
     def applied(self, space: SearchSpace) -> SearchSpace:
         """Return the space as the method's supernet is built from it: with its options, and what regularisers need."""

@@ -338,7 +338,7 @@ def test_lists(archgrad, what):
         (["search", "--discretizer", "top-edges"], "does not fit the space 'nasbench201'"),
         (["search", "--discretizer", "limited-skips", "--set", "discretizer.most=-1"], "it must be at least 0"),
         (["search", "--discretizer", "limited-skips", "--set", "discretizer.derivation=x"], "Choose from: most"),
-        (["search", "--method", "r-darts", "--discretizer", "perturbation"], "derives only one, at the end"),
+        (["search", "--method", "r-darts-es", "--discretizer", "perturbation"], "derives only one, at the end"),
         (["search", "--set", "entrop.weight=1"], "did you mean 'entropy'?"),
         (["search", "--method", "random-nas", "--set", "schedule.warmup_epochs=2"], "Fixed never moves the archi"),
         (["search", "--arch-optimizer", "sgd"], "unknown architecture optimiser 'sgd'"),

@@ -179,7 +179,7 @@ def test_searches_measure_it_once_per_epoch() -> None:
 def test_what_moves_is_watched_and_what_does_not_is_not() -> None:
     assert ArchCurvature() in standard(darts())
     assert ArchCurvature() in standard(idarts())
-    assert ArchCurvature(steps=5, minimum=1) in standard(r_darts())
+    assert ArchCurvature(steps=5, minimum=1) in standard(r_darts("es"))
     for method in (random_nas(), drnas(), gdas(), None):  # of a draw there is no Hessian worth the name
         assert not any(isinstance(part, ArchCurvature) for part in standard(method))
 

@@ -405,7 +405,7 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
 def test_the_knobs_of_the_selection_are_on_the_command_line() -> None:
     method = RunConfig(method="darts-pt", settings={"discretizer.tune_epochs": "1"}).build_method()
     assert method.discretizer == Perturbation(tune_epochs=1)
-    assert replace(method, discretizer=Argmax(), name="darts") == darts()
+    assert replace(method, discretizer=Argmax(), name="darts", training={}) == darts()
 
 
 def test_the_command_shows_every_decision(archgrad: Any) -> None:

@@ -1,17 +1,35 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
+from statistics import mean
+
+import pytest
+
+import archgrad as ag
 
 PATH = Path(__file__).parents[2] / "examples" / "frozen_kinks.py"
 
 
-def test_frozen_differences_are_right_where_crossing_ones_are_not(capsys):
+@pytest.fixture
+def module(monkeypatch):
     specification = importlib.util.spec_from_file_location("frozen_kinks", PATH)
     module = importlib.util.module_from_spec(specification)
+    monkeypatch.setitem(sys.modules, "frozen_kinks", module)
     specification.loader.exec_module(module)
-    rows = dict(zip(module.RADII, module.main(), strict=True))
+    return module
+
+
+def test_frozen_differences_are_right_where_crossing_ones_are_noisy(module, capsys):
+    rows = module.print_radii(ag.spaces.nasbench201(8, 1), ag.data.digits(), 8, (0.01, 0.001))
     assert "across the kinks" in capsys.readouterr().out
-    assert all(crossing < 0.95 for crossing, _ in rows.values())
-    assert all(frozen > 0.999 for _, frozen in rows.values())
-    assert rows[0.01][1] > 0.99999
+    assert all(mean(row.crossing) < 0.9 for row in rows.values())
+    assert all(min(row.frozen) > 0.999 for row in rows.values())
+
+
+@pytest.mark.parametrize("name", ["LeakyReLU", "ReLU6"])
+def test_every_activation_is_frozen(module, name):
+    *crossed, of_alpha, of_weights = module.of_activation(module.ACTIVATIONS[name], ag.data.digits())
+    assert min(crossed) < 0.9
+    assert min(of_alpha, of_weights) > 0.9999

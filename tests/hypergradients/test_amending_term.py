@@ -118,3 +118,25 @@ def test_on_ill_conditioned_problems_the_amending_term_points_astray_more_often_
         sum(agreement(member, *problem) < 0 for problem in problems) for member in (Amended(0.1), Unrolled(lr=0.001))
     )
     assert (amended, unrolled) == (49, 4)
+
+
+def wide_problem(seed: int, condition: float, weights: int = 100, alphas: int = 4) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a problem with far fewer architecture parameters than weights."""
+    basis = orthogonal(weights, seed)
+    hessian = basis @ torch.diag(spectrum(weights, condition, seed + 1)) @ basis.T
+    return hessian, randn(alphas, weights, seed=seed + 2), randn(weights, seed=seed + 3)
+
+
+def test_few_architecture_parameters_do_not_save_equation_7() -> None:
+    """Appendix A.5 argues that with #α ≪ #w the matrix is positive semidefinite "in most cases": it was in none.
+
+    Its symmetric part has a negative eigenvalue in every problem, and on ill-conditioned ones a random gradient meets
+    it as often as with as many α as weights.
+    """
+    problems = [wide_problem(seed, condition=100.0) for seed in range(0, 1000, 10)]
+    for hessian, mixed, _ in problems[:20]:
+        middle = hessian @ mixed.T @ mixed @ torch.linalg.inv(hessian)
+        assert torch.linalg.eigvalsh((middle + middle.T) / 2).min() < -1e-3
+    assert sum(agreement(Amended(0.1), *problem) < 0 for problem in problems) == 53
+    well = [wide_problem(seed, condition=2.0) for seed in range(0, 300, 10)]
+    assert all(agreement(Amended(0.1), *problem) > 0 for problem in well)

@@ -121,17 +121,13 @@ def test_other_options_are_applied_beside_it() -> None:
     assert (applied.partial, applied.edge_weights, applied.drop_path) == (2, True, 0.3)
 
 
-def test_robust_darts_as_published() -> None:
-    method = r_darts()
-    assert method.training == {"weight_decay": 81e-4}
-    assert method.supernet == ag.SupernetOptions(drop_path=0.2)
-    assert method.stop == EigenvalueStop()
-    assert r_darts(early_stop=False).stop is None
-    for factor in (3, 9, 27, 81, 243):
-        for rate in (0.0, 0.2, 0.4, 0.6):
-            changed = r_darts(factor * 1e-4, rate, early_stop=False)
-            assert changed.trained(SPACE.training).weight_decay == factor * 1e-4
-            assert changed.applied(SPACE).drop_path == rate
+def test_robust_darts_is_three_systems() -> None:
+    decayed, dropped, stopped = (r_darts(kind) for kind in ("l2", "drop-path", "es"))
+    assert [one.trained(SPACE.training).weight_decay for one in (decayed, dropped, stopped)] == [81e-4, 5e-4, 5e-4]
+    assert [one.applied(SPACE).drop_path for one in (decayed, dropped, stopped)] == [0.0, 0.2, 0.0]
+    assert [one.stop for one in (decayed, dropped, stopped)] == [None, None, EigenvalueStop()]
+    with pytest.raises(UserError, match=r"unknown kind of R-DARTS: 'l1'.* Choose from: l2, drop-path, es"):
+        r_darts("l1")
 
 
 def test_the_command_line_has_all_of_it(archgrad: Any, tmp_path: Path) -> None:

@@ -276,17 +276,17 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
 
 
 def test_the_knobs_are_on_the_command_line() -> None:
-    turned = RunConfig(method="r-darts", settings={"stop.ratio": "0.5", "stop.window": "3"}).build_method()
+    turned = RunConfig(method="r-darts-es", settings={"stop.ratio": "0.5", "stop.window": "3"}).build_method()
     assert turned.stop == EigenvalueStop(window=3, ratio=0.5)
-    assert r_darts().stop == EigenvalueStop()
+    assert r_darts("es").stop == EigenvalueStop()
     with pytest.raises(UserError, match=r"stop\.ratio cannot be set: the method 'darts' has no stop; `archgrad list"):
         RunConfig(method="darts", settings={"stop.ratio": "0.5"}).build_method()
     with pytest.raises(UserError, match="unknown knob of stop"):
-        RunConfig(method="r-darts", settings={"stop.rate": "0.5"}).build_method()
+        RunConfig(method="r-darts-es", settings={"stop.rate": "0.5"}).build_method()
 
 
 def test_a_configuration_with_a_stop_is_written_out_and_read_again() -> None:
-    config = RunConfig(method="r-darts", epochs=2, settings={"stop.window": "3"})
+    config = RunConfig(method="r-darts-es", epochs=2, settings={"stop.window": "3"})
     space, method = config.build_space(), config.build_method()
     resolved = config.resolved(space, method, config.build_training(space, method), data())
     assert resolved.settings["stop.window"] == 3
@@ -309,7 +309,7 @@ def test_the_command_says_why_it_stopped(archgrad: Any) -> None:
         "supernet.drop_path=0",
     ]
     code, out, err = archgrad(
-        "search", "--method", "r-darts", "--channels", 2, "--cells", 1, "--limit", 64, "--epochs", 6,
+        "search", "--method", "r-darts-es", "--channels", 2, "--cells", 1, "--limit", 64, "--epochs", 6,
         "--batch-size", 16, "--out", "run", *settings,
     )  # fmt: skip
     assert code == 0, err

@@ -35,7 +35,7 @@ RELAXATIONS: dict[str, Relaxation] = {
 # With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in regularisers
 # alone, which have a grid of their own.
 SAME = ("darts-2nd", "idarts", "amended", "gaea-bilevel")
-STABILISED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts")
+STABILISED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts-es")
 METHODS = [name for name in RECIPES if name not in (*SAME, *STABILISED) and not name.startswith("lambda-")]
 SAMPLED = ("gdas", "gaea-gdas", "snas", "drnas", "random-nas")
 # Operations on edges, and on nodes: every recipe searches the cheapest space of both kinds.

@@ -456,7 +456,7 @@ def test_a_resume_with_other_stages_is_refused(tmp_path: Path) -> None:
 
 def test_stages_have_knobs() -> None:
     assert knobs_of(Progressive()) == {
-        "cells": (5, 11, 17), "keep": (8, 5, 3), "skip_dropout": (0.0, 0.4, 0.7), "max_skips": 2,
+        "cells": (5, 11, 17), "keep": (8, 5, 3), "skip_dropout": (0.0, 0.4, 0.7), "partial": (None,), "max_skips": 2,
     }  # fmt: skip
     changed = turned(Progressive(), {"cells": "none", "skip_dropout": "0.1", "max_skips": "none"}, "progressive")
     assert changed == Progressive((Stage(None, 8, 0.1), Stage(None, 5, 0.1), Stage(None, 3, 0.1)), max_skips=None)

@@ -100,6 +100,9 @@ def takes_two_steps(method: ag.Method, space: SearchSpace = EDGES) -> None:
 @pytest.mark.parametrize("regularizer", MEMBERS)
 def test_every_regulariser_with_every_relaxation(regularizer: str, relaxation: str) -> None:
     sentence = refusal(regularizer, relaxation)
+    if (regularizer, relaxation) == ("adversarial-perturbation", "uniform-per-cell"):
+        after_two_steps(method_of(regularizer, relaxation), EDGES)  # both perturbations lower the loss and are not kept
+        return
     if sentence is None:
         takes_two_steps(method_of(regularizer, relaxation))
         return

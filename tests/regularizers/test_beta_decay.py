@@ -115,11 +115,11 @@ def test_a_wrong_strength_is_explained(weight: float) -> None:
         BetaDecay(weight)
 
 
-def test_beta_darts_has_it_in_the_place_of_weight_decay() -> None:
+def test_beta_darts_has_it_beside_weight_decay_as_its_code_has() -> None:
     method = ag.recipes.beta_darts(25.0)
-    assert method.arch_optimizer == Adam(lr=3e-4, betas=(0.5, 0.999), weight_decay=0.0)
+    assert method.arch_optimizer == Adam(lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3)
     assert method.regularizers == (BetaDecay(25.0),)
-    plain = replace(method, name="darts", arch_optimizer=Adam(), regularizers=())
+    plain = replace(method, name="darts", training={}, regularizers=())
     assert plain == ag.recipes.darts()
 
 

@@ -138,7 +138,7 @@ def shares(method: Method) -> dict[Kind, float]:
     """Return how often an iteration after the warm-up takes each kind of step, on average.
 
     >>> shares(named("idarts"))
-    {'architecture': 0.25, 'weights': 1.0}
+    {'architecture': 1.0, 'weights': 4.0}
     """
     schedule = method.schedule
     if not method.arch_optimizer.moves:
@@ -147,7 +147,7 @@ def shares(method: Method) -> dict[Kind, float]:
         return {"joint": 1.0}
     if schedule.updates == "random":
         return {"architecture": 0.5, "weights": 0.5}
-    return {"architecture": 1 / schedule.inner_steps, "weights": 1.0}
+    return {"architecture": 1.0, "weights": float(schedule.inner_steps)}
 
 
 def _row(case: Case, name: str, reference: TimedSearch, repeats: int) -> Row:

@@ -260,14 +260,31 @@ def list_(
             help="What to list.",
         ),
     ],
+    name: Annotated[
+        Text, typer.Argument(help="One method, to list all its settings with their sources; or all.")
+    ] = None,
+    space: Annotated[Text, typer.Option(help="The settings of a method in this space only.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Write the settings as a page.")] = False,
 ) -> None:
-    """List spaces, methods, the parts that methods are made of, or data, with their knobs."""
+    """List spaces, methods, the parts that methods are made of, or data, with their knobs.
+
+    `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so.
+    """
     from archgrad.cli import listing
     from archgrad.cli.console import say
 
     if what not in listing.LISTS:
         raise unknown("list", what, listing.LISTS)
-    say(listing.LISTS[what]())
+    if name is None and space is None and not markdown:
+        say(listing.LISTS[what]())
+        return
+    if what != "methods" or name is None:
+        raise UserError(
+            "NAME, --space and --markdown belong to `archgrad list methods NAME`; leave them out elsewhere."
+        )
+    if markdown and space is not None:
+        raise UserError("--markdown writes the settings of all spaces; leave --space out.")
+    typer.echo(listing.list_settings(name, space, markdown), nl=not markdown)
 
 
 @app.command()

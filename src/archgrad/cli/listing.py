@@ -10,7 +10,7 @@ from archgrad import arch_optimizers, data, discretizers, hypergradients, recipe
 from archgrad.config import FROM_DATA, FROM_METHOD, OPTIONAL, PARTS
 from archgrad.knobs import knobs_of
 
-__all__ = ["LISTS"]
+__all__ = ["LISTS", "list_settings"]
 
 
 def _first_line(thing: Any) -> str:
@@ -63,6 +63,19 @@ def list_methods() -> str:
         if method.training:
             lines.append(f"    weights: {', '.join(_settings(method.training, 'weights.'))}")
     return "\n".join(lines)
+
+
+def list_settings(name: str, space: str | None, markdown: bool) -> str:
+    """Describe every setting of a recipe, or of all, with its source."""
+    from archgrad.cli import settings_table
+
+    if name == "all":
+        return (
+            settings_table.methods_page()
+            if markdown
+            else "\n\n".join(settings_table.as_text(recipe, space) for recipe in recipes.RECIPES)
+        )
+    return settings_table.as_markdown(name) + "\n" if markdown else settings_table.as_text(name, space)
 
 
 def _list_parts(names: Iterable[str], named: Callable[[str], Any], part: str | None = None) -> str:

@@ -21,7 +21,8 @@ class Amended(Implicit):
     Appendix A.2 prints ∇w L_val in its last formula; by Eq. 6 it is ∇α L_train, which is what
     ``products="finite"`` computes. Eq. 7 concludes that the amending term never points against the exact second term.
     That is certain where MᵀM and H commute; in general it is not, because a product H⁻¹·MᵀM·H has non-negative
-    eigenvalues but need not have a non-negative quadratic form.
+    eigenvalues but need not have a non-negative quadratic form. Appendix A.5 claims it "in most cases" for #α ≪ #w; on
+    random problems it fails there as often as elsewhere.
     """
 
     eta: float = 0.1

@@ -102,7 +102,7 @@ def method_of(method: Method, plan: Progressive, number: int) -> Method:
 
     The last one's derivation heeds the limit of skip connections; what derives once is not asked before.
     """
-    derivation = method.discretizer
+    method, derivation = method.in_stage(number - 1), method.discretizer
     if number < len(plan.stages):
         derivation = Argmax() if derivation.once else derivation
     elif plan.max_skips is not None:

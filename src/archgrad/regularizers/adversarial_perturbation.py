@@ -48,10 +48,10 @@ class AdversarialPerturbation(Regularizer):
             at = shifted(step.blocks, fixed, shift)
             slopes = _slopes(step, at, shift)
             shift = {
-                name: (_moved(at[name], fixed[name]) + 2 * radius / self.steps * slopes[name].sign()).clamp(
+                name: (_moved(at[name], fixed[name], value) + 2 * radius / self.steps * slopes[name].sign()).clamp(
                     -radius, radius
                 )
-                for name in shift
+                for name, value in shift.items()
             }
         with torch.no_grad():
             rose = step.loss(shifted(step.blocks, fixed, shift)) >= step.loss(fixed)
@@ -67,6 +67,7 @@ def _slopes(step: PerturbStep, at: dict[str, Tensor], shift: Shift) -> Shift:
     return {name: slope.sum(0) for name, slope in zip(leaves, found, strict=True)}
 
 
-def _moved(at: Tensor, fixed: Tensor) -> Tensor:
-    """Return how far a block's mixture has moved, which is the same in all cells that share one."""
-    return (at - fixed).mean(0)
+def _moved(at: Tensor, fixed: Tensor, shift: Tensor) -> Tensor:
+    """Return how far a block's mixture has moved where all cells share one, and else the shift that they share."""
+    moved = at - fixed
+    return moved[0] if bool((moved == moved[:1]).all()) else shift

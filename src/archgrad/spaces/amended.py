@@ -21,6 +21,7 @@ class _Amended(DARTSSpace):
     which the paper adds too, is a setting of the data: ``augmentation.cutout=16`` for images of 32 pixels.
     """
 
+    family: ClassVar[str] = "amended"
     keep: ClassVar[int | None] = None
     choices: ClassVar[tuple[str, ...]]
 

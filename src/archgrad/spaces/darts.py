@@ -59,6 +59,7 @@ class DARTSSpace(SearchSpace):
     """
 
     name: ClassVar[str] = "darts"
+    family: ClassVar[str] = "darts"
     depth_knob: ClassVar[str] = "cells"
     keep: ClassVar[int | None] = 2
 

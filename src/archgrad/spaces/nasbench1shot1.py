@@ -38,6 +38,7 @@ class NASBench1Shot1(SearchSpace):
     """
 
     depth_knob: ClassVar[str] = "cells"
+    family: ClassVar[str] = "nasbench1shot1"
     number: ClassVar[int]
     parents: ClassVar[tuple[int, ...]]
 
@@ -76,8 +77,8 @@ class NASBench1Shot1(SearchSpace):
 
     @property
     def training(self) -> WeightTraining:
-        """SGD with momentum 0.9, weight decay 3e-4, 50 epochs."""
-        return WeightTraining()
+        """As DARTS, with batches of 96."""
+        return WeightTraining(batch_size=96)
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
         """Build the one-shot model, or the NAS-Bench-101 network of a genotype."""

@@ -28,6 +28,7 @@ class NASBench201(StagedSpace):
     """
 
     name: ClassVar[str] = "nasbench201"
+    family: ClassVar[str] = "nasbench201"
     operations: ClassVar[Vocabulary] = OPERATIONS
 
     exclude: tuple[str, ...] = ()

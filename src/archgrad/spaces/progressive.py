@@ -23,16 +23,21 @@ class Stage:
 
     ``cells`` counts as the space itself counts its depth (:attr:`~archgrad.spaces.SearchSpace.depth_knob`); None keeps
     the space's own. ``skip_dropout`` is the rate by which skip connections drop numbers at the beginning of the stage.
+    Of the channels 1/``partial`` pass through the operations; None keeps the method's own share. A later stage with a
+    larger share is how DrNAS widens its supernet (Chen et al., 2021, Section 3.4).
     """
 
     cells: int | None = None
     keep: int = 8
     skip_dropout: float = 0.0
+    partial: int | None = None
 
     def __post_init__(self) -> None:
         if self.cells is not None:
             check_whole("cells of a stage", self.cells)
         check_whole("keep of a stage", self.keep)
+        if self.partial is not None:
+            check_whole("partial of a stage", self.partial)
         check_chance("skip_dropout of a stage", self.skip_dropout)
 
 
@@ -67,8 +72,9 @@ class Progressive:
     @property
     def flat(self) -> StageKnobs:
         """The same, a knob each."""
-        cells, keep, skip_dropout = zip(*((one.cells, one.keep, one.skip_dropout) for one in self.stages), strict=True)
-        return StageKnobs(cells, keep, skip_dropout, self.max_skips)
+        rows = [(one.cells, one.keep, one.skip_dropout, one.partial) for one in self.stages]
+        cells, keep, skip_dropout, partial = zip(*rows, strict=True)
+        return StageKnobs(cells, keep, skip_dropout, partial if any(partial) else (None,), self.max_skips)
 
     def check(self, space: SearchSpace) -> None:
         """Refuse, before anything is trained, a space that cannot be searched in these stages."""
@@ -112,18 +118,20 @@ class StageKnobs:
     """The stages of a progressive search by what they differ in: a value for each stage, or one for all.
 
     >>> replace(Progressive().flat, cells=(None,)).whole.stages[1]
-    Stage(cells=None, keep=5, skip_dropout=0.4)
+    Stage(cells=None, keep=5, skip_dropout=0.4, partial=None)
     """
 
     cells: tuple[int | None, ...]
     keep: tuple[int, ...]
     skip_dropout: tuple[float, ...]
+    partial: tuple[int | None, ...]
     max_skips: int | None
 
     @property
     def whole(self) -> Progressive:
         """The progressive search of these."""
-        knobs: dict[str, Sequence[Any]] = {"cells": self.cells, "keep": self.keep, "skip_dropout": self.skip_dropout}
+        names = ("cells", "keep", "skip_dropout", "partial")
+        knobs: dict[str, Sequence[Any]] = {name: getattr(self, name) for name in names}
         count = max(map(len, knobs.values()))
         for name, values in knobs.items():
             if len(values) not in (1, count):

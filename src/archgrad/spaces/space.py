@@ -47,6 +47,8 @@ class SearchSpace(ABC):
 
     name: ClassVar[str]
     depth_knob: ClassVar[str]
+    family: ClassVar[str] = "own"
+    """Which published space it is or belongs to, as far as settings of methods go; "own" for any other."""
 
     channels: int = 16
     input_channels: int = 3

@@ -1,0 +1,399 @@
+"""Published methods, each a few lines: its parts, at the settings that are published for a space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
+from archgrad.discretizers import Argmax, BestSampled, Perturbation
+from archgrad.errors import UserError, chosen
+from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
+from archgrad.method import Method, SupernetOptions
+from archgrad.recipes.build import published
+from archgrad.recipes.settings import family_of
+from archgrad.regularizers import (
+    AdversarialPerturbation,
+    AuxiliarySkip,
+    BetaDecay,
+    DirichletKL,
+    LayerAlignment,
+    RandomPerturbation,
+    Regularizer,
+)
+from archgrad.regularizers.layers import Kind as AlignmentKind
+from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
+from archgrad.schedule import Level, Updates
+from archgrad.spaces import Progressive, SearchSpace, Stage
+from archgrad.stopping import EigenvalueStop
+
+__all__ = [
+    "RECIPES",
+    "amended",
+    "beta_darts",
+    "darts",
+    "darts_minus",
+    "darts_pt",
+    "drnas",
+    "gaea",
+    "gdas",
+    "idarts",
+    "lambda_darts",
+    "named",
+    "p_darts",
+    "pc_darts",
+    "r_darts",
+    "random_nas",
+    "sdarts",
+    "snas",
+    "xnas",
+]
+
+Space = SearchSpace | str
+"""The space whose published settings a recipe has, or its name."""
+
+_USUAL = "nasbench201"
+
+
+def _darts(name: str, **changes: object) -> Method:
+    """Return the parts of DARTS with some changed."""
+    parts: dict[str, object] = {
+        "relaxation": Softmax(),
+        "hypergradient": FirstOrder(),
+        "arch_optimizer": Adam(),
+        "discretizer": Argmax(),
+    }
+    return Method(name=name, **{**parts, **changes})  # type: ignore[arg-type]
+
+
+def darts(order: int = 1, level: Level = "bilevel", *, space: Space = _USUAL) -> Method:
+    """Softmax, Adam and the gradient of first or second order: DARTS (Liu et al., 2019).
+
+    >>> darts().arch_optimizer.lr
+    0.0003
+    """
+    if order not in (1, 2):
+        raise UserError(f"the order of DARTS is {order!r}; it must be 1 or 2.")
+    recipe = "darts" + ("-2nd" if order == 2 else "") + ("-erm" if level == "single" else "")
+    method = _darts(recipe, hypergradient=FirstOrder() if order == 1 else Unrolled(products="forward"))
+    method = published(method, space, "darts-2nd" if recipe == "darts-2nd-erm" else None)
+    return replace(method, schedule=replace(method.schedule, level=level))
+
+
+def idarts(
+    inner_steps: int | None = None, terms: int | None = None, lr: float | str | None = None, *, space: Space = _USUAL
+) -> Method:
+    """Neumann-series implicit gradient after every T weight steps: iDARTS (Zhang et al., 2021).
+
+    ``inner_steps`` is T, ``terms`` K and ``lr`` γ, by default the learning rate that the weights have.
+
+    >>> idarts().hypergradient.terms, idarts().schedule.inner_steps, idarts().training["lr"]
+    (2, 4, 0.01)
+    """
+    method = published(_darts("idarts", hypergradient=Neumann(products="forward")), space)
+    series, schedule = method.hypergradient, method.schedule
+    assert isinstance(series, Neumann)  # noqa: S101 - for the type checker
+    return replace(
+        method,
+        hypergradient=replace(series, terms=series.terms if terms is None else terms, lr=lr),
+        schedule=replace(schedule, inner_steps=schedule.inner_steps if inner_steps is None else inner_steps),
+    )
+
+
+def amended(eta: float | None = None, *, space: Space = _USUAL) -> Method:
+    """DARTS with the amending term −η·M·H·∂L2/∂w: Amended-DARTS (Bi et al., 2019).
+
+    >>> amended().hypergradient.eta, amended(space="darts").training["batch_size"]
+    (0.1, 96)
+    """
+    method = published(_darts("amended", hypergradient=Amended(products="forward")), space)
+    return method if eta is None else replace(method, hypergradient=Amended(eta, products="forward"))
+
+
+def pc_darts(*, space: Space = _USUAL) -> Method:
+    """Quarter the channels and weigh the edges: PC-DARTS (Xu et al., 2020).
+
+    >>> pc_darts().supernet.partial, pc_darts().schedule.warmup_epochs
+    (4, 15)
+    """
+    return published(_darts("pc-darts"), space)
+
+
+def gdas(*, space: Space = _USUAL) -> Method:
+    """One sampled operation per edge, straight through: GDAS (Dong & Yang, 2019).
+
+    >>> gdas().relaxation.tau
+    (10.0, 0.1)
+    """
+    return published(_darts("gdas", relaxation=GumbelHard()), space)
+
+
+def gaea(
+    base: str = "darts",
+    level: Level | None = None,
+    hypergradient: Hypergradient | None = None,
+    updates: Updates = "alternate",
+    *,
+    space: Space = _USUAL,
+) -> Method:
+    """Exponentiated gradient on the simplex, on top of ``darts``, ``pc_darts`` or ``gdas``: GAEA (Li et al., 2021).
+
+    ``level`` is by default that of the paper's best result: single for ``darts``, bilevel for the others. On ``darts``
+    in NAS-Bench-201 the paper left ``none`` out of the space: ``nasbench201(exclude=("none",))``. It alternates;
+    ``updates`` of a single-level search may be simultaneous or random as well.
+
+    >>> gaea().schedule.level, gaea("pc_darts").schedule.level, gaea().arch_optimizer.lr
+    ('single', 'bilevel', 0.1)
+    """
+    name, relaxation = chosen("base of GAEA:", base, _GEOMETRIC)
+    method = published(_darts(name, relaxation=relaxation, arch_optimizer=ExponentiatedGradient()), space)
+    schedule = replace(method.schedule, level=method.schedule.level if level is None else level, updates=updates)
+    marks = [
+        *([schedule.level] if schedule.level != method.schedule.level else []),
+        *([updates] if updates != "alternate" else []),
+    ]
+    return replace(
+        method,
+        name="-".join([name, *marks]),
+        schedule=schedule,
+        hypergradient=method.hypergradient if hypergradient is None else hypergradient,
+    )
+
+
+_GEOMETRIC = {
+    "darts": ("gaea", Simplex()),
+    "pc_darts": ("gaea-pc-darts", Simplex()),
+    "gdas": ("gaea-gdas", GumbelHard(domain="simplex")),
+}
+
+
+def snas(*, space: Space = _USUAL) -> Method:
+    """Concrete samples, weights and architecture by one loss in one pass: SNAS (Xie et al., 2019).
+
+    Its term for the size of the network is not there.
+
+    >>> snas().schedule.updates
+    'simultaneous'
+    """
+    return published(_darts("snas", relaxation=Concrete()), space)
+
+
+def drnas(*, space: Space = _USUAL) -> Method:
+    """Mixtures drawn from a Dirichlet distribution that is kept near the uniform one: DrNAS (Chen et al., 2021).
+
+    The KL term takes the place of weight decay on α. In the DARTS space it searches in two stages, the second with
+    fewer operations and more of the channels; here that begins with new weights, where the paper widens the old ones.
+
+    >>> drnas().regularizers[0].weight, [stage.partial for stage in drnas(space="darts").progressive.stages]
+    (0.001, [6, 3])
+    """
+    stages = Progressive((Stage(), Stage(keep=4)), max_skips=None) if family_of(space) == "darts" else None
+    return published(_darts("drnas", relaxation=Dirichlet(), regularizers=(DirichletKL(),), progressive=stages), space)
+
+
+def xnas(*, space: Space = _USUAL) -> Method:
+    """Exponentiated gradient clipped image by image, wiping out what cannot win: XNAS (Nayman et al., 2019).
+
+    >>> xnas().arch_optimizer.wipe_out
+    True
+    """
+    parts = {"relaxation": Simplex(), "hypergradient": PerExample(), "arch_optimizer": XNAS()}
+    return published(_darts("xnas", **parts), space)
+
+
+def sdarts(kind: str = "rs", *, space: Space = _USUAL) -> Method:
+    """Weights trained at random (``rs``) or the worst (``adv``) mixtures nearby: SDARTS (Chen & Hsieh, 2020).
+
+    >>> sdarts("adv").regularizers[0].steps
+    7
+    """
+    perturbation = chosen("kind of SDARTS:", kind, _PERTURBATIONS)()
+    return published(_darts(f"sdarts-{kind}", regularizers=(perturbation,)), space)
+
+
+_PERTURBATIONS: dict[str, Callable[[], Regularizer]] = {"rs": RandomPerturbation, "adv": AdversarialPerturbation}
+
+
+def beta_darts(weight: float | None = None, *, space: Space = _USUAL) -> Method:
+    """Log-sum-exp of the architecture parameters, growing from 0 over 100 epochs: β-DARTS (Ye et al., 2022).
+
+    >>> beta_darts().regularizers[0].weight, beta_darts().training["epochs"]
+    (50.0, 100)
+    """
+    method = published(_darts("beta-darts", regularizers=(BetaDecay(),)), space)
+    return method if weight is None else replace(method, regularizers=(BetaDecay(weight),))
+
+
+def darts_minus(*, space: Space = _USUAL) -> Method:
+    """DARTS with a skip connection beside every edge that fades over the search: DARTS- (Chu et al., 2021).
+
+    >>> darts_minus().regularizers[0].start
+    1.0
+    """
+    return published(_darts("darts-minus", regularizers=(AuxiliarySkip(),)), space)
+
+
+def r_darts(kind: str = "l2", *, space: Space = _USUAL) -> Method:
+    """Second-order DARTS, stabilised in one of three ways: R-DARTS (Zela et al., 2020).
+
+    By stronger weight decay (``l2``), by drop-path with cutout (``drop-path``), or by a stop before the architecture's
+    loss bends too much (``es``). The authors run ``l2`` and ``drop-path`` at several strengths, retrain what each
+    finds, and keep the best: weight decays of 3, 9, 27, 81 and 243·1e-4, drop-path of 0, 0.2, 0.4 and 0.6. Cutout is a
+    setting of the data, ``augmentation.cutout=16`` for 32 pixels, which the command sets itself.
+
+    >>> r_darts("l2").training["weight_decay"], r_darts("drop-path").supernet.drop_path, r_darts("es").stop.ratio
+    (0.0081, 0.2, 0.75)
+    """
+    parts = chosen("kind of R-DARTS:", kind, _ROBUST)
+    return published(_darts(f"r-darts-{kind}", hypergradient=Unrolled(products="forward"), **parts), space)
+
+
+_ROBUST: dict[str, dict[str, object]] = {
+    "l2": {},
+    "drop-path": {"supernet": SupernetOptions(drop_path=0.2)},
+    "es": {"stop": EigenvalueStop()},
+}
+
+
+def p_darts(priors: bool = True, *, space: Space = _USUAL) -> Method:
+    """Deeper supernets with fewer operations, in three stages: P-DARTS (Chen et al., 2019).
+
+    Without its ``priors`` it has neither dropout on skip connections nor a limit of two of them in a normal cell, as
+    Λ-DARTS combines with it: ``lambda_darts(base=p_darts(priors=False))``. Each stage has 25 epochs, the first 10
+    without α.
+
+    >>> [stage.keep for stage in p_darts().progressive.stages], p_darts(priors=False).progressive.max_skips
+    ([8, 5, 3], None)
+    """
+    method = _darts("p-darts", progressive=Progressive())
+    return published(method, space, "p-darts" if priors else "lambda-p-darts")
+
+
+def darts_pt(*, space: Space = _USUAL) -> Method:
+    """DARTS that ends by keeping what its supernet cannot do without: DARTS+PT (Wang et al., 2021).
+
+    >>> darts_pt().discretizer.tune_epochs, darts_pt().discretizer.tune_rate
+    (5, 0.1)
+    """
+    return published(_darts("darts-pt", discretizer=Perturbation()), space)
+
+
+def random_nas(*, space: Space = _USUAL) -> Method:
+    """Train uniformly sampled architectures, then take the best of some: RandomNAS (Li & Talwalkar, 2019).
+
+    >>> random_nas().discretizer.samples
+    100
+    """
+    parts = {"relaxation": Uniform(), "arch_optimizer": Fixed(), "discretizer": BestSampled()}
+    return published(_darts("random-nas", **parts), space)
+
+
+def lambda_darts(
+    kind: AlignmentKind = "cosine",
+    base: Method | None = None,
+    weight: float | None = None,
+    paper: bool = False,
+    *,
+    space: Space = _USUAL,
+) -> Method:
+    """Train the weights so that all cells want the same architecture: Λ-DARTS (Movahedi et al., 2023).
+
+    ``base`` is the method that it is added to, by default DARTS. ``weight`` is λ: by default 0.125, and for Λ in the
+    DARTS space 0.25. ``paper`` takes ∇wΛ by the paper's own differences (central, ε0 = 1e-4, across the kinks), and not
+    by ours with frozen kinks.
+
+    >>> lambda_darts(base=gaea()).name, lambda_darts("sign").regularizers[0].kind
+    ('lambda-gaea', 'sign')
+    >>> lambda_darts(space="darts").regularizers[0].weight, lambda_darts(paper=True).regularizers[0].kinks
+    (0.25, 'crossed')
+    """
+    recipe = f"lambda-{'sign-' if kind == 'sign' else ''}darts"
+    alone = published(_darts(recipe + ("-paper" if paper else ""), regularizers=(LayerAlignment(kind),)), space)
+    (term,) = alone.regularizers
+    assert isinstance(term, LayerAlignment)  # noqa: S101 - for the type checker
+    term = replace(term, kind=kind, weight=term.weight if weight is None else weight)
+    if paper:
+        term = replace(term, difference="central", eps=1e-4, kinks="crossed")
+    if base is None:
+        return replace(alone, regularizers=(term,))
+    name = f"lambda-{base.name}" if kind == "cosine" else f"lambda-sign-{base.name}"
+    return replace(base, name=name, regularizers=(*base.regularizers, term))
+
+
+def _lambda_on(base: Callable[..., Method], space: Space = _USUAL, **knobs: object) -> Method:
+    """Return Λ-DARTS on top of another recipe, both at the settings of one space."""
+    return lambda_darts(base=base(space=space, **knobs), space=space)
+
+
+def _variant(sentence: str, recipe: Callable[..., Method], *args: object, **knobs: object) -> Callable[..., Method]:
+    """Return a recipe at other settings, with a sentence of its own."""
+    variant = partial(recipe, *args, **knobs)
+    variant.__doc__ = sentence
+    return variant
+
+
+RECIPES: dict[str, Callable[..., Method]] = {
+    "darts": _variant("Softmax, Adam and the gradient of first order: DARTS (Liu et al., 2019).", darts),
+    "darts-2nd": _variant("DARTS with the gradient through one virtual step of the weights.", darts, order=2),
+    "darts-erm": _variant("DARTS whose weights and architecture share all the data.", darts, level="single"),
+    "idarts": idarts,
+    "amended": amended,
+    "gaea": _variant(
+        "Exponentiated gradient on the simplex, weights and architecture in turns on all the data: GAEA "
+        "(Li et al., 2021).",
+        gaea,
+    ),
+    "gaea-simultaneous": _variant(
+        "GAEA with one backward pass that moves weights and architecture at once.", gaea, updates="simultaneous"
+    ),
+    "gaea-bilevel": _variant("GAEA whose architecture has data of its own.", gaea, level="bilevel"),
+    "gaea-pc-darts": _variant("GAEA on PC-DARTS: a quarter of the channels, and weights of edges.", gaea, "pc_darts"),
+    "gaea-gdas": _variant("GAEA on GDAS: one sampled operation per edge.", gaea, "gdas"),
+    "pc-darts": pc_darts,
+    "gdas": gdas,
+    "snas": snas,
+    "drnas": drnas,
+    "xnas": xnas,
+    "sdarts-rs": _variant("Weights trained at random mixtures nearby: SDARTS-RS (Chen & Hsieh, 2020).", sdarts, "rs"),
+    "sdarts-adv": _variant(
+        "Weights trained at the worst of the mixtures nearby: SDARTS-ADV (Chen & Hsieh, 2020).", sdarts, "adv"
+    ),
+    "beta-darts": beta_darts,
+    "darts-minus": darts_minus,
+    "r-darts-l2": _variant(
+        "Second-order DARTS with stronger weight decay: R-DARTS (Zela et al., 2020).", r_darts, "l2"
+    ),
+    "r-darts-drop-path": _variant("R-DARTS by drop-path and cutout.", r_darts, "drop-path"),
+    "r-darts-es": _variant("R-DARTS by an early stop, before the loss bends too much.", r_darts, "es"),
+    "darts-pt": darts_pt,
+    "p-darts": p_darts,
+    "random-nas": random_nas,
+    "lambda-darts": lambda_darts,
+    "lambda-darts-paper": _variant(
+        "Λ-DARTS by the differences of its paper, which cross the kinks of ReLUs.", lambda_darts, paper=True
+    ),
+    "lambda-sign-darts": _variant(
+        "Λ-DARTS that asks the cells for equal signs only, not for equal strengths: Λ±.", lambda_darts, "sign"
+    ),
+    "lambda-gaea-simultaneous": _variant(
+        "Λ-DARTS on top of gaea-simultaneous.", _lambda_on, gaea, updates="simultaneous"
+    ),
+    "lambda-sdarts-rs": _variant("Λ-DARTS on top of sdarts-rs.", _lambda_on, sdarts, kind="rs"),
+    "lambda-p-darts": _variant(
+        "Λ-DARTS on top of p-darts without dropout on skip connections and without their limit.",
+        _lambda_on,
+        p_darts,
+        priors=False,
+    ),
+}
+"""The names on the command line; the first line of each one's docstring says what it is."""
+
+
+def named(name: str, space: Space = _USUAL) -> Method:
+    """Return a recipe by its name, at the settings published for a space.
+
+    >>> named("lambda-darts", "darts").training["epochs"]
+    50
+    """
+    return chosen("method", name, RECIPES)(space=space)

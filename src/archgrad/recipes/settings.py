@@ -1,0 +1,110 @@
+"""A setting of a published method: its value, and where that stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from archgrad.errors import chosen
+from archgrad.recipes.published import BASES, SETTINGS, WEIGHTS
+from archgrad.spaces import SPACES, SearchSpace, named
+
+__all__ = ["FAMILIES", "OURS", "Setting", "chain_of", "declared", "family_of", "of_recipe", "sized"]
+
+OURS = "ours"
+"""The source of what nobody has published."""
+
+FAMILIES: dict[str, str] = {
+    "nasbench201": "NAS-Bench-201",
+    "darts": "DARTS and S1 to S4",
+    "amended": "Amended-DARTS, A1 and A2",
+    "nasbench1shot1": "NAS-Bench-1Shot1",
+}
+"""Spaces that share the settings of methods, by what they are called in full."""
+
+_NEAREST: dict[str, tuple[str, ...]] = {
+    "nasbench201": ("darts", "nasbench1shot1"),
+    "darts": ("nasbench201", "nasbench1shot1"),
+    "amended": ("darts", "nasbench201"),
+    "nasbench1shot1": ("darts", "nasbench201"),
+    "own": ("nasbench201", "darts"),
+}
+"""Whose settings a method has where it was published for other spaces only."""
+
+_OF_THE_RUN = ("weights.", "space.", "augmentation.")
+"""What a space says itself, so that another one's is no better guess."""
+
+
+class Setting(NamedTuple):
+    """A knob by its path, as ``--set`` takes it, its value, and the paper or code that says so."""
+
+    path: str
+    value: Any
+    source: str
+
+
+def family_of(space: SearchSpace | str) -> str:
+    """Return the family of a space, given as such, by its name, or by the name of the family itself.
+
+    >>> family_of("s3"), family_of("amended-a1")
+    ('darts', 'amended')
+    """
+    if isinstance(space, SearchSpace):
+        return space.family
+    if space in FAMILIES or space == "own":
+        return space
+    chosen("space", space, SPACES)
+    return named(space)().family
+
+
+def chain_of(recipe: str) -> tuple[str, ...]:
+    """Return a recipe and all whose settings it takes over where it has none, the nearest first.
+
+    >>> chain_of("lambda-sdarts-rs")
+    ('lambda-sdarts-rs', 'sdarts-rs', 'darts', 'lambda-darts')
+    """
+    bases = [name for base in BASES.get(recipe, ()) for name in chain_of(base)]
+    return tuple(dict.fromkeys((recipe, *bases)))
+
+
+def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
+    """Return by path all that is published for a recipe in a space: what it says itself, and what the space does."""
+    found = of_recipe(recipe, space)
+    for path, (value, source) in WEIGHTS.get(family_of(space), {}).items():
+        found.setdefault(f"weights.{path}", Setting(f"weights.{path}", value, source))
+    return found
+
+
+def of_recipe(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
+    """Return by path what a recipe itself says for a space, and where it does not, what it says for others.
+
+    Settings of the weights' training, the space and the data are never taken from another space.
+    """
+    family, found = family_of(space), dict[str, Setting]()
+    for name in chain_of(recipe):
+        for part in (family, "any"):
+            for setting in _settings(name, part):
+                found.setdefault(setting.path, setting)
+    for name in chain_of(recipe):
+        for other in _NEAREST[family]:
+            for setting in _settings(name, other):
+                if not setting.path.startswith(_OF_THE_RUN):
+                    source = f"{OURS}; {FAMILIES[other]}: {setting.source}"
+                    found.setdefault(setting.path, setting._replace(source=source))
+    return found
+
+
+def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
+    """Return the fields of a space that a recipe was published with, by name.
+
+    >>> sized("gaea", named("nasbench201")())
+    {'exclude': ('none',)}
+    """
+    settings = [one for one in declared(recipe, space).values() if one.path.startswith("space.")]
+    wanted = {setting.path.removeprefix("space."): setting.value for setting in settings}
+    return {space.depth_knob if name == "cells" else name: value for name, value in wanted.items()}
+
+
+def _settings(recipe: str, family: str) -> Iterator[Setting]:
+    own: Mapping[str, tuple[Any, str]] = SETTINGS.get(recipe, {}).get(family, {})
+    return (Setting(path, value, source) for path, (value, source) in own.items())

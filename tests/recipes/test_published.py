@@ -1,0 +1,290 @@
+"""Recipes have the settings that papers and published code give them, per space, and say where these stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import archgrad as ag
+from archgrad import recipes, spaces
+from archgrad.cli.settings_table import methods_page
+from archgrad.config import RunConfig
+from archgrad.errors import UserError
+from archgrad.recipes import RECIPES, SETTINGS, declared, listed, named
+
+PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+EXAMPLES = ("nasbench201", "darts", "s3", "amended-a2", "nasbench1shot1-2")
+NB201 = {"lr": 0.025, "lr_min": 0.001, "momentum": 0.9, "weight_decay": 5e-4, "nesterov": True, "batch_size": 64}
+DARTS = {**NB201, "weight_decay": 3e-4, "nesterov": False}
+
+# Written down from the papers and the published code, not from the table: recipe, space, settings.
+PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
+    ("darts", "nasbench201", {f"weights.{name}": value for name, value in {**NB201, "epochs": 50}.items()}),
+    ("darts", "darts", {f"weights.{name}": value for name, value in {**DARTS, "epochs": 50}.items()}),
+    ("darts", "nasbench201", {"arch_optimizer.lr": 3e-4, "arch_optimizer.betas": (0.5, 0.999)}),
+    ("darts", "nasbench1shot1-1", {"weights.batch_size": 96, "weights.epochs": 50}),
+    ("darts-2nd", "nasbench201", {"hypergradient.nesterov": False, "hypergradient.lr": None}),
+    ("darts-erm", "nasbench201", {"schedule.level": "single", "weights.epochs": 25, "space.exclude": ("none",)}),
+    (
+        "idarts",
+        "nasbench201",
+        {
+            "weights.lr": 0.01,
+            "hypergradient.lr": None,
+            "hypergradient.terms": 2,
+            "schedule.inner_steps": 4,
+            "weights.epochs": 30,
+        },
+    ),
+    ("idarts", "darts", {"hypergradient.terms": 2, "schedule.inner_steps": 4, "weights.lr": 0.025}),
+    ("idarts", "nasbench1shot1-3", {"hypergradient.terms": 3, "schedule.inner_steps": 5}),
+    ("amended", "darts", {"hypergradient.eta": 0.1, "weights.batch_size": 96, "weights.epochs": 100}),
+    ("amended", "s4", {"weights.batch_size": 96, "weights.epochs": 100, "relaxation.init_scale": 0.0}),
+    ("amended", "amended-a1", {"weights.batch_size": 96, "weights.epochs": 100, "augmentation.cutout": 16}),
+    (
+        "gaea",
+        "nasbench201",
+        {
+            "arch_optimizer.lr": 0.1,
+            "weights.nesterov": False,
+            "weights.weight_decay": 3e-4,
+            "weights.epochs": 25,
+            "weights.batch_size": 64,
+            "space.exclude": ("none",),
+        },
+    ),
+    ("gaea-bilevel", "nasbench201", {"schedule.level": "bilevel", "weights.nesterov": False, "weights.epochs": 25}),
+    ("gaea-simultaneous", "nasbench201", {"schedule.updates": "simultaneous", "weights.nesterov": False}),
+    (
+        "gaea-pc-darts",
+        "darts",
+        {
+            "schedule.warmup_epochs": 10,
+            "weights.lr": 0.1,
+            "weights.lr_min": 0.0,
+            "weights.batch_size": 256,
+            "arch_optimizer.lr": 0.1,
+            "supernet.partial": 4,
+            "supernet.edge_weights": True,
+        },
+    ),
+    ("gaea-gdas", "nasbench201", {"weights.epochs": 150, "weights.nesterov": False, "relaxation.tau": (10.0, 0.1)}),
+    (
+        "pc-darts",
+        "darts",
+        {
+            "arch_optimizer.lr": 6e-4,
+            "schedule.warmup_epochs": 15,
+            "weights.lr": 0.1,
+            "weights.lr_min": 0.0,
+            "weights.batch_size": 256,
+        },
+    ),
+    ("gdas", "nasbench201", {"weights.epochs": 250, "relaxation.tau": (10.0, 0.1)}),
+    ("snas", "darts", {"weights.epochs": 150, "schedule.level": "single", "relaxation.tau": (1.0, 0.03)}),
+    ("drnas", "nasbench201", {"dirichlet-kl.weight": 1e-3, "arch_optimizer.weight_decay": 0.0, "weights.epochs": 100}),
+    (
+        "drnas",
+        "darts",
+        {
+            "weights.lr": 0.1,
+            "arch_optimizer.lr": 6e-4,
+            "arch_optimizer.weight_decay": 0.0,
+            "progressive.partial": (6, 3),
+            "progressive.keep": (8, 4),
+            "space.channels": 36,
+            "space.cells": 20,
+        },
+    ),
+    ("sdarts-rs", "darts", {"random-perturbation.start": 0.03, "random-perturbation.end": 0.3, "weights.epochs": 50}),
+    ("sdarts-adv", "nasbench201", {"adversarial-perturbation.steps": 7, "weights.epochs": 100}),
+    ("beta-darts", "nasbench201", {"beta-decay.weight": 50.0, "weights.epochs": 100}),
+    ("darts-minus", "darts", {"auxiliary-skip.start": 1.0, "auxiliary-skip.end": 0.0, "weights.epochs": 50}),
+    ("r-darts-l2", "s2", {"weights.weight_decay": 81e-4, "supernet.drop_path": None}),
+    ("r-darts-drop-path", "s2", {"supernet.drop_path": 0.2, "augmentation.cutout": 16, "weights.weight_decay": 3e-4}),
+    ("r-darts-es", "s2", {"stop.window": 5, "stop.ratio": 0.75, "weights.weight_decay": 3e-4}),
+    ("darts-pt", "nasbench201", {"discretizer.tune_rate": 0.1, "discretizer.tune_epochs": 5, "weights.epochs": 100}),
+    (
+        "p-darts",
+        "darts",
+        {
+            "weights.lr_min": 0.0,
+            "weights.epochs": 25,
+            "weights.batch_size": 96,
+            "arch_optimizer.lr": 6e-4,
+            "schedule.warmup_epochs": 10,
+            "progressive.cells": (5, 11, 17),
+            "progressive.keep": (8, 5, 3),
+            "progressive.skip_dropout": (0.0, 0.4, 0.7),
+            "progressive.max_skips": 2,
+        },
+    ),
+    ("random-nas", "nasbench201", {"weights.epochs": 250, "discretizer.samples": 100}),
+    (
+        "lambda-darts",
+        "nasbench201",
+        {"arch_optimizer.lr": 1e-4, "weights.epochs": 100, "layer-alignment.weight": 0.125, "weights.nesterov": True},
+    ),
+    (
+        "lambda-darts",
+        "darts",
+        {"arch_optimizer.lr": 3e-4, "weights.epochs": 50, "layer-alignment.weight": 0.25, "weights.nesterov": False},
+    ),
+    ("lambda-sign-darts", "darts", {"layer-alignment.weight": 0.125, "layer-alignment.kind": "sign"}),
+    (
+        "lambda-darts-paper",
+        "nasbench201",
+        {
+            "layer-alignment.difference": "central",
+            "layer-alignment.eps": 1e-4,
+            "layer-alignment.kinks": "crossed",
+            "layer-alignment.weight": 0.125,
+            "arch_optimizer.lr": 1e-4,
+        },
+    ),
+    ("lambda-p-darts", "darts", {"progressive.skip_dropout": (0.0, 0.0, 0.0), "progressive.max_skips": None}),
+]
+
+
+def settings_of(recipe: str, space: str) -> dict[str, tuple[Any, str]]:
+    sized = spaces.named(space)()
+    return {one.path: (one.value, one.source) for one in listed(named(recipe, sized), sized)}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "space", "expected"), PUBLISHED, ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_a_recipe_has_its_published_settings(recipe: str, space: str, expected: dict[str, Any]) -> None:
+    found = settings_of(recipe, space)
+    assert {path: found[path][0] for path in expected} == expected
+
+
+@pytest.mark.parametrize("space", EXAMPLES)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_what_is_declared_is_what_the_method_has_and_everything_has_a_source(recipe: str, space: str) -> None:
+    sized = spaces.named(space)()
+    method, found = named(recipe, sized), settings_of(recipe, space)
+    assert method.name == recipe
+    assert all(source for _, source in found.values())
+    known = declared(recipe, space)
+    assert {path: found[path][0] for path in known if path in found} == {
+        path: setting.value for path, setting in known.items() if path in found
+    }
+    assert {path for path in known if path.startswith(("weights.", "space.", "augmentation."))} <= set(found)
+    assert named(recipe, space) == method
+
+
+def test_no_setting_is_declared_that_no_method_has() -> None:
+    """A knob that was renamed would leave its published value behind, unread."""
+    had = {path for recipe in RECIPES for space in EXAMPLES for path in settings_of(recipe, space)}
+    for recipe, by_family in SETTINGS.items():
+        for family, settings in by_family.items():
+            assert set(settings) <= had, (recipe, family)
+
+
+def test_only_what_we_chose_ourselves_is_called_ours() -> None:
+    ours = {
+        path
+        for recipe in RECIPES
+        for space in ("nasbench201", "darts")
+        for path, (_, source) in settings_of(recipe, space).items()
+        if source == "ours"
+    }
+    assert ours <= {"relaxation.skip_zero", "stop.steps", "relaxation.per_cell", "arch_optimizer.domain"}
+
+
+def test_the_page_of_the_documentation_is_that_of_the_recipes() -> None:
+    assert PAGE.read_text(encoding="utf-8") == methods_page()
+
+
+def test_a_method_elsewhere_has_the_weights_of_the_space_and_its_own_knobs() -> None:
+    found = settings_of("lambda-darts", "nasbench1shot1-1")
+    assert found["weights.batch_size"] == (96, "NAS-Bench-1Shot1, code")
+    assert found["layer-alignment.weight"] == (0.25, "ours; DARTS and S1 to S4: Λ-DARTS, A.9.2")
+    own = ag.recipes.lambda_darts(space="own")
+    assert "batch_size" not in own.training
+    assert own.regularizers[0].weight == 0.125  # type: ignore[attr-defined]
+
+
+def test_an_unknown_space_is_refused() -> None:
+    with pytest.raises(UserError, match=r"unknown space 'nasbench202'"):
+        named("darts", "nasbench202")
+
+
+# --- the command ---------------------------------------------------------------------------------------------------
+
+
+def test_the_command_searches_the_space_that_the_method_was_published_with() -> None:
+    gaea = RunConfig(method="gaea")
+    assert gaea.build_space().choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")  # type: ignore[attr-defined]
+    assert len(RunConfig(method="darts").build_space().choices) == 5  # type: ignore[attr-defined]
+    whole = RunConfig(method="gaea", settings={"space.exclude": ""}).build_space()
+    assert len(whole.choices) == 5  # type: ignore[attr-defined]
+    wide = RunConfig(method="drnas", space="darts")
+    assert (wide.build_space().channels, wide.build_space().cells) == (36, 20)  # type: ignore[attr-defined]
+    assert RunConfig(method="drnas", space="darts", channels=12, cells=3).build_space().channels == 12
+
+
+def test_the_command_gives_each_space_its_own_settings() -> None:
+    for space, lr, weight in (("nasbench201", 1e-4, 0.125), ("s1", 3e-4, 0.25)):
+        method = RunConfig(method="lambda-darts", space=space).build_method()
+        assert method.arch_optimizer.lr == lr  # type: ignore[attr-defined]
+        assert method.regularizers[0].weight == weight  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("size", "cutout"), [(None, 4), (16, 8), (32, 16)])
+def test_cutout_that_a_method_was_published_with_is_scaled_to_the_images(size: int | None, cutout: int) -> None:
+    config = RunConfig(method="r-darts-drop-path", space="darts", limit=40, image_size=size)
+    assert config.load_data().augmentation.cutout == cutout
+    chosen = RunConfig(method="r-darts-drop-path", space="darts", limit=40, settings={"augmentation.cutout": "1"})
+    assert chosen.load_data().augmentation.cutout == 1
+    assert RunConfig(method="r-darts-es", space="darts", limit=40).load_data().augmentation.cutout == 0
+
+
+def test_a_resolved_configuration_repeats_what_the_recipe_chose() -> None:
+    config = RunConfig(method="r-darts-drop-path", space="darts", limit=40)
+    space, method, images = config.build_space(), config.build_method(), config.load_data()
+    written = config.resolved(space, method, config.build_training(space, method), images)
+    assert written.settings["augmentation.cutout"] == 4
+    assert written.load_data().augmentation == images.augmentation
+    gaea = RunConfig(method="gaea", limit=40)
+    space, method = gaea.build_space(), gaea.build_method()
+    again = gaea.resolved(space, method, gaea.build_training(space, method), gaea.load_data())
+    assert again.build_space() == space
+    assert again.build_method() == method
+
+
+def test_the_settings_of_a_method_are_listed_with_their_sources(archgrad: Any) -> None:
+    code, out, _ = archgrad("list", "methods", "lambda-darts", "--space", "darts")
+    assert code == 0
+    lines = [line.split() for line in out.splitlines()]
+    assert ["layer-alignment.weight", "0.25", "Λ-DARTS,", "A.9.2"] in lines
+    code, out, _ = archgrad("list", "methods", "lambda-darts")
+    assert "Λ-DARTS, A.9.1" in out
+    assert "Λ-DARTS, A.9.2" in out
+    code, out, _ = archgrad("list", "methods", "all", "--markdown")
+    assert out == PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("methods", "lambda"), "unknown method 'lambda'"),
+        (("methods", "darts", "--space", "dart"), "unknown space 'dart'"),
+        (("spaces", "darts"), "belong to `archgrad list methods NAME`"),
+        (("methods", "--space", "darts"), "belong to `archgrad list methods NAME`"),
+        (("methods", "darts", "--space", "darts", "--markdown"), "leave --space out"),
+    ],
+)
+def test_mistakes_are_sentences(archgrad: Any, arguments: tuple[str, ...], sentence: str) -> None:
+    code, _, err = archgrad("list", *arguments)
+    assert code == 2
+    assert sentence in " ".join(err.split())
+
+
+def test_recipes_are_frozen_data_that_a_user_may_change() -> None:
+    method = recipes.amended(0.5, space="darts")
+    assert method.hypergradient.eta == 0.5  # type: ignore[attr-defined]
+    assert method.training == {"batch_size": 96, "epochs": 100}
