@@ -248,6 +248,7 @@ def test_oracle_accuracy_is_logged_when_a_table_is_at_hand(archgrad, monkeypatch
     }
     assert "oracle accuracy: test accuracy after 200 epochs on cifar10, cifar100, from " in out
     assert "oracle cifar10 test 200ep " in out
+    assert Path("run/oracle.txt").read_text() in out
 
 
 def test_no_accuracy_of_another_data_set_is_shown_unasked(archgrad, monkeypatch, nasbench201_folder):
