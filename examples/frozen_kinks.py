@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Iterator
-from statistics import mean, stdev
+from statistics import mean, median, stdev
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -165,12 +165,14 @@ def print_radii(
 ) -> dict[float, Row]:
     """Print cosines of central differences to the exact M·v, over batches."""
     rows = compare(space, data, batches, radii)
-    print(f"{batches} batches; cosine to the exact M·v, mean ± standard deviation (least to greatest)")
-    print("length of εv   across the kinks                      mean over batches   frozen, least")
+    print(f"{batches} batches; cosine to the exact M·v, mean ± standard deviation, median (least to greatest)")
+    print("length of εv   across the kinks                      of the means   frozen, least")
     for radius, (crossing, frozen, of_means) in rows.items():
         spread = stdev(crossing) if len(crossing) > 1 else 0.0
-        shown = f"{mean(crossing):.2f} ± {spread:.2f} ({min(crossing):.2f} to {max(crossing):.2f})"
-        print(f"{radius:<12}   {shown:<35}   {of_means:17.2f}   {min(frozen):13.6f}")
+        shown = (
+            f"{mean(crossing):.2f} ± {spread:.2f}, {median(crossing):.2f} ({min(crossing):.2f} to {max(crossing):.2f})"
+        )
+        print(f"{radius:<12}   {shown:<35}   {of_means:12.2f}   {min(frozen):13.6f}")
     return rows
 
 

@@ -100,10 +100,12 @@ class RunConfig:
         """
         if self.oracle == "auto":
             return tuple(name for name in known if name == self.data)
-        wanted = [name.strip() for name in self.oracle.split(",") if name.strip()]
-        if wanted == ["none"]:
+        if self.oracle == "none":
             return ()
+        wanted = [name.strip() for name in self.oracle.split(",")]
         for name in wanted:
+            if name in ("auto", "none"):
+                raise UserError(f"oracle is {self.oracle!r}; {name} stands alone, or name data sets by commas.")
             if name not in ORACLE_DATASETS:
                 raise unknown("data set in oracle:", name, ("auto", "none", *ORACLE_DATASETS))
         return tuple(name for name in known if name in wanted)

@@ -196,6 +196,11 @@ class Method:
                 f"supernet.skip_dropout is {self.supernet.skip_dropout}, but the stages of a progressive search have "
                 f"their own; leave it out and set theirs (progressive.skip_dropout)."
             )
+        if self.supernet.partial > 1 and any(stage.partial for stage in self.progressive.stages):
+            raise UserError(
+                f"supernet.partial is {self.supernet.partial}, but the stages of a progressive search have their own; "
+                f"leave it out and set theirs (progressive.partial)."
+            )
         if self.progressive.max_skips is not None:
             LimitedSkips(self.discretizer, self.progressive.max_skips)
 
@@ -231,15 +236,23 @@ class Method:
         if plan is not None:
             plan.check(space)
             stages = [(self.in_stage(number), plan.sized(space, number)) for number in range(len(plan.stages))]
-        for searched in (method.applied(sized) for method, sized in stages):
+        for method, sized in stages:
+            try:
+                searched = method.applied(sized)
+            except UserError as error:
+                if method is self:
+                    raise
+                raise UserError(f"{error} The stages of this method set it: change progressive.partial.") from error
             self.discretizer.check(searched)
             for regularizer in self.regularizers:
                 regularizer.check_blocks(searched.searched)
 
     def in_stage(self, number: int) -> Method:
         """Return the method with the supernet of one of its stages, counted from 0."""
-        partial = self.progressive.stages[number].partial if self.progressive is not None else None
-        return self if partial is None else replace(self, supernet=replace(self.supernet, partial=partial))
+        if self.progressive is None or (partial := self.progressive.stages[number].partial) is None:
+            return self
+        plan = replace(self.progressive, stages=tuple(replace(one, partial=None) for one in self.progressive.stages))
+        return replace(self, supernet=replace(self.supernet, partial=partial), progressive=plan)
 
     def applied(self, space: SearchSpace) -> SearchSpace:
         """Return the space as the method's supernet is built from it: with its options, and what regularisers need."""

@@ -259,6 +259,19 @@ def test_no_accuracy_of_another_data_set_is_shown_unasked(archgrad, monkeypatch,
     assert "oracle" not in Path("run/metrics.jsonl").read_text()
 
 
+@pytest.mark.parametrize(("oracle", "sentence"), [("none,cifar10", "none stands alone"), ("", "unknown data set")])
+def test_an_oracle_that_makes_no_sense_is_refused(archgrad, oracle, sentence):
+    code, _, err = archgrad("search", *TINY, "--oracle", oracle, "--out", "run")
+    assert code == 2
+    assert sentence in err
+
+
+def test_a_table_that_is_asked_for_and_missing_is_said(archgrad):
+    code, out, _ = archgrad("search", "--space", "darts", *TINY, "--cells", 3, "--oracle", "cifar10", "--epochs", 1)
+    assert code == 0
+    assert "no oracle accuracy: no table of cifar10 for the space 'darts' is at hand" in out
+
+
 def test_an_unknown_data_set_of_the_oracle_is_refused(archgrad):
     code, _, err = archgrad("search", *TINY, "--oracle", "cifar11", "--out", "run")
     assert code == 2

@@ -80,3 +80,23 @@ def test_parsing() -> None:
 def test_parsing_refuses(text: str) -> None:
     with pytest.raises(UserError, match="split"):
         parse_split(text)
+
+
+@pytest.mark.parametrize(("images", "classes", "held"), [(200, 100, 20), (500, 100, 50), (20, 10, 2), (1000, 10, 100)])
+def test_no_more_is_held_out_than_asked_for(images: int, classes: int, held: int) -> None:
+    labels = torch.arange(images) % classes
+    parts = split(labels, None, seed=1, held_out=0.1)
+    assert len(parts.held_out) == held
+    assert len(parts.weights) == images - held
+    assert not set(parts.held_out.tolist()) & set(parts.weights.tolist())
+    assert len(labels[parts.weights].unique()) == classes
+    bilevel = split(labels, (0.5, 0.5), seed=1, held_out=0.1)
+    assert set(bilevel.held_out.tolist()) <= set(bilevel.architecture.tolist())
+    assert len(bilevel.held_out) == held
+
+
+def test_a_class_of_one_image_is_never_held_out() -> None:
+    labels = torch.tensor([0] * 50 + [1])
+    parts = split(labels, None, seed=0, held_out=0.2)
+    assert 50 in parts.weights.tolist()
+    assert len(parts.held_out) == 10

@@ -416,3 +416,10 @@ def test_the_command_shows_every_decision(archgrad: Any) -> None:
     assert code == 0, err
     assert "decision 1/6: cell " in out + err
     assert "decision 6/6: cell " in out + err
+
+
+def test_an_optimiser_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:
+    method = replace(ag.recipes.xnas(), discretizer=Perturbation(tune_epochs=1, batches=1))
+    space = nasbench201(channels=2, cells_per_stage=1)
+    result = ag.search(space, method, ag.data.digits(limit=40), epochs=1, batch_size=10, diagnostics=())
+    space.check(result.genotype)

@@ -13,7 +13,7 @@ def test_frozen_differences_align_where_crossing_ones_add_noise(capsys, monkeypa
     monkeypatch.setitem(sys.modules, "aligned_cells", module)
     specification.loader.exec_module(module)
     monkeypatch.setattr(module, "EPS", (1e-4,))
-    monkeypatch.setattr(module, "BATCHES", 5)
+    monkeypatch.setattr(module, "BATCHES", 3)
     rows = module.main()
     assert "cosine" in capsys.readouterr().out
     frozen = [row for (kinks, _, _), row in rows.items() if kinks == "frozen"]

@@ -22,14 +22,13 @@ def module(monkeypatch):
 
 
 def test_frozen_differences_are_right_where_crossing_ones_are_noisy(module, capsys):
-    rows = module.print_radii(ag.spaces.nasbench201(8, 1), ag.data.digits(), 8, (0.01, 0.001))
+    rows = module.print_radii(ag.spaces.nasbench201(8, 1), ag.data.digits(), 4, (0.01,))
     assert "across the kinks" in capsys.readouterr().out
     assert all(mean(row.crossing) < 0.9 for row in rows.values())
     assert all(min(row.frozen) > 0.999 for row in rows.values())
 
 
-@pytest.mark.parametrize("name", ["LeakyReLU", "ReLU6"])
-def test_every_activation_is_frozen(module, name):
-    *crossed, of_alpha, of_weights = module.of_activation(module.ACTIVATIONS[name], ag.data.digits())
+def test_other_activations_are_frozen_too(module):
+    *crossed, of_alpha, of_weights = module.of_activation(module.ACTIVATIONS["ReLU6"], ag.data.digits())
     assert min(crossed) < 0.9
     assert min(of_alpha, of_weights) > 0.9999

@@ -24,6 +24,13 @@ FUNCTIONS: dict[str, Function] = {
     "LeakyReLU": nn.LeakyReLU(),
     "LeakyReLU in place": lambda x: nn.LeakyReLU(inplace=True)(x.clone()),
     "F.leaky_relu_": lambda x: F.leaky_relu_(x.clone()),
+    "Hardswish in place": lambda x: nn.Hardswish(inplace=True)(4 * x),
+    "ELU in place": lambda x: nn.ELU(2.0, inplace=True)(x.clone()),
+    "SELU in place": lambda x: nn.SELU(inplace=True)(x.clone()),
+    "Hardtanh in place": lambda x: nn.Hardtanh(-0.3, 0.4, inplace=True)(x.clone()),
+    "clamp with bounds that cross": lambda x: torch.clamp(x, 0.5, 0.2) * x,
+    "abs into nothing": lambda x: torch.abs(x, out=None),
+    "argmax": lambda x: x * F.one_hot(x.argmax(1), 6).movedim(-1, 1),
     "PReLU": nn.PReLU(dtype=torch.float64),
     "PReLU by channel": nn.PReLU(6, dtype=torch.float64),
     "RReLU": nn.RReLU(),
@@ -138,6 +145,21 @@ def test_it_was_needed(name: str) -> None:
     crossing.pattern = Moving()  # type: ignore[assignment]
     directions = [{key: draws(*value.shape, seed=seed) for key, value in V.items()} for seed in range(6)]
     assert min(cosine(crossing.hessian(v), exact.hessian(v)) for v in directions) < 0.99
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", ["amax", "max of all", "ELU", "SELU", "Hardswish", "clamp", "abs", "sort", "maximum"])
+def test_precision_is_kept(name: str, dtype: torch.dtype) -> None:
+    ranks = RANKS.to(dtype)
+    function = (lambda x: x.sort(1).values * ranks) if name == "sort" else FUNCTIONS[name]
+    x = (40 * draws(5, 6, 8, 8, seed=0)).to(dtype).requires_grad_()
+    pattern = ActivationPattern()
+    for _ in range(2):
+        found = pattern.evaluate(lambda: function(x))
+        assert found.dtype == dtype
+        (gradient,) = torch.autograd.grad(found.sum(), x)
+        assert gradient.isfinite().all()
+        pattern.pack()
 
 
 def test_comparisons_of_whole_numbers_are_left_alone() -> None:

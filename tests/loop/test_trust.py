@@ -106,6 +106,38 @@ def test_layer_alignment_is_differentiated_exactly_where_a_kink_is_hidden(caplog
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in pairs)
 
 
+class _Smooth(torch.autograd.Function):
+    """x·sigmoid(x) without a kink, whose backward pass hides how it depends on x."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x * x.sigmoid()
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return grad * (x.sigmoid() + x * x.sigmoid() * (1 - x.sigmoid()))
+
+
+class Curved(Bent):
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = _Smooth.apply(self.conv(_Smooth.apply(x)))
+        return output
+
+
+class CurvedSpace(BentSpace):
+    operations: ClassVar[Vocabulary] = {**BentSpace.operations, "bent": lambda site: Curved(site.channels)}
+
+
+def test_differences_are_trusted_where_exact_derivatives_are_the_wrong_ones(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="archgrad"):
+        found(ag.recipes.amended(), CurvedSpace, epochs=1, diagnostics=())
+    assert sum("own backward pass cannot be differentiated" in text for text in caplog.messages) == 1
+    assert not any("mislead" in text for text in caplog.messages)
+
+
 @pytest.mark.parametrize("name", ["darts-2nd", "idarts", "amended", "lambda-darts", "lambda-sign-darts"])
 def test_differences_are_trusted_in_our_own_spaces(name: str, caplog: pytest.LogCaptureFixture) -> None:
     noted: list[dict[str, bool]] = []

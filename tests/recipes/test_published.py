@@ -288,3 +288,39 @@ def test_recipes_are_frozen_data_that_a_user_may_change() -> None:
     method = recipes.amended(0.5, space="darts")
     assert method.hypergradient.eta == 0.5  # type: ignore[attr-defined]
     assert method.training == {"batch_size": 96, "epochs": 100}
+
+
+def test_the_share_of_channels_belongs_to_the_stages_where_they_have_one(archgrad: Any) -> None:
+    asked = (
+        "search",
+        "--method",
+        "drnas",
+        "--space",
+        "darts",
+        "--channels",
+        4,
+        "--cells",
+        3,
+        "--limit",
+        60,
+        "--epochs",
+        1,
+    )
+    code, _, err = archgrad(*asked)
+    assert code == 2
+    assert "partial of the space 'darts' is 6" in err
+    assert "change progressive.partial" in err
+    code, _, err = archgrad(*asked, "--set", "supernet.partial=2")
+    assert code == 2
+    assert "supernet.partial is 2, but the stages of a progressive search have their own" in " ".join(err.split())
+    code, out, err = archgrad(
+        *asked, "--set", "progressive.partial=2,1", "--set", "schedule.warmup_epochs=0", "--batch-size", 15
+    )
+    assert code == 0, err
+    assert "stage 2 of 2" in out
+
+
+def test_what_is_published_elsewhere_only_is_called_ours() -> None:
+    found = settings_of("p-darts", "nasbench201")
+    assert found["weights.batch_size"] == (96, "ours; DARTS and S1 to S4: P-DARTS, code")
+    assert settings_of("p-darts", "s1")["weights.batch_size"] == (96, "P-DARTS, code")

@@ -19,10 +19,12 @@ ArchState = dict[str, dict[str, Tensor]]
 class ArchOptimizer(ABC):
     """(α, gradient, state) → (α, state), without side effects.
 
-    One that never ``moves`` leaves α where it started, so that a search need not compute its gradient.
+    One that never ``moves`` leaves α where it started, so that a search need not compute its gradient. One that is
+    ``finite`` takes no more steps than :meth:`init` was told of.
     """
 
     moves: ClassVar[bool] = True
+    finite: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -28,6 +28,7 @@ class XNAS(ArchOptimizer):
     """
 
     domain: ClassVar[Domain] = "simplex"
+    finite: ClassVar[bool] = True
 
     lr: float | None = None
     bound: float = 1.0

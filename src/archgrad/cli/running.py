@@ -148,6 +148,8 @@ def _diagnostics(
         watched += oracles
     if said:
         say(said, console)
+    elif config.oracle not in ("auto", "none"):
+        say(f"no oracle accuracy: no table of {config.oracle} for the space {space.name!r} is at hand", console)
     return watched, said
 
 

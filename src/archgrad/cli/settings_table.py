@@ -96,8 +96,8 @@ $ archgrad list methods all --markdown > docs/recipes.md
 $ archgrad list methods lambda-darts --space darts      # one of them, in one space
 ```
 
-"Code" is the search code that the authors published. "Ours" is what nobody says: a method in a space that it was not
-published for has the settings of the weights that the space has, and its own knobs from the space named behind "ours".
+"Code" is the search code that the authors published. "Ours" is what nobody says. A method in a space that it was not
+published for has its own settings from the spaces named behind "ours", and all others that the space has.
 `none` as a value means that the part has no such limit or takes it from elsewhere: `hypergradient.lr=none` is the
 weights' current learning rate. `space.*` and `augmentation.*` are set by the command; in Python they are arguments of
 the space and of the data. The spaces of a family share their settings: S1 to S4 those of DARTS, A1 and A2 those of
@@ -105,5 +105,6 @@ Amended-DARTS.
 
 What the recipes leave out of what was published: the term of SNAS for the size of the network; the widening of weights
 in DrNAS, whose second stage begins anew; the chance of cutout in R-DARTS, which grows over the search there; the
-retraining of several strengths by which the authors of R-DARTS choose. All searches measure every epoch on a tenth of
+retraining of several strengths by which the authors of R-DARTS choose; batches of 96 and ε0 = 1e-3 for Λ-DARTS in S1 to
+S4 on CIFAR-100 and SVHN (A.9.3), which are settings of those data. All searches measure every epoch on a tenth of
 the images (`--held-out`), which a single-level search trains nothing on: that is ours."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archgrad import randomness
 from archgrad.data import stratified
 from archgrad.errors import UserError
 
@@ -65,14 +66,17 @@ def split(
 
 
 def _sample(labels: Tensor, indices: Tensor, count: float, seed: int, leave: int = 0) -> Tensor:
-    """Choose about so many of the images, each class in its proportion, and leave some of each class."""
+    """Choose so many of the images, each class in its proportion if there are enough, and leave some of each class."""
     groups = [indices[group] for group in stratified.by_class(labels[indices], seed, "held-out")]
     counts = [len(group) for group in groups]
     most = [max(count - leave, 0) for count in counts]
-    size = min(max(round(count), len(groups)), sum(most)) if count > 0 else 0
-    if size < len([one for one in most if one]) or size == 0:
-        return indices[:0]
-    sizes = stratified.shares(size, counts, most)
+    size = min(round(count), sum(most))
+    if size >= len(groups):
+        sizes = stratified.shares(size, counts, most)
+    else:  # one image of some of the classes
+        order = torch.randperm(len(groups), generator=randomness.generator(seed, "held-out", "classes")).tolist()
+        able = [place for place in order if most[place]][:size]
+        sizes = [int(place in able) for place in range(len(groups))]
     return _joined([group[:own] for group, own in zip(groups, sizes, strict=True)])
 
 

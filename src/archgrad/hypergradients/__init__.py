@@ -18,7 +18,7 @@ from archgrad.hypergradients.reverse import Reverse
 from archgrad.hypergradients.reverse_mode import ReverseMode
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
-from archgrad.hypergradients.trust import LEAST_COSINE, agreement, vector_agreement
+from archgrad.hypergradients.trust import LEAST_COSINE, agreement, difference_products, exact_products
 from archgrad.hypergradients.unrolled import Unrolled
 
 __all__ = [
@@ -45,10 +45,11 @@ __all__ = [
     "Unrolled",
     "agreement",
     "constants",
+    "difference_products",
+    "exact_products",
     "largest_safe_rate",
     "named",
     "standing",
-    "vector_agreement",
 ]
 
 HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {

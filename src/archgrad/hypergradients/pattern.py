@@ -25,9 +25,9 @@ class ActivationPattern(TorchFunctionMode):
     makes large. In a supernet they outweigh the curvature that is looked for.
 
     :data:`~archgrad.hypergradients.pieces.PIECES` lists the functions besides ReLU: the other piecewise activations,
-    absolute values, clamps, maxima, poolings, sorts, and comparisons, which :func:`torch.where` may read. Kinks inside
-    a user's compiled or hand-differentiated functions are left as they are; a search notices them by comparing a
-    difference with an exact product (:mod:`archgrad.hypergradients.trust`).
+    absolute values, clamps, maxima, poolings, sorts, and comparisons, which :func:`torch.where` may read. Other kinks,
+    such as those inside a user's compiled or hand-differentiated functions, are left as they are; a search notices them
+    by comparing a difference with an exact product (:mod:`archgrad.hypergradients.trust`).
 
     >>> pattern, x = ActivationPattern(), torch.tensor([-1.0, 1.0])
     >>> pattern.evaluate(lambda: F.relu(x)), pattern.evaluate(lambda: F.relu(-x))
@@ -38,6 +38,7 @@ class ActivationPattern(TorchFunctionMode):
         super().__init__()
         self._kept: list[Tensor] = []
         self._outputs: set[int] = set()  # the places of ReLUs, which are kept by what they gave until they are packed
+        self._indices: set[int] = set()  # the places of whole numbers that were packed
         self._position = 0
         self.recorded = False
 
@@ -47,6 +48,7 @@ class ActivationPattern(TorchFunctionMode):
         if not self.recorded:
             self._kept.clear()
             self._outputs.clear()
+            self._indices.clear()
         with self:
             value = loss()
         if self._position != len(self._kept):
@@ -61,6 +63,7 @@ class ActivationPattern(TorchFunctionMode):
                 self._kept[place] = kept > 0
             elif kept.dtype == torch.int64:
                 self._kept[place] = kept.int()
+                self._indices.add(place)
         self._outputs.clear()
 
     def keep(self, decide: Callable[[], Tensor]) -> Tensor:
@@ -74,11 +77,11 @@ class ActivationPattern(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
+        kwargs = {name: value for name, value in (kwargs or {}).items() if name != "out" or value is not None}
         if func in _RELUS or func in _RELUS_IN_PLACE:
             return self._any_relu(func in _RELUS_IN_PLACE, *args, **kwargs)
         frozen = PIECES.get(func)
-        if frozen is None or kwargs.get("out") is not None:
+        if frozen is None or "out" in kwargs:
             return func(*args, **kwargs)
         return frozen(self, *args, **kwargs)
 
@@ -102,8 +105,8 @@ class ActivationPattern(TorchFunctionMode):
     def _next(self) -> Tensor:
         if self._position == len(self._kept):
             raise _changed()
-        self._position += 1
-        return self._kept[self._position - 1]
+        place, self._position = self._position, self._position + 1
+        return self._kept[place].long() if place in self._indices else self._kept[place]
 
 
 _RELUS = {F.relu, torch.relu, Tensor.relu}

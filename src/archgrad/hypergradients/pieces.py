@@ -1,4 +1,4 @@
-"""How every function with kinks that PyTorch has is held to one of its smooth pieces."""
+"""How functions of PyTorch with kinks are held to one of their smooth pieces."""
 # ruff: noqa: A002 - PyTorch calls its first argument "input"
 
 from __future__ import annotations
@@ -58,8 +58,7 @@ def _hardtanh(keeper: Keeper, input: Tensor, min_val: float = -1.0, max_val: flo
 
 
 def _between(input: Tensor, below: Tensor, least: Any, above: Tensor, most: Any) -> Tensor:
-    raised = torch.where(below, torch.as_tensor(least, dtype=input.dtype, device=input.device), input)
-    return torch.where(above, torch.as_tensor(most, dtype=input.dtype, device=input.device), raised)
+    return _unless(above, _unless(below, input, least), most)
 
 
 def _relu6(keeper: Keeper, input: Tensor) -> Tensor:
@@ -75,14 +74,19 @@ def _hardswish(keeper: Keeper, input: Tensor) -> Tensor:
 
 
 def _clamp(keeper: Keeper, input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    if not input.is_floating_point():
+        return torch.clamp(input, min, max)
     output = input
     if min is not None:
-        below = keeper.keep(lambda: input < min)
-        output = torch.where(below, torch.as_tensor(min, dtype=input.dtype, device=input.device), output)
+        output = _unless(keeper.keep(lambda: input < min), output, min)
     if max is not None:
-        above = keeper.keep(lambda: input > max)
-        output = torch.where(above, torch.as_tensor(max, dtype=input.dtype, device=input.device), output)
+        raised = output
+        output = _unless(keeper.keep(lambda: raised > max), raised, max)
     return output
+
+
+def _unless(outside: Tensor, value: Tensor, bound: Any) -> Tensor:
+    return torch.where(outside, torch.as_tensor(bound, dtype=value.dtype, device=value.device), value)
 
 
 def _clamp_min(keeper: Keeper, input: Tensor, min: Any) -> Tensor:
@@ -109,7 +113,9 @@ def _softshrink(keeper: Keeper, input: Tensor, lambd: float = 0.5) -> Tensor:
 
 
 def _elu(keeper: Keeper, input: Tensor, alpha: float = 1.0) -> Tensor:
-    return torch.where(keeper.keep(lambda: input > 0), input, alpha * torch.expm1(input.clamp(max=80)))
+    positive = keeper.keep(lambda: input > 0)
+    negative = torch.where(positive, torch.zeros_like(input), input)  # so that no gradient of it overflows
+    return torch.where(positive, input, alpha * torch.expm1(negative))
 
 
 def _selu(keeper: Keeper, input: Tensor) -> Tensor:
@@ -144,11 +150,11 @@ def _extreme(reduce: Callable[..., Tensor]) -> Frozen:
         dims = tuple(range(input.dim())) if dim in ((), None) else dim
 
         def share() -> Tensor:
-            extreme = input == reduce(input, dims, True)
+            extreme = (input == reduce(input, dims, True)).to(input.dtype)
             return extreme / extreme.sum(dims, keepdim=True)
 
         weight = keeper.keep(share)
-        return torch.where(weight > 0, input * weight, torch.zeros_like(input)).sum(dims, keepdim=keepdim)
+        return torch.where(weight != 0, input * weight, torch.zeros_like(input)).sum(dims, keepdim=keepdim)
 
     return frozen
 
@@ -181,8 +187,8 @@ def _selected(function: Any, place: int, default: int | None = None) -> Frozen:
         dim = kwargs.get("dim", args[place] if len(args) > place else default)
         if dim is None:
             chosen = keeper.keep(lambda: function(input.detach().flatten(), dim=0).indices)
-            return input.flatten()[chosen.long()]
-        chosen = keeper.keep(lambda: function(input.detach(), *args, **kwargs).indices).long()
+            return input.flatten()[chosen]
+        chosen = keeper.keep(lambda: function(input.detach(), *args, **kwargs).indices)
         reduced = chosen.dim() < input.dim()
         values = input.gather(dim, chosen.unsqueeze(dim) if reduced else chosen)
         return kind((values.squeeze(dim) if reduced else values, chosen))
@@ -211,7 +217,7 @@ def _max_pool(function: Any, dims: int, random: bool = False) -> Frozen:
             return (values, chosen) if return_indices else values
         if random:  # so that what is drawn after it stays the same
             function(input.detach(), *args, **kwargs)
-        chosen = keeper.keep(lambda: input).long()
+        chosen = keeper.keep(lambda: input)
         values = input.flatten(-dims).gather(-1, chosen.flatten(-dims)).view(chosen.shape)
         return (values, chosen) if return_indices else values
 
@@ -231,7 +237,7 @@ def _constant(function: Any) -> Frozen:
 
 def _in_place(frozen: Frozen) -> Frozen:
     def replaced(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return input.copy_(frozen(keeper, input, *args, **kwargs))
+        return input.copy_(frozen(keeper, input.clone(), *args, **kwargs))  # its gradient may read what was there
 
     return replaced
 
@@ -294,4 +300,8 @@ def _table() -> dict[Any, Frozen]:
 
 
 PIECES: dict[Any, Frozen] = _table()
-"""Every function of PyTorch with kinks or jumps but ReLU, which is frequent enough for a way of its own."""
+"""Functions of PyTorch with kinks or jumps; ReLU is frequent enough for a way of its own.
+
+Not all: kinks inside a function of :mod:`torch.nn.functional` that is written in Python and not listed, of norms and
+losses, and in recurrent layers are not seen. Comparing a difference with the exact product finds them.
+"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -43,7 +43,7 @@ class Products(ABC):
     ``radius`` is the length of the step that a difference takes; infinite where none is taken.
     """
 
-    radius: ClassVar[float] = math.inf
+    radius: float = math.inf
 
     def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
         self.loss, self.weights, self.alpha = loss, weights, alpha

@@ -2,38 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import torch
 
 from archgrad.hypergradients.point import Point
 from archgrad.hypergradients.products import Kind, products_of
 from archgrad.linalg import Vector, added, cosine, norm
 
-__all__ = ["LEAST_COSINE", "agreement", "vector_agreement"]
+__all__ = ["LEAST_COSINE", "Noisy", "agreement", "difference_products", "exact_products"]
 
 LEAST_COSINE = 0.99
 """Differences whose cosine to the exact product is below this are not used."""
 
-_NOISE = 10.0
+_ROUNDINGS = 10.0
 """How many times its rounding error a difference may be off without a cosine being asked for."""
 
 
-def agreement(point: Point, kind: Kind) -> float:
-    """Return the smaller of the cosines of H·v and M·v by differences of this kind to the exact ones; v is ∂L2/∂w.
+class Noisy(NamedTuple):
+    """Vectors that rounding may have changed by so much."""
+
+    vectors: tuple[Vector, ...]
+    noise: float
+
+
+def difference_products(point: Point, kind: Kind, stretch: float = 1.0) -> Noisy:
+    """Return H·v and M·v by differences of this kind, over a step ``stretch`` times as long; v is ∂L2/∂w."""
+    _, v = point.outer()
+    products = products_of(kind, point.inner(), point.weights, point.alpha)
+    products.radius *= stretch
+    vectors, slope = products.both(v), norm(products.gradient())
+    eps = torch.finfo(next(iter(point.weights.values())).dtype).eps
+    return Noisy(vectors, _ROUNDINGS * eps * slope * norm(v) / products.radius)
+
+
+def exact_products(point: Point) -> tuple[Vector, ...]:
+    """Return the same exactly."""
+    _, v = point.outer()
+    return products_of("exact", point.inner(), point.weights, point.alpha).both(v)
+
+
+def agreement(found: Noisy | Sequence[Vector], exact: Sequence[Vector]) -> float:
+    """Return the smallest cosine of vectors to exact ones; 1 where they differ by no more than the noise of rounding.
 
     A network whose kinks are all frozen gives 0.999 and more. An operation with kinks that cannot be frozen, such as
     one that brings its own backward pass, gives anything.
     """
-    inner, weights, alpha = point.inner(), point.weights, point.alpha
-    _, v = point.outer()
-    differences = products_of(kind, inner, weights, alpha)
-    found, exact = differences.both(v), products_of("exact", inner, weights, alpha).both(v)
-    slope = norm(differences.gradient())
-    noise = _NOISE * torch.finfo(next(iter(weights.values())).dtype).eps * slope * norm(v) / differences.radius
-    return min(vector_agreement(one, other, noise) for one, other in zip(found, exact, strict=True))
+    vectors, noise = found if isinstance(found, Noisy) else (found, 0.0)
+    return min(_cosine(one, other, noise) for one, other in zip(vectors, exact, strict=True))
 
 
-def vector_agreement(found: Vector, exact: Vector, noise: float = 0.0) -> float:
-    """Return the cosine of two vectors, or 1 where they differ by no more than the noise of rounding."""
-    if norm(added(found, exact, -1.0)) <= noise:
-        return 1.0
-    return cosine(found, exact)
+def _cosine(found: Vector, exact: Vector, noise: float) -> float:
+    return 1.0 if norm(added(found, exact, -1.0)) <= noise else cosine(found, exact)

@@ -79,11 +79,12 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
 
 def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Mapping[str, Tensor]:
     """Go on with the steps of a search, on the batches that would follow; regularisers have no say any more."""
-    moves, stepper = setup.method.arch_optimizer.moves, setup.stepper(copy).tuning(tuning)
+    optimizer, stepper = setup.method.arch_optimizer, setup.stepper(copy).tuning(tuning)
+    free = not all(bool(decided.all()) for decided in tuning.decided.values())
     for _ in range(tuning.epochs * copy.steps):
         between()
         batches = setup.drawn(copy.index)
-        if moves and not all(bool(decided.all()) for decided in tuning.decided.values()):
+        if free and not optimizer.finite and setup.moves(copy.index).architecture:
             stepper.architecture_step(copy, batches)
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1

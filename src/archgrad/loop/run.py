@@ -235,7 +235,7 @@ class _Run:
         method = self.stepper.method
         kinds = [method.hypergradient.difference if moves.architecture else None]
         kinds += [probe.difference for probe in self._due(state)]
-        for kind in [kind for kind in kinds if kind is not None][:1]:
+        for kind in [kind for kind in kinds if kind is not None]:
             compare_products(self.stepper, state, batches, kind)
         if moves.weights and any(part.freezes_kinks for part in method.regularizers):
             compare_regularizers(self.stepper, state, batches.inner(0))

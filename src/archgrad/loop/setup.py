@@ -74,7 +74,7 @@ class Setup:
         settings = _settings(training or method.trained(space.training), epochs, batch_size)
         fractions = fractions_of(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
-        _check_batch_size(batch_size, parts)
+        _check_batch_size(batch_size, parts, fractions is None)
         device = _usable(device)
         normalisation = measure(data, parts.weights)
         unseen = len(parts.held_out) > 0
@@ -176,12 +176,13 @@ def _settings(training: WeightTraining, epochs: int | None, batch_size: int | No
     return replace(training, **{name: value for name, value in given.items() if value is not None})
 
 
-def _check_batch_size(batch_size: int | None, parts: Split) -> None:
+def _check_batch_size(batch_size: int | None, parts: Split, single: bool) -> None:
     """Refuse a wish that cannot be met; a space's own batch size is cut to small data silently."""
+    kept = f"; {len(parts.held_out)} are held out (held_out)" if single and len(parts.held_out) else ""
     for name, part in (("weights", parts.weights), ("architecture", parts.architecture)):
         if batch_size is not None and batch_size > len(part):
             raise UserError(
-                f"batch_size is {batch_size}, but only {len(part)} images train the {name}; "
+                f"batch_size is {batch_size}, but only {len(part)} images train the {name}{kept}; "
                 f"it must be at most {min(len(parts.weights), len(parts.architecture))}, or give more data."
             )
 

@@ -16,10 +16,15 @@ from archgrad.loop.events import Record
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 
-__all__ = ["PRODUCTS", "SearchState", "Sums"]
+__all__ = ["PRODUCTS", "SearchState", "Sums", "all_trusted"]
 
 PRODUCTS = "products"
-"""The key in ``trusted`` of the products that hypergradients and probes take."""
+"""How the keys in ``trusted`` begin of the products that hypergradients and probes take, one for each kind."""
+
+
+def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
+    """Tell whether all that was compared under keys of this beginning agreed."""
+    return all(agreed for key, agreed in trusted.items() if key.startswith(prefix))
 
 
 class Sums:

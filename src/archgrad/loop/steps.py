@@ -24,7 +24,7 @@ from archgrad.hypergradients import Batches, Point, constants, standing
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.hypergradients.point import gradients, leaves
 from archgrad.loop.passes import Slopes, backward, by_training, evaluated, keep_gradients, or_zero, still, velocity
-from archgrad.loop.state import PRODUCTS, SearchState, Sums
+from archgrad.loop.state import PRODUCTS, SearchState, Sums, all_trusted
 from archgrad.method import Method
 from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
@@ -36,6 +36,9 @@ __all__ = ["Drawn", "Moment", "Slopes", "Stepper"]
 
 _SKIP_DROPOUT_DECAY = 0.2
 """By how much the logarithm of the rate falls from epoch to epoch once α moves."""
+
+Seen = tuple[Tensor, Tensor, Tensor]
+"""Loss, logits and labels of one evaluation."""
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
@@ -53,25 +56,23 @@ class Moment:
     problem: BilevelProblem
     weights: Weights
     descent: Descent
-    seen: list[tuple[Tensor, Tensor, Tensor]]
+    seen: list[Seen]
     slopes: Slopes
     differences_mislead: bool
+    look: Callable[[Batch], Seen]
 
     def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[Point]:
         """Stand at this moment of the search with these batches."""
         exact = self.differences_mislead
         return standing(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
 
-    def measured(self, point: Point) -> tuple[Tensor, Tensor, Tensor]:
+    def measured(self, batch: Batch) -> Seen:
         """Return loss, logits and labels of the outer loss at the weights, for every estimate the same measure.
 
         Most estimates have evaluated it there. For one that only looks ahead, such as second-order DARTS, it takes a
         forward pass more.
         """
-        if not self.seen:
-            with torch.no_grad():
-                point.problem.outer(point.weights, point.alpha, point.outer_batch)
-        return self.seen[0]
+        return self.seen[0] if self.seen else self.look(batch)
 
 
 class Drawn:
@@ -160,7 +161,8 @@ class Stepper:
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
         with moment.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
-            self._record(state, "valid" if self.method.schedule.level == "bilevel" else "arch", *moment.measured(point))
+            measured = moment.measured(outer_batch)
+        self._record(state, "valid" if self.method.schedule.level == "bilevel" else "arch", *measured)
         self._move(state, gradient)
         return moment.slopes
 
@@ -168,8 +170,9 @@ class Stepper:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
         trained, frozen = by_training(state.weights)
-        seen: list[tuple[Tensor, Tensor, Tensor]] = []
+        seen: list[Seen] = []
         slopes: Slopes = {}
+        start = randomness.Rewind(state.device)
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
@@ -189,8 +192,13 @@ class Stepper:
                 keep_gradients(relaxed.mixture, slopes)
             return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
-        problem, mislead = BilevelProblem(inner, outer), not state.trusted.get(PRODUCTS, True)
-        return Moment(problem, trained, self._descent(state, trained), seen, slopes, mislead)
+        def look(batch: Batch) -> Seen:
+            with torch.no_grad(), start.again():
+                loss, logits = self._loss(whole(trained), self._relax(state.alpha, noise, state), batch, state)
+            return loss, logits, batch.labels
+
+        problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
+        return Moment(problem, trained, self._descent(state, trained), seen, slopes, mislead, look)
 
     def slopes(self, state: SearchState, batch: Batch) -> Slopes:
         """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""

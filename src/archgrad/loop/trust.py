@@ -6,10 +6,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any, TypeVar
 
+from archgrad.bilevel import Weights
 from archgrad.data import Batch
 from archgrad.errors import UserError
-from archgrad.hypergradients import LEAST_COSINE, Batches, agreement, vector_agreement
+from archgrad.hypergradients import LEAST_COSINE, Batches, Point, agreement, difference_products, exact_products
 from archgrad.hypergradients.products import Kind
 from archgrad.loop.state import PRODUCTS, SearchState
 from archgrad.loop.steps import Drawn, Stepper
@@ -17,7 +19,12 @@ from archgrad.regularizers import Regularizer
 
 __all__ = ["compare_products", "compare_regularizers"]
 
+Found = TypeVar("Found")
+
 _log = logging.getLogger("archgrad")
+
+_STRETCH = 3.0
+"""How much longer the step of a difference is that another one is compared with."""
 
 _IMAGES = 32
 """As many as tell, and few enough for an exact product to need no more memory than a step."""
@@ -25,55 +32,98 @@ _IMAGES = 32
 
 def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind: Kind) -> None:
     """Note in the state whether differences of this kind agree with exact products, unless it is noted already."""
-    if PRODUCTS not in state.trusted:
-        plain = replace(stepper, forward=stepper.plain)
-        _note(state, PRODUCTS, "the architecture gradient", partial(_of_products, plain, state, batches, kind))
+    key = f"{PRODUCTS} {kind}"
+    if key in state.trusted:
+        return
+    inner, outer = Batches([_few(batches.inner(0))]), _few(batches.outer())
+    plain = replace(stepper, forward=stepper.plain)
+
+    def at(measure: Callable[[Point], Found]) -> Found:
+        with plain.moment(state).at(state.alpha, inner, outer) as point:
+            return measure(point)
+
+    def differences(stretch: float = 1.0) -> Any:
+        return _attempt(lambda: at(partial(difference_products, kind=kind, stretch=stretch)))
+
+    _note(state, key, "the architecture gradient", differences(), _attempt(lambda: at(exact_products)), differences)
 
 
 def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch) -> None:
     """Note the same of what each regulariser adds to the weights' gradient, as soon as it adds anything."""
-    plain = replace(stepper, forward=stepper.plain)
+    plain, few = replace(stepper, forward=stepper.plain), _few(batch)
     for part in stepper.method.regularizers:
         name = type(part).__name__
-        if part.freezes_kinks and name not in state.trusted:
-            _note(state, name, name, partial(_of_regularizer, plain, part, state, _few(batch)))
+        if not part.freezes_kinks or name in state.trusted:
+            continue
+        differences = _attempt(partial(_added, plain, part, state, few))
+        if differences is not None:  # nothing is added in the first step of a search
+            _note(state, name, name, differences, _attempt(partial(_added, plain, part.exact(), state, few)))
 
 
-def _of_products(stepper: Stepper, state: SearchState, batches: Drawn, kind: Kind) -> float:
-    inner, outer = _few(batches.inner(0)), _few(batches.outer())
-    with stepper.moment(state).at(state.alpha, Batches([inner]), outer) as point:
-        return agreement(point, kind)
-
-
-def _of_regularizer(stepper: Stepper, part: Regularizer, state: SearchState, batch: Batch) -> float | None:
-    relaxed = stepper.relaxed(state)
-    exact, found = (stepper.added_gradient(one, state, relaxed, batch) for one in (part.exact(), part))
-    return None if exact is None or found is None else vector_agreement(found, exact)
+def _added(stepper: Stepper, part: Regularizer, state: SearchState, batch: Batch) -> tuple[Weights] | None:
+    found = stepper.added_gradient(part, state, stepper.relaxed(state), batch)
+    return (found,) if found else None
 
 
 def _few(batch: Batch) -> Batch:
     return Batch(batch.images[:_IMAGES], batch.labels[:_IMAGES])
 
 
-def _note(state: SearchState, key: str, what: str, measure: Callable[[], float | None]) -> None:
+def _attempt(compute: Callable[[], Found]) -> Found | Exception:
+    """Return what is computed, or why it cannot be: kinks that come and go, or an operation without a derivative."""
     try:
-        found = measure()
-    except UserError:  # the kinks are not the same ones from one evaluation to the next
-        found = 0.0
-    except (RuntimeError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
+        return compute()
+    except (UserError, RuntimeError, NotImplementedError) as error:
+        return error
+
+
+def _note(
+    state: SearchState, key: str, what: str, differences: Any, exact: Any, again: Callable[[float], Any] | None = None
+) -> None:
+    """Trust differences that agree with exact derivatives, and those that nothing can be compared with.
+
+    Where they do not agree, but differences over steps of two lengths do, it is the exact ones that are wrong: an
+    operation's own backward pass cannot be differentiated.
+    """
+    if isinstance(differences, Exception) and isinstance(exact, Exception):
+        raise UserError(
+            f"neither differences nor exact derivatives can be computed for {what} ({_reason(differences)}); use "
+            f"another method, or operations that PyTorch can differentiate."
+        ) from differences
+    if isinstance(exact, Exception):
+        state.trusted[key] = True
         _log.warning(
             "differences of gradients for %s could not be compared with exact ones (%s); the search trusts them.",
-            what, reason,
+            what, _reason(exact),
         )  # fmt: skip
-        found = 1.0
-    if found is None and not state.index:  # nothing is added in the first step of a search
         return
-    state.trusted[key] = found is None or found >= LEAST_COSINE
-    if not state.trusted[key]:
+    cosine = 0.0 if isinstance(differences, Exception) else agreement(differences, exact)
+    state.trusted[key] = cosine >= LEAST_COSINE
+    if state.trusted[key]:
+        return
+    if again is not None and _alike(differences, again(_STRETCH)):
+        state.trusted[key] = True
         _log.warning(
-            "differences of gradients mislead %s here: their cosine to exact ones is %.3f and should be at least %.2f, "
-            "because an operation has kinks that cannot be frozen; the search goes on with exact derivatives, which "
-            "take longer.",
-            what, found, LEAST_COSINE,
+            "an operation's own backward pass cannot be differentiated, so that exact derivatives of %s are wrong "
+            "(cosine %.3f to differences); the search trusts differences.",
+            what, cosine,
         )  # fmt: skip
+        return
+    _log.warning(
+        "differences of gradients mislead %s here: their cosine to exact ones is %.3f and should be at least %.2f, "
+        "because an operation has kinks that cannot be frozen; the search goes on with exact derivatives, which take "
+        "longer.",
+        what, cosine, LEAST_COSINE,
+    )  # fmt: skip
+
+
+def _alike(differences: Any, others: Any) -> bool:
+    """Tell whether differences over steps of two lengths agree, which those across kinks do not."""
+    if isinstance(differences, Exception) or isinstance(others, Exception):
+        return False
+    return agreement(differences, others.vectors) >= LEAST_COSINE
+
+
+def _reason(error: Exception) -> str:
+    """Return the first sentence of an error, at most 120 characters of it."""
+    return str(error).splitlines()[0].split(". ")[0][:120]

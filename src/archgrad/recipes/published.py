@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["BASES", "SETTINGS", "WEIGHTS"]
+__all__ = ["BASES", "PUBLISHED_IN", "SETTINGS", "WEIGHTS"]
 
 Settings = dict[str, tuple[Any, str]]
 
@@ -101,6 +101,40 @@ BASES: dict[str, tuple[str, ...]] = {
 }
 """Whose settings a recipe has where it names none."""
 
+_BOTH_SPACES, _ALL = ("nasbench201", "darts"), ("nasbench201", "darts", "nasbench1shot1")
+PUBLISHED_IN: dict[str, tuple[str, ...]] = {
+    "darts": ("nasbench201", "darts", "amended", "nasbench1shot1"),
+    "darts-2nd": ("nasbench201", "darts", "amended", "nasbench1shot1"),
+    "darts-erm": ("nasbench201",),
+    "idarts": _ALL,
+    "amended": ("darts", "amended"),
+    "gaea-step": _ALL,
+    "gaea": ("nasbench201",),
+    "gaea-bilevel": ("nasbench201",),
+    "gaea-pc-darts": ("darts", "nasbench1shot1"),
+    "gaea-gdas": ("nasbench201",),
+    "pc-darts": _ALL,
+    "gdas": _ALL,
+    "snas": ("darts",),
+    "drnas": _BOTH_SPACES,
+    "xnas": ("darts",),
+    "sdarts-rs": _ALL,
+    "beta-darts": _BOTH_SPACES,
+    "darts-minus": ("darts",),
+    "r-darts": ("darts",),
+    "r-darts-l2": ("darts",),
+    "r-darts-drop-path": ("darts",),
+    "r-darts-es": ("darts",),
+    "darts-pt": _BOTH_SPACES,
+    "p-darts": ("darts",),
+    "random-nas": _ALL,
+    "lambda-darts": _BOTH_SPACES,
+    "lambda-darts-paper": _BOTH_SPACES,
+    "lambda-sign-darts": ("darts",),
+    "lambda-p-darts": ("darts",),
+}
+"""The spaces that a method's settings "any" are published for; elsewhere they are ours."""
+
 _OF_25_EPOCHS: Settings = {
     "weights.epochs": (25, _GAEA),
     "weights.weight_decay": (3e-4, _GAEA),
@@ -141,9 +175,8 @@ SETTINGS: dict[str, dict[str, Settings]] = {
         "any": {
             "hypergradient.lr": (None, "DARTS, Section 2.3: the weights' current rate"),
             "hypergradient.products": ("forward", _PRODUCTS),
-            "hypergradient.nesterov": (True, _DARTS),
+            "hypergradient.nesterov": (False, f"{_BOTH}: plain γ in the virtual step"),
         },
-        "nasbench201": {"hypergradient.nesterov": (False, "NAS-Bench-201, code: plain γ in the virtual step")},
     },
     "darts-erm": {"any": {"schedule.level": ("single", "GAEA, Section 2.1 and Table 2")}},
     "idarts": {
@@ -269,7 +302,10 @@ SETTINGS: dict[str, dict[str, Settings]] = {
     },
     "drnas": {
         "any": {
-            "dirichlet-kl.weight": (1e-3, "DrNAS, code (reg_type kl)"),
+            "dirichlet-kl.weight": (
+                1e-3,
+                "ours: the paper's term at the scale of its code, whose default is decay of 1e-3 without it",
+            ),
             "arch_optimizer.weight_decay": (0.0, "DrNAS, code: the KL term or decay, not both"),
             "relaxation.per_cell": (False, _DRNAS),
         },
@@ -312,9 +348,11 @@ SETTINGS: dict[str, dict[str, Settings]] = {
     "beta-darts": {
         "any": {"beta-decay.weight": (50.0, "β-DARTS, code: 0.5 times the epoch, of 100")},
         "nasbench201": _like_darts_in_201(_BETA),
-        "darts": {"weights.epochs": (100, "ours: as in NAS-Bench-201, so that the term grows to 50")},
+        "darts": {"weights.epochs": (100, "ours: as in NAS-Bench-201, so that the term grows to 50; code: 50")},
         "amended": {"weights.epochs": (100, "Amended-DARTS, Section 4.1.1")},
-        "nasbench1shot1": {"weights.epochs": (100, "ours: as in NAS-Bench-201, so that the term grows to 50")},
+        "nasbench1shot1": {
+            "weights.epochs": (100, "ours: as in NAS-Bench-201, so that the term grows to 50; code: 50")
+        },
     },
     "darts-minus": {
         "any": {"auxiliary-skip.start": (1.0, _MINUS), "auxiliary-skip.end": (0.0, _MINUS)},
@@ -365,7 +403,11 @@ SETTINGS: dict[str, dict[str, Settings]] = {
         },
     },
     "random-nas": {
-        "any": {"discretizer.samples": (100, _NB201), "discretizer.batches": (1, _NB201)},
+        "any": {
+            "schedule.level": ("bilevel", "RandomNAS, code: the other half measures what is drawn"),
+            "discretizer.samples": (100, _NB201),
+            "discretizer.batches": (1, _NB201),
+        },
         "nasbench201": {"weights.epochs": (250, _NB201)},
         "darts": {
             "weights.epochs": (100, "RandomNAS, code"),
@@ -404,7 +446,7 @@ SETTINGS: dict[str, dict[str, Settings]] = {
     "lambda-darts-paper": {
         "any": {
             "layer-alignment.difference": ("central", "Λ-DARTS, Eq. 13"),
-            "layer-alignment.eps": (1e-4, _LAMBDA),
+            "layer-alignment.eps": (1e-4, "Λ-DARTS, A.9.1 and A.9.2"),
             "layer-alignment.kinks": ("crossed", "Λ-DARTS, code"),
         },
     },

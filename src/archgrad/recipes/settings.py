@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from archgrad.errors import chosen
-from archgrad.recipes.published import BASES, SETTINGS, WEIGHTS
+from archgrad.recipes.published import BASES, PUBLISHED_IN, SETTINGS, WEIGHTS
 from archgrad.spaces import SPACES, SearchSpace, named
 
 __all__ = ["FAMILIES", "OURS", "Setting", "chain_of", "declared", "family_of", "of_recipe", "sized"]
@@ -31,6 +31,7 @@ _NEAREST: dict[str, tuple[str, ...]] = {
 }
 """Whose settings a method has where it was published for other spaces only."""
 
+_PYTORCH = "PyTorch"
 _OF_THE_RUN = ("weights.", "space.", "augmentation.")
 """What a space says itself, so that another one's is no better guess."""
 
@@ -82,15 +83,13 @@ def of_recipe(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
     """
     family, found = family_of(space), dict[str, Setting]()
     for name in chain_of(recipe):
-        for part in (family, "any"):
-            for setting in _settings(name, part):
-                found.setdefault(setting.path, setting)
+        for setting in (*_settings(name, family), *_settings_anywhere(name, family)):
+            found.setdefault(setting.path, setting)
     for name in chain_of(recipe):
         for other in _NEAREST[family]:
             for setting in _settings(name, other):
                 if not setting.path.startswith(_OF_THE_RUN):
-                    source = f"{OURS}; {FAMILIES[other]}: {setting.source}"
-                    found.setdefault(setting.path, setting._replace(source=source))
+                    found.setdefault(setting.path, _elsewhere(setting, [other]))
     return found
 
 
@@ -103,6 +102,19 @@ def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
     settings = [one for one in declared(recipe, space).values() if one.path.startswith("space.")]
     wanted = {setting.path.removeprefix("space."): setting.value for setting in settings}
     return {space.depth_knob if name == "cells" else name: value for name, value in wanted.items()}
+
+
+def _settings_anywhere(recipe: str, family: str) -> Iterator[Setting]:
+    """Yield what a recipe says for all spaces; in one that it was not published for that is our choice."""
+    spaces = PUBLISHED_IN.get(recipe, ())
+    for setting in _settings(recipe, "any"):
+        known = family in spaces or not spaces or setting.source.startswith((OURS, _PYTORCH))
+        yield setting if known else _elsewhere(setting, spaces)
+
+
+def _elsewhere(setting: Setting, families: Sequence[str]) -> Setting:
+    names = ", ".join(FAMILIES[family] for family in families)
+    return setting._replace(source=f"{OURS}; {names}: {setting.source}")
 
 
 def _settings(recipe: str, family: str) -> Iterator[Setting]:

@@ -57,7 +57,7 @@ def shifted(blocks: Sequence[DecisionBlock], mixture: dict[str, Tensor], shift: 
     """Return mixture + shift, the same shift in all cells, as a mixture again; a block without a shift stays as it is.
 
     Weights are clamped to [0, 1] and divided by the sum of their row. A row of which nothing is left becomes the choice
-    that was largest before. What it all adds to the mixture is a constant to α.
+    that was largest before it was clamped. What it all adds to the mixture is a constant to α.
     """
     masks = {block.name: block.mask for block in blocks}
     return {
