@@ -20,6 +20,8 @@ from archgrad.regularizers import LayerAlignment
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
 from archgrad.spaces import SPACES, Stage
 
+pytestmark = pytest.mark.usefixtures("_trusted_differences")
+
 DATA = ag.data.digits(limit=40)
 RELAXATIONS: dict[str, Relaxation] = {
     "softmax": Softmax(),

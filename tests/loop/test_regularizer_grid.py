@@ -20,6 +20,8 @@ from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Si
 from archgrad.schedule import Schedule
 from archgrad.spaces import SearchSpace
 
+pytestmark = pytest.mark.usefixtures("_trusted_differences")
+
 DATA = ag.data.digits(limit=40)
 EDGES = ag.spaces.nasbench201(4, 1)
 NODES = ag.spaces.nasbench1shot1(3, 4, 3)
