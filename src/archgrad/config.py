@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from archgrad.errors import UserError, check_one_of, unknown
-from archgrad.knobs import knobs_of, turned
+from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, turned, without_none
 from archgrad.stopping import REACTIONS
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RunConfig", "read_config"]
 
-PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule", "supernet")
-OPTIONAL = ("stop", "progressive")
-"""Parts that a method may be without."""
-SETTABLE = (*PARTS, *OPTIONAL, "weights", "space", "augmentation")
+SETTABLE = (*PARTS, *OPTIONAL_PARTS, "weights", "space", "augmentation")
 _PUBLISHED_SIZE = 32
 """The side of the images that published augmentations are for."""
 ORACLE_DATASETS = ("cifar10", "cifar100", "imagenet16-120")
@@ -135,7 +132,7 @@ class RunConfig:
         parts |= {part: named(name) for part, named in families.items() if (name := getattr(self, part)) is not None}
         parts = {part: turned(parts[part], self._settings_of(part), part) for part in PARTS}
         method = replace(method, progressive=self._at_depth(method.progressive))
-        parts |= {part: self._optional(part, method) for part in OPTIONAL}
+        parts |= {part: self._optional(part, method) for part in OPTIONAL_PARTS}
         return replace(method, **parts, regularizers=self._regularizers(method))
 
     def _at_depth(self, stages: Progressive | None) -> Progressive | None:
@@ -241,7 +238,7 @@ class RunConfig:
         from archgrad.regularizers import name_of
 
         parts = {part: getattr(method, part) for part in PARTS}
-        parts |= {part: member for part in OPTIONAL if (member := getattr(method, part)) is not None}
+        parts |= {part: member for part in OPTIONAL_PARTS if (member := getattr(method, part)) is not None}
         parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
         parts |= {name: regularizer for regularizer in method.regularizers if (name := name_of(regularizer))}
         stages = () if method.progressive is None else method.progressive.stages
@@ -250,7 +247,7 @@ class RunConfig:
         sizes_of_space = (*FROM_DATA, *FROM_METHOD, "channels", space.depth_knob)
         named = {f"space.{knob}" for knob in sizes_of_space} | {"weights.epochs"}
         knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in knobs_of(member).items()}
-        kept = {path: _as_toml(value) for path, value in knobs.items() if path not in named}
+        kept = {path: without_none(value) for path, value in knobs.items() if path not in named}
         kind, colon, path = self.data.partition(":")
         folder = self.data_dir or os.environ.get("ARCHGRAD_DATA")
         return replace(
@@ -326,11 +323,6 @@ def _flat(content: Any, path: Path) -> dict[str, Any]:
     if not isinstance(content, dict) or not all(isinstance(knobs, dict) for knobs in content.values()):
         raise UserError(f"the table [set] in {path} must hold knobs by part, such as arch_optimizer.lr = 0.001.")
     return {f"{part}.{knob}": value for part, knobs in content.items() for knob, value in knobs.items()}
-
-
-def _as_toml(value: Any) -> Any:
-    """TOML knows no None: it is the word."""
-    return "none" if value is None else tuple(map(_as_toml, value)) if isinstance(value, tuple) else value
 
 
 def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,12 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from archgrad.errors import UserError, unknown
 
-__all__ = ["knobs_of", "parse_setting", "turned"]
+__all__ = ["OPTIONAL_PARTS", "PARTS", "knobs_of", "parse_setting", "turned", "without_none"]
+
+PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule", "supernet")
+"""The parts that every method has, by the names that their knobs begin with."""
+OPTIONAL_PARTS = ("stop", "progressive")
+"""Those that a method may be without."""
 
 Part = TypeVar("Part")
 
@@ -50,6 +55,15 @@ def turned(part: Part, settings: Mapping[str, Any], name: str) -> Part:
     changed: Any = replace(flat, **values)
     whole: Part = changed if flat is part else changed.whole
     return whole
+
+
+def without_none(value: Any) -> Any:
+    """Return a value with the word in the place of None, as the command line and TOML have it.
+
+    >>> without_none((5, None))
+    (5, 'none')
+    """
+    return "none" if value is None else tuple(map(without_none, value)) if isinstance(value, tuple) else value
 
 
 def parse_setting(text: str) -> tuple[str, str]:

@@ -227,6 +227,18 @@ def test_precision_recall_and_lead_time() -> None:
     assert not precision_recall(runs, accuracy={"oracle_cifar10_test_200ep": 80.0}).outcomes[2].collapsed
 
 
+@pytest.mark.parametrize(
+    ("measure", "limit"), [("oracle_cifar10_test_200ep", 90.0), ("oracle_cifar10_valid_200ep", 86.8)]
+)
+def test_every_kind_of_accuracy_has_a_limit_of_its_own(measure: str, limit: float) -> None:
+    runs = {str(value): records([0.0] * 9, **{measure: [value] * 9}) for value in (limit - 0.1, limit + 0.1)}
+    score = precision_recall(runs)
+    assert [one.collapsed for one in score.outcomes] == [True, False]
+    assert {one.measure for one in score.outcomes} == {measure}
+    other = precision_recall({"run": records([0.0] * 9, oracle_cifar100_test_200ep=[50.0] * 9)}).outcomes[0]
+    assert (other.collapsed, other.measure) == (False, None)
+
+
 def test_warnings_are_those_of_a_search_of_the_planned_length() -> None:
     """A search of 100 epochs that stopped after 9 was not judged in its first tenth."""
     stopped = {"run": finished([*RISING, 4 / 6, 4 / 6], None, 0.03)}

@@ -98,6 +98,24 @@ def test_it_is_autograd_through_the_steps(
         torch.testing.assert_close(actual[name], value, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.parametrize("velocity", [None, VELOCITY], ids=["at_rest", "moving"])
+def test_the_virtual_step_of_nasbench201_has_plain_momentum_though_the_real_one_has_not(
+    velocity: Tensors | None,
+) -> None:
+    """w′ = w − γ·(μv + g + λw), and γ before M, whatever the weights' own steps do."""
+    settings: dict[str, Any] = {"momentum": 0.9, "weight_decay": 0.05}
+    batches, problem = inner_batches(Unrolled(), different=False), BilevelProblem(inner, outer)
+    expected = through_autograd(batches, 1, velocity, nesterov=False, **settings)
+    descent = Descent(LR, velocity=velocity, nesterov=True, **settings)
+    plain, own = (
+        Unrolled(nesterov=nesterov)(problem, WEIGHTS, ALPHA, batches[0], OUTER_BATCH, descent=descent)
+        for nesterov in (False, True)
+    )
+    for name, value in expected.items():
+        torch.testing.assert_close(plain[name], value, rtol=1e-9, atol=1e-11)
+    assert any(not torch.allclose(own[name], value) for name, value in expected.items())
+
+
 @every_setting
 @pytest.mark.parametrize(("kind", "tolerance"), [("finite", 1e-3), ("forward", 1e-2)])
 def test_differences_go_through_the_steps_too(settings: dict[str, Any], kind: Any, tolerance: float) -> None:

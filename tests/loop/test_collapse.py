@@ -23,6 +23,7 @@ from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis, movement
 from archgrad.diagnostics.doctor import Verdict
 from archgrad.errors import SearchInterrupted, UserError
+from archgrad.hypergradients import difference_products
 from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.collapse import Doctor, Memory, switched
 from archgrad.loop.judging import judge_of
@@ -265,6 +266,27 @@ def test_it_goes_back_and_on_with_layer_alignment(
     assert sum(record["seconds"] for record in result.history) == pytest.approx(result.seconds, abs=0.01)
     assert_same(reference("switch"), result)  # in memory as on disk
     assert_same(run(on_collapse="switch", out=tmp_path, resume=True), result)
+
+
+def test_differences_are_compared_again_after_a_switch(sick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    compute = difference_products
+
+    def counted(*arguments: Any, **knobs: Any) -> Any:
+        compared.append(1)
+        return compute(*arguments, **knobs)
+
+    monkeypatch.setattr("archgrad.loop.trust.difference_products", counted)
+    noted: list[dict[str, bool]] = []
+
+    def look(event: Event) -> None:
+        if isinstance(event, EpochFinished):
+            noted.append(dict(event.state.trusted))
+
+    run(replace(METHOD, hypergradient=ag.hypergradients.named("unrolled")), on_collapse="switch", listeners=[look])
+    assert len(compared) == 2  # at the first step, and at the first after the switch
+    assert noted[0] == {"products forward": True}
+    assert noted[-1] == {"products forward": True, "LayerAlignment": True}
 
 
 def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick: None) -> None:

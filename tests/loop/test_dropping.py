@@ -55,6 +55,16 @@ def test_drop_path_of_the_method_grows_with_the_epochs(given: list[dict[str, Any
     assert rates == pytest.approx([0.0, 0.0, 0.0, 0.1, 0.0, 0.2])  # the architecture's loss has none
 
 
+def test_skip_dropout_falls_linearly_while_the_architecture_warms_up_and_begins_again_when_it_moves(
+    given: list[dict[str, Any]],
+) -> None:
+    method = replace(options(skip_dropout=0.7), schedule=ag.Schedule(warmup_epochs=2))
+    search(method, epochs=5)
+    linear, exponential = [0.7 * 4 / 5, 0.7 * 3 / 5], [0.7 * math.exp(-0.2 * epoch) for epoch in range(3)]
+    seen = [call["skip_dropout"] for call in given]
+    assert list(dict.fromkeys(seen)) == pytest.approx([*linear, *exponential])
+
+
 def test_skip_dropout_falls_exponentially_in_both_losses(given: list[dict[str, Any]]) -> None:
     search(options(skip_dropout=0.4))
     expected = [0.4 * math.exp(-0.2 * epoch) for epoch in (0, 0, 1, 1, 2, 2)]

@@ -187,6 +187,12 @@ def test_the_published_stages() -> None:
     assert lambda_darts(base=plain).progressive == plain.progressive
 
 
+def test_a_stage_has_its_own_share_of_the_channels() -> None:
+    watch, stages = Watch(), (Stage(keep=8, partial=4), Stage(keep=3, partial=2), Stage(keep=3))
+    searched(tiny(Progressive(stages, max_skips=None)), darts(4, 3), listeners=[watch], batch_size=20)
+    assert [one.space.partial for one in watch.stages] == [4, 2, 1]
+
+
 def test_stages_grow_deeper_with_fewer_operations() -> None:
     watch = Watch()
     stages = (Stage(3, 8), Stage(4, 5, 0.4), Stage(5, 3, 0.7))

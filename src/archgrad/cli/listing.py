@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from archgrad import arch_optimizers, data, discretizers, hypergradients, recipes, regularizers, relaxations, spaces
-from archgrad.config import FROM_DATA, FROM_METHOD, OPTIONAL, PARTS
-from archgrad.knobs import knobs_of
+from archgrad.config import FROM_DATA, FROM_METHOD
+from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 
 __all__ = ["LISTS", "list_settings"]
 
@@ -53,7 +53,7 @@ def list_methods() -> str:
             member = getattr(method, part)
             settings = ", ".join(_settings(knobs_of(member), f"{part}."))
             lines.append(f"    {part}: {type(member).__name__}  {settings}".rstrip())
-        for part in OPTIONAL:
+        for part in OPTIONAL_PARTS:
             if (member := getattr(method, part)) is not None:
                 settings = ", ".join(_settings(knobs_of(member), f"{part}."))
                 lines.append(f"    {part}: {type(member).__name__}  {settings}")

@@ -30,9 +30,8 @@ class Perturbation(Discretizer):
     the others of its edge stay as they are. What is kept gets the weight 1 for good, and the search goes on for
     ``tune_epochs`` before the next decision: the weights, at ``tune_rate`` times the first learning rate, constant and
     without the momentum they had, and the architecture parameters of what is not decided, unless their optimiser has
-    taken all its steps (XNAS). Once all operations are
-    decided, the nodes that keep some edges only are visited in a random order in the same way: an edge is removed
-    whole, those whose removal hurts most stay, the others go.
+    taken all its steps (XNAS). Once all operations are decided, the nodes that keep some edges only are visited in a
+    random order in the same way: an edge is removed whole, those whose removal hurts most stay, the others go.
 
     Accuracies are over ``batches`` batches (None: all there are). Among equals the stronger one by the probabilities
     is kept, and of those the first. It runs at the end of a search; the epochs before record what Argmax derives.

@@ -54,11 +54,7 @@ def _threshold(keeper: Keeper, input: Tensor, threshold: float, value: float) ->
 
 def _hardtanh(keeper: Keeper, input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     below, above = keeper.keep(lambda: input <= min_val), keeper.keep(lambda: input >= max_val)
-    return _between(input, below, min_val, above, max_val)
-
-
-def _between(input: Tensor, below: Tensor, least: Any, above: Tensor, most: Any) -> Tensor:
-    return _unless(above, _unless(below, input, least), most)
+    return _unless(above, _unless(below, input, min_val), max_val)
 
 
 def _relu6(keeper: Keeper, input: Tensor) -> Tensor:
@@ -86,6 +82,7 @@ def _clamp(keeper: Keeper, input: Tensor, min: Any = None, max: Any = None) -> T
 
 
 def _unless(outside: Tensor, value: Tensor, bound: Any) -> Tensor:
+    """Return the bound where a value was outside, and the value elsewhere."""
     return torch.where(outside, torch.as_tensor(bound, dtype=value.dtype, device=value.device), value)
 
 

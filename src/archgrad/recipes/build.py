@@ -6,23 +6,24 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from archgrad.knobs import knobs_of, turned
+from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, turned, without_none
 from archgrad.method import Method
-from archgrad.recipes.settings import OURS, Setting, declared, of_recipe
+from archgrad.recipes.published import WEIGHT_SOURCES
+from archgrad.recipes.settings import OURS, Setting, declared
 from archgrad.regularizers import name_of
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
 __all__ = ["listed", "parts_of", "published"]
 
-_PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule", "supernet", "stop", "progressive")
-
 
 def published(method: Method, space: SearchSpace | str, recipe: str | None = None) -> Method:
     """Return a method with all settings that are published for the recipe of its name, or another, in a space."""
-    settings = of_recipe(recipe or method.name, space)
+    settings = declared(recipe or method.name, space)
     parts: dict[str, Any] = {
-        name: _set(part, name, settings) for name in _PARTS if (part := getattr(method, name)) is not None
+        name: _set(part, name, settings)
+        for name in (*PARTS, *OPTIONAL_PARTS)
+        if (part := getattr(method, name)) is not None
     }
     regularizers = tuple(_set(part, name_of(part) or "", settings) for part in method.regularizers)
     return replace(method, **parts, regularizers=regularizers, training=_training(settings))
@@ -31,12 +32,7 @@ def published(method: Method, space: SearchSpace | str, recipe: str | None = Non
 def _set(part: Any, name: str, settings: Mapping[str, Setting]) -> Any:
     """Return a part with those of its knobs set that are named."""
     own = {knob: settings[f"{name}.{knob}"].value for knob in knobs_of(part) if f"{name}.{knob}" in settings}
-    return turned(part, {knob: _as_text(value) for knob, value in own.items()}, name) if own else part
-
-
-def _as_text(value: Any) -> Any:
-    """None is the word, as on the command line."""
-    return "none" if value is None else tuple(map(_as_text, value)) if isinstance(value, tuple) else value
+    return turned(part, {knob: without_none(value) for knob, value in own.items()}, name) if own else part
 
 
 def _training(settings: Mapping[str, Setting]) -> dict[str, Any]:
@@ -47,7 +43,7 @@ def _training(settings: Mapping[str, Setting]) -> dict[str, Any]:
 
 def parts_of(method: Method) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a method by the names that their knobs begin with."""
-    for name in _PARTS:
+    for name in (*PARTS, *OPTIONAL_PARTS):
         if (part := getattr(method, name)) is not None:
             yield name, part
     for part in method.regularizers:
@@ -56,11 +52,11 @@ def parts_of(method: Method) -> Iterator[tuple[str, Any]]:
 
 def listed(method: Method, space: SearchSpace) -> list[Setting]:
     """Return every setting of a recipe in a space, with its source, as the method really has it."""
-    known = declared(method.name, space)
+    known, weights = declared(method.name, space), WEIGHT_SOURCES.get(space.family, {})
 
-    def source(path: str, value: Any) -> str:
+    def source(path: str, value: Any, otherwise: str = OURS) -> str:
         setting = known.get(path)
-        return setting.source if setting is not None and setting.value == value else OURS
+        return setting.source if setting is not None and setting.value == value else otherwise
 
     rows = [
         Setting(f"{name}.{knob}", value, source(f"{name}.{knob}", value))
@@ -69,7 +65,7 @@ def listed(method: Method, space: SearchSpace) -> list[Setting]:
     ]
     training = method.trained(space.training)
     rows += [
-        Setting(f"weights.{knob}", value, source(f"weights.{knob}", value))
+        Setting(f"weights.{knob}", value, source(f"weights.{knob}", value, weights.get(knob, weights.get("any", OURS))))
         for knob, value in knobs_of(training).items()
         if value is not None
     ]

@@ -1,7 +1,7 @@
 """What is published about each method in each space: value and source of every setting. Data only.
 
 ``SETTINGS[recipe][family]`` maps a knob to its value and source; the family "any" stands for all spaces. A recipe that
-does not name a knob has it from those in ``BASES``, and settings of the weights from ``WEIGHTS``. "Code" is the search
+does not name a knob has it from those in ``BASES``; the space itself has the weights' training. "Code" is the search
 code that the authors published; where it contradicts its paper, the paper holds and the source says so.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["BASES", "PUBLISHED_IN", "SETTINGS", "WEIGHTS"]
+__all__ = ["BASES", "PUBLISHED_IN", "SETTINGS", "WEIGHT_SOURCES"]
 
 Settings = dict[str, tuple[Any, str]]
 
@@ -22,49 +22,14 @@ _ROBUST, _PDARTS, _MINUS = "R-DARTS, code", "P-DARTS, code", "DARTS-, code"
 _PRODUCTS = "ours: one-sided differences with frozen kinks; the papers take central ones across them"
 _PYTORCH = "PyTorch's default"
 
-WEIGHTS: dict[str, Settings] = {
-    "nasbench201": {
-        "lr": (0.025, _NB201),
-        "lr_min": (0.001, _NB201),
-        "momentum": (0.9, _NB201),
-        "weight_decay": (5e-4, _NB201),
-        "nesterov": (True, _NB201),
-        "clip": (5.0, _NB201),
-        "batch_size": (64, _NB201),
-        "epochs": (50, _NB201),
-    },
-    "darts": {
-        "lr": (0.025, _DARTS),
-        "lr_min": (0.001, _DARTS),
-        "momentum": (0.9, _DARTS),
-        "weight_decay": (3e-4, _DARTS),
-        "nesterov": (False, _DARTS),
-        "clip": (5.0, _DARTS),
-        "batch_size": (64, _DARTS),
-        "epochs": (50, _DARTS),
-    },
-    "amended": {
-        "lr": (0.025, _DARTS),
-        "lr_min": (0.001, _DARTS),
-        "momentum": (0.9, _DARTS),
-        "weight_decay": (3e-4, _DARTS),
-        "nesterov": (False, _DARTS),
-        "clip": (5.0, _DARTS),
-        "batch_size": (96, "Amended-DARTS, Section 4.1.1"),
-        "epochs": (100, "Amended-DARTS, Section 4.1.1"),
-    },
-    "nasbench1shot1": {
-        "lr": (0.025, _1SHOT1),
-        "lr_min": (0.001, _1SHOT1),
-        "momentum": (0.9, _1SHOT1),
-        "weight_decay": (3e-4, _1SHOT1),
-        "nesterov": (False, _1SHOT1),
-        "clip": (5.0, _1SHOT1),
-        "batch_size": (96, _1SHOT1),
-        "epochs": (50, _1SHOT1),
-    },
+_AMENDED = "Amended-DARTS, Section 4.1.1"
+WEIGHT_SOURCES: dict[str, dict[str, str]] = {
+    "nasbench201": {"any": _NB201},
+    "darts": {"any": _DARTS},
+    "amended": {"any": _DARTS, "batch_size": _AMENDED, "epochs": _AMENDED},
+    "nasbench1shot1": {"any": _1SHOT1},
 }
-"""How the published searches of a space train the weights, if the method does not say otherwise."""
+"""Where a space has the settings of its weights' training from, which it says itself: of a knob, or of any other."""
 
 BASES: dict[str, tuple[str, ...]] = {
     "darts-2nd": ("darts",),
@@ -204,13 +169,13 @@ SETTINGS: dict[str, dict[str, Settings]] = {
     },
     "amended": {
         "any": {
-            "hypergradient.eta": (0.1, "Amended-DARTS, Section 4.1.1"),
+            "hypergradient.eta": (0.1, _AMENDED),
             "hypergradient.products": ("forward", _PRODUCTS),
         },
         "darts": {
             "relaxation.init_scale": (0.0, "Amended-DARTS, Section 4.1.1: equal initial weights"),
-            "weights.batch_size": (96, "Amended-DARTS, Section 4.1.1"),
-            "weights.epochs": (100, "Amended-DARTS, Section 4.1.1"),
+            "weights.batch_size": (96, _AMENDED),
+            "weights.epochs": (100, _AMENDED),
         },
         "amended": {
             "relaxation.init_scale": (0.0, "Amended-DARTS, Section 4.1.1: equal initial weights"),
@@ -349,7 +314,6 @@ SETTINGS: dict[str, dict[str, Settings]] = {
         "any": {"beta-decay.weight": (50.0, "β-DARTS, code: 0.5 times the epoch, of 100")},
         "nasbench201": _like_darts_in_201(_BETA),
         "darts": {"weights.epochs": (100, "ours: as in NAS-Bench-201, so that the term grows to 50; code: 50")},
-        "amended": {"weights.epochs": (100, "Amended-DARTS, Section 4.1.1")},
         "nasbench1shot1": {
             "weights.epochs": (100, "ours: as in NAS-Bench-201, so that the term grows to 50; code: 50")
         },

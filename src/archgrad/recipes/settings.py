@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from archgrad.errors import chosen
-from archgrad.recipes.published import BASES, PUBLISHED_IN, SETTINGS, WEIGHTS
-from archgrad.spaces import SPACES, SearchSpace, named
+from archgrad.recipes.published import BASES, PUBLISHED_IN, SETTINGS
+from archgrad.spaces import SearchSpace, named
 
-__all__ = ["FAMILIES", "OURS", "Setting", "chain_of", "declared", "family_of", "of_recipe", "sized"]
+__all__ = ["FAMILIES", "OURS", "Setting", "chain_of", "declared", "family_of", "sized"]
 
 OURS = "ours"
 """The source of what nobody has published."""
@@ -54,7 +53,6 @@ def family_of(space: SearchSpace | str) -> str:
         return space.family
     if space in FAMILIES or space == "own":
         return space
-    chosen("space", space, SPACES)
     return named(space)().family
 
 
@@ -69,15 +67,7 @@ def chain_of(recipe: str) -> tuple[str, ...]:
 
 
 def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
-    """Return by path all that is published for a recipe in a space: what it says itself, and what the space does."""
-    found = of_recipe(recipe, space)
-    for path, (value, source) in WEIGHTS.get(family_of(space), {}).items():
-        found.setdefault(f"weights.{path}", Setting(f"weights.{path}", value, source))
-    return found
-
-
-def of_recipe(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
-    """Return by path what a recipe itself says for a space, and where it does not, what it says for others.
+    """Return by path what a recipe says for a space, and where it says nothing, what it says for others.
 
     Settings of the weights' training, the space and the data are never taken from another space.
     """
