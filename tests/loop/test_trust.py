@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import archgrad as ag
+from archgrad.errors import UserError
 from archgrad.loop import Event, StepFinished
 from archgrad.operations import Identity, Operation, ReLUConvBN, Vocabulary
 from archgrad.spaces import StagedSpace
@@ -104,6 +105,12 @@ def test_layer_alignment_is_differentiated_exactly_where_a_kink_is_hidden(caplog
     exact = found(replace(method, regularizers=(part.exact(),)), BentSpace, diagnostics=())
     pairs = zip(result.supernet.parameters(), exact.supernet.parameters(), strict=True)
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in pairs)
+
+
+def test_a_compiled_search_cannot_go_on_with_exact_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    with pytest.raises(UserError, match=r"torch\.compile cannot take exact derivatives .* search without compile"):
+        found(ag.recipes.lambda_darts(), BentSpace, compile=True, diagnostics=())
 
 
 class _Smooth(torch.autograd.Function):

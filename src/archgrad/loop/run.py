@@ -239,6 +239,11 @@ class _Run:
             compare_products(self.stepper, state, batches, kind)
         if moves.weights and any(part.freezes_kinks for part in method.regularizers):
             compare_regularizers(self.stepper, state, batches.inner(0))
+            if self.compile and self.stepper.regularizers(state) != method.regularizers:
+                raise UserError(
+                    "differences of gradients mislead a regulariser here, and torch.compile cannot take exact "
+                    "derivatives in their place; search without compile."
+                )
 
     def _due(self, state: SearchState) -> list[Probe]:
         """Return the probes that measure before this step."""
