@@ -22,7 +22,7 @@ from archgrad.hypergradients.point import gradients, leaves
 from archgrad.linalg import dense, flattened, unflattened
 from archgrad.loop import search
 from archgrad.loop.setup import Setup
-from archgrad.loop.steps import Drawn
+from archgrad.loop.step_batches import Drawn
 from archgrad.method import Method
 from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, r_darts, random_nas

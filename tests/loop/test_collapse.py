@@ -29,7 +29,8 @@ from archgrad.loop.collapse import Doctor, Memory, switched
 from archgrad.loop.judging import judge_of
 from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
-from archgrad.loop.steps import Drawn, Stepper
+from archgrad.loop.step_batches import Drawn
+from archgrad.loop.steps import Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
 from archgrad.regularizers import LayerAlignment
 from archgrad.spaces.staged import StagedSpace

@@ -17,7 +17,8 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolled
 from archgrad.loop import Event, SearchResult, StepFinished
 from archgrad.loop.setup import Setup
-from archgrad.loop.steps import Drawn, Stepper
+from archgrad.loop.step_batches import Drawn
+from archgrad.loop.steps import Stepper
 
 DATA = ag.data.digits(limit=96)
 

@@ -20,7 +20,8 @@ from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import Event, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.setup import Setup
-from archgrad.loop.steps import Drawn, Stepper
+from archgrad.loop.step_batches import Drawn
+from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, Regularizer, WeightStep
 from archgrad.schedule import Level, Schedule, Updates
 

@@ -21,7 +21,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.linalg import added, cosine, norm, scaled
 from archgrad.loop.setup import Setup
-from archgrad.loop.steps import Drawn
+from archgrad.loop.step_batches import Drawn
 from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs

@@ -10,7 +10,7 @@ from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
 from archgrad.diagnostics import Agreement, ArchCurvature
 from archgrad.hypergradients import Batches
-from archgrad.loop.steps import Drawn
+from archgrad.loop.step_batches import Drawn
 from archgrad.recipes import named
 
 __all__ = ["BAR", "METHODS", "Checkup", "measure"]

@@ -21,7 +21,8 @@ from archgrad.data import Augmentation, ImageData
 from archgrad.errors import unknown
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
-from archgrad.loop.steps import Drawn, Stepper
+from archgrad.loop.step_batches import Drawn
+from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.recipes import RECIPES, named
 from archgrad.regularizers import LayerAlignment, Regularizer

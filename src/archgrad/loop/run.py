@@ -37,7 +37,8 @@ from archgrad.loop.judging import judge_of
 from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums
-from archgrad.loop.steps import Drawn, Slopes, Stepper
+from archgrad.loop.step_batches import Drawn
+from archgrad.loop.steps import Slopes, Stepper
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.method import Method
 from archgrad.relaxations import spread

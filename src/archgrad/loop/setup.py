@@ -19,7 +19,8 @@ from archgrad.errors import UserError
 from archgrad.loop.collapse import check_reaction, switched
 from archgrad.loop.description import describe
 from archgrad.loop.state import SearchState
-from archgrad.loop.steps import Drawn, Stepper
+from archgrad.loop.step_batches import Drawn
+from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.schedule import Level, Moves
 from archgrad.spaces import SearchSpace

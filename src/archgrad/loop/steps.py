@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -20,11 +20,14 @@ from archgrad.data import Batch, Loader
 from archgrad.descent import Descent
 from archgrad.discretizers import Tuning
 from archgrad.errors import DivergedError
-from archgrad.hypergradients import Batches, Point, constants, standing
+from archgrad.hypergradients import Batches, constants
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.hypergradients.point import gradients, leaves
+from archgrad.loop.decided import Decided
+from archgrad.loop.moment import Moment, Seen
 from archgrad.loop.passes import Slopes, backward, by_training, evaluated, keep_gradients, or_zero, still, velocity
 from archgrad.loop.state import PRODUCTS, SearchState, Sums, all_trusted
+from archgrad.loop.step_batches import Drawn
 from archgrad.method import Method
 from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
@@ -32,94 +35,13 @@ from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["Drawn", "Moment", "Slopes", "Stepper"]
+__all__ = ["Slopes", "Stepper"]
 
 _SKIP_DROPOUT_DECAY = 0.2
 """By how much the logarithm of the rate falls from epoch to epoch once α moves."""
 
-Seen = tuple[Tensor, Tensor, Tensor]
-"""Loss, logits and labels of one evaluation."""
-
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
-
-
-@dataclass(frozen=True, eq=False)
-class Moment:
-    """The bilevel problem of a search at one step: two losses, the weights that are trained, and how.
-
-    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss at the weights themselves, once
-    there was one, and ``slopes`` the gradient of every cell's mixture that passed through the first evaluation on its
-    way to α.
-    """
-
-    problem: BilevelProblem
-    weights: Weights
-    descent: Descent
-    seen: list[Seen]
-    slopes: Slopes
-    differences_mislead: bool
-    look: Callable[[Batch], Seen]
-
-    def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[Point]:
-        """Stand at this moment of the search with these batches."""
-        exact = self.differences_mislead
-        return standing(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
-
-    def measured(self, batch: Batch) -> Seen:
-        """Return loss, logits and labels of the outer loss at the weights, for every estimate the same measure.
-
-        Most estimates have evaluated it there. For one that only looks ahead, such as second-order DARTS, it takes a
-        forward pass more.
-        """
-        return self.seen[0] if self.seen else self.look(batch)
-
-
-class Drawn:
-    """The batches of one step, each drawn when it is first asked for and only then.
-
-    The k-th inner batch is that of the weight step k steps later. ``inner_steps`` weight steps share an outer batch.
-    """
-
-    def __init__(self, weight_loader: Loader, arch_loader: Loader, index: int, inner_steps: int = 1) -> None:
-        self._loaders, self._index, self._inner_steps = (weight_loader, arch_loader), index, inner_steps
-        self._inner: dict[int, Batch] = {}
-        self._outer: Batch | None = None
-
-    def inner(self, step: int) -> Batch:
-        """Return a batch that trains the weights."""
-        if step not in self._inner:
-            self._inner[step] = self._loaders[0].batch(self._index + step)
-        return self._inner[step]
-
-    def outer(self) -> Batch:
-        """Return the batch that trains the architecture."""
-        if self._outer is None:
-            self._outer = self._loaders[1].batch(self._index // self._inner_steps)
-        return self._outer
-
-
-@dataclass(frozen=True, eq=False)
-class Decided:
-    """Rows of a mixture that are decided: which, ``{block: [rows, 1]}``, and with what weights."""
-
-    rows: Mapping[str, Tensor]
-    weights: Mapping[str, Tensor]
-
-    @classmethod
-    def of(cls, tuning: Tuning) -> Decided:
-        """Take what a derivation has decided."""
-        return cls({name: value[:, None] for name, value in tuning.decided.items()}, tuning.weights)
-
-    def put_into(self, relaxed: Relaxed) -> Relaxed:
-        """Return a mixture with these rows in the place of its own, in all cells."""
-        mixture, active = dict(relaxed.mixture), dict(relaxed.active or {})
-        for name, rows in self.rows.items():
-            own, weights = rows.to(mixture[name].device), self.weights[name].to(mixture[name])
-            mixture[name] = torch.where(own, weights, mixture[name])
-            if name in active:
-                active[name] = torch.where(own, weights != 0, active[name])
-        return Relaxed(mixture, None if relaxed.active is None else active)
 
 
 @dataclass(frozen=True)

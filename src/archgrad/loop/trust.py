@@ -14,7 +14,8 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import LEAST_COSINE, Batches, Point, agreement, difference_products, exact_products
 from archgrad.hypergradients.products import Kind
 from archgrad.loop.state import PRODUCTS, SearchState
-from archgrad.loop.steps import Drawn, Stepper
+from archgrad.loop.step_batches import Drawn
+from archgrad.loop.steps import Stepper
 from archgrad.regularizers import Regularizer
 
 __all__ = ["compare_products", "compare_regularizers"]

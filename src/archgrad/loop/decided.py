@@ -1,0 +1,37 @@
+"""The part of an architecture that a derivation has decided while the search goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from archgrad.discretizers import Tuning
+from archgrad.relaxations import Relaxed
+
+__all__ = ["Decided"]
+
+
+@dataclass(frozen=True, eq=False)
+class Decided:
+    """Rows of a mixture that are decided: which, ``{block: [rows, 1]}``, and with what weights."""
+
+    rows: Mapping[str, Tensor]
+    weights: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, tuning: Tuning) -> Decided:
+        """Take what a derivation has decided."""
+        return cls({name: value[:, None] for name, value in tuning.decided.items()}, tuning.weights)
+
+    def put_into(self, relaxed: Relaxed) -> Relaxed:
+        """Return a mixture with these rows in the place of its own, in all cells."""
+        mixture, active = dict(relaxed.mixture), dict(relaxed.active or {})
+        for name, rows in self.rows.items():
+            own, weights = rows.to(mixture[name].device), self.weights[name].to(mixture[name])
+            mixture[name] = torch.where(own, weights, mixture[name])
+            if name in active:
+                active[name] = torch.where(own, weights != 0, active[name])
+        return Relaxed(mixture, None if relaxed.active is None else active)

@@ -1,0 +1,51 @@
+"""The bilevel problem of a search at one step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.data import Batch
+from archgrad.descent import Descent
+from archgrad.hypergradients import Batches, Point, standing
+from archgrad.loop.passes import Slopes
+
+__all__ = ["Moment", "Seen"]
+
+Seen = tuple[Tensor, Tensor, Tensor]
+"""Loss, logits and labels of one evaluation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Moment:
+    """The bilevel problem of a search at one step: two losses, the weights that are trained, and how.
+
+    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss at the weights themselves, once
+    there was one, and ``slopes`` the gradient of every cell's mixture that passed through the first evaluation on its
+    way to α.
+    """
+
+    problem: BilevelProblem
+    weights: Weights
+    descent: Descent
+    seen: list[Seen]
+    slopes: Slopes
+    differences_mislead: bool
+    look: Callable[[Batch], Seen]
+
+    def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[Point]:
+        """Stand at this moment of the search with these batches."""
+        exact = self.differences_mislead
+        return standing(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
+
+    def measured(self, batch: Batch) -> Seen:
+        """Return loss, logits and labels of the outer loss at the weights, for every estimate the same measure.
+
+        Most estimates have evaluated it there. For one that only looks ahead, such as second-order DARTS, it takes a
+        forward pass more.
+        """
+        return self.seen[0] if self.seen else self.look(batch)
