@@ -56,7 +56,7 @@ def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgra
     picture = Path("curves.svg").read_bytes()
     assert b"<svg" in picture
     assert out.splitlines()[0].startswith("gaea: ")
-    assert "after epoch 1" in out.splitlines()[0]
+    assert "(standard deviation, n = 2) after epoch 1" in out.splitlines()[0]
     assert "after epoch 2" in out.splitlines()[1]
     code, out, _ = archgrad("plot", *runs, "--measure", "entropy", "-o", "curves.svg", "--json")
     curves = json.loads(out)
@@ -65,8 +65,10 @@ def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgra
     assert curves["gaea"][0] == {
         "epoch": 1,
         "mean": pytest.approx(sum(values) / 2),
+        "deviation": pytest.approx(abs(values[0] - values[1]) / 2**0.5),
         "least": min(values),
         "greatest": max(values),
+        "runs": 2,
     }
     assert Path("curves.svg").read_bytes() == picture  # the same curves are the same file
 
@@ -104,7 +106,7 @@ def test_mistakes_are_sentences(archgrad, runs, tmp_path):
 
 
 def test_without_matplotlib_it_says_what_to_install(archgrad, runs, monkeypatch):
-    monkeypatch.setattr("archgrad.report.curves.find_spec", lambda name: None)
+    monkeypatch.setattr("archgrad.report.figure.find_spec", lambda name: None)
     code, _, err = archgrad("plot", runs[0], "--measure", "entropy")
     assert code == 2
     assert "pip install 'archgrad[plot]'" in err
@@ -126,7 +128,7 @@ def test_without_a_measure_it_is_the_oracle_that_all_runs_have(archgrad, runs):
     renamed(first, **{test: 91.0}), renamed(other, **{test: 92.0, valid: 89.0})
     code, out, _ = archgrad("plot", first, other)
     assert code == 0
-    assert out.splitlines()[0].startswith(f"gaea: {test} 91 (91 to 91)")
+    assert out.splitlines()[0].startswith(f"gaea: {test} 91 after epoch")
 
 
 def test_accuracies_of_two_kinds_are_not_drawn_together(archgrad, runs):

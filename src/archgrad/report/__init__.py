@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archgrad.report.curves import Curve, curve_of, draw_curves
+from archgrad.report.curves import Curve, CurvePoint, curve_of, draw_curves
 from archgrad.report.dot import to_dot
 from archgrad.report.drawing import draw, graphviz_available
 from archgrad.report.panels import draw_panels, panels_of
@@ -10,6 +10,7 @@ from archgrad.report.text import to_text
 
 __all__ = [
     "Curve",
+    "CurvePoint",
     "curve_of",
     "draw",
     "draw_curves",

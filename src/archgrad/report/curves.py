@@ -1,37 +1,52 @@
-"""Curves over the epochs of several runs: one line for each group, with the range of its seeds around it."""
+"""Curves over the epochs of several runs: a line for each group, with the spread of its seeds around it."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
+import itertools
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import mean
-from typing import Any
+from statistics import mean, stdev
+from typing import Any, NamedTuple
 
-from archgrad.errors import UserError, unknown
-from archgrad.files import write_bytes
+from archgrad.report.figure import check_picture, save_figure, whole_epochs
 
-__all__ = ["PICTURES", "Curve", "can_draw", "check_picture", "curve_of", "draw_curves", "save_figure"]
+__all__ = ["Curve", "CurvePoint", "axis_label", "caption_of", "curve_of", "draw_curves"]
 
-PICTURES = (".svg", ".png", ".pdf")
 
-_UNDATED = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+class CurvePoint(NamedTuple):
+    """An epoch that all runs of a group have: mean, standard deviation (0 for one run), least and greatest value."""
 
-Curve = list[tuple[int, float, float, float]]
-"""Epoch, mean, least and greatest value of a group's runs; only epochs that all of them have."""
+    epoch: int
+    mean: float
+    deviation: float
+    least: float
+    greatest: float
+    runs: int
+
+
+Curve = list[CurvePoint]
+
+_DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
+_COLOURS = 8
+_MARKERS = "osv^DPX"
+_LONGEST_COLUMN = 16
+_UNITS = {"loss": "nats", "entropy": "nats", "accuracy": "%", "oracle": "%", "regret": "%", "seconds": "s"}
 
 
 def curve_of(histories: Sequence[Sequence[Mapping[str, Any]]], measure: str) -> Curve:
-    """Join the records of several runs into one curve.
+    """Join the records of several runs into one curve; epochs without the measure, as in a tie, are left out.
 
-    >>> curve_of([[{"epoch": 1, "loss": 3.0}], [{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": 0.5}]], "loss")
-    [(1, 2.0, 1.0, 3.0)]
+    >>> curve_of([[{"epoch": 1, "loss": 3.0}], [{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": 0.5}]], "loss")[0][:3]
+    (1, 2.0, 1.4142135623730951)
     """
     runs = [{record["epoch"]: record[measure] for record in run if _has(record, measure)} for run in histories]
     shared = sorted(set.intersection(*(set(run) for run in runs))) if runs else []
-    values = [(epoch, [run[epoch] for run in runs]) for epoch in shared]
-    return [(epoch, mean(found), min(found), max(found)) for epoch, found in values]
+    return [_point(epoch, [run[epoch] for run in runs]) for epoch in shared]
+
+
+def _point(epoch: int, values: list[float]) -> CurvePoint:
+    deviation = stdev(values) if len(values) > 1 else 0.0
+    return CurvePoint(epoch, mean(values), deviation, min(values), max(values), len(values))
 
 
 def _has(record: Mapping[str, Any], measure: str) -> bool:
@@ -39,56 +54,64 @@ def _has(record: Mapping[str, Any], measure: str) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def axis_label(measure: str) -> str:
+    """Return a measure in words, with its unit.
+
+    >>> axis_label("heldout_accuracy"), axis_label("skips")
+    ('heldout accuracy (%)', 'skips')
+    """
+    unit = next((unit for word, unit in _UNITS.items() if word in measure), None)
+    name = measure.replace("oracle_", "accuracy_in_the_table_").replace("_", " ")
+    return name if unit is None else f"{name} ({unit})"
+
+
+def caption_of(curves: Mapping[str, Curve]) -> str:
+    """Say what lines and bands are.
+
+    >>> caption_of({"darts": curve_of([[{"epoch": 1, "loss": 3.0}]], "loss")})
+    'line: one run (n = 1)'
+    """
+    counts = sorted({point.runs for curve in curves.values() for point in curve})
+    if counts == [1]:
+        return "line: one run (n = 1)"
+    told = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return f"line: mean over seeds, band: ± one standard deviation (n = {told})"
+
+
 def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
-    """Draw labelled curves into a picture."""
+    """Draw labelled curves into a picture, with the legend beside it and a caption below."""
     check_picture(path)
+    columns = -(-len(curves) // _LONGEST_COLUMN)
+    longest = max((len(label) for label in curves), default=0)
 
     def fill(figure: Any) -> None:
         axes = figure.add_subplot()
-        for label, curve in curves.items():
-            epochs, means, least, greatest = zip(*curve, strict=True)
-            (line,) = axes.plot(epochs, means, label=label, marker="o" if len(epochs) == 1 else None)
-            axes.fill_between(epochs, least, greatest, color=line.get_color(), alpha=0.15, linewidth=0)
+        for style, (label, curve) in zip(_styles(), curves.items(), strict=False):
+            _draw_curve(axes, label, curve, style)
         axes.set_xlabel("epoch")
-        axes.set_ylabel(measure.replace("_", " "))
+        axes.set_ylabel(axis_label(measure))
         axes.grid(alpha=0.3)
-        axes.legend()
+        whole_epochs(axes)
+        figure.legend(loc="outside right upper", fontsize="small", ncols=columns)
+        figure.supxlabel(caption_of(curves), fontsize="small", color="0.35")
 
-    save_figure(fill, path, (8, 4.8))
-
-
-def check_picture(path: Path) -> None:
-    """Raise a UserError if a picture of this name cannot be drawn here."""
-    suffix = path.suffix.lower()
-    if suffix not in PICTURES:
-        raise unknown("picture format", suffix or path.name, PICTURES)
-    if not can_draw():
-        raise UserError("curves need the package matplotlib; install it with `pip install 'archgrad[plot]'`.")
+    save_figure(fill, path, (7 + columns * (0.6 + 0.075 * min(longest, 60)), 4.8))
 
 
-def can_draw() -> bool:
-    """Tell whether matplotlib is installed."""
-    return find_spec("matplotlib") is not None
+def _draw_curve(axes: Any, label: str, curve: Curve, style: Mapping[str, Any]) -> None:
+    epochs, means = [point.epoch for point in curve], [point.mean for point in curve]
+    every = max(len(curve) // 8, 1)
+    (line,) = axes.plot(epochs, means, label=label, markersize=4, markevery=every, linewidth=1.4, **style)
+    if any(point.runs > 1 for point in curve):
+        low, high = ([point.mean + sign * point.deviation for point in curve] for sign in (-1, 1))
+        axes.fill_between(epochs, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
 
 
-def save_figure(fill: Callable[[Any], None], path: Path, size: tuple[float, float]) -> None:
-    """Have a figure of this size, in inches, filled, and write it into a file."""
-    try:
-        write_bytes(path, _rendered(fill, size, path.suffix.lower().removeprefix(".")))
-    except OSError as error:
-        raise UserError(f"{path} cannot be written ({error.strerror or error}); choose another file.") from error
-
-
-def _rendered(fill: Callable[[Any], None], size: tuple[float, float], picture: str) -> bytes:
-    """Render without a display and without a date, so that the same curves are the same bytes."""
-    import matplotlib
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(figure)
-    fill(figure)
-    file = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "archgrad", "svg.fonttype": "path"}):
-        figure.savefig(file, format=picture, dpi=150, metadata=_UNDATED.get(picture))
-    return file.getvalue()
+def _styles() -> itertools.chain[dict[str, Any]]:
+    """Yield styles of which no two among the first 40 have both colour and dashes in common; then they repeat."""
+    round_ = [
+        {"color": f"C{colour}", "linestyle": dash, "marker": _MARKERS[(number + colour) % len(_MARKERS)]}
+        for number, dash in enumerate(_DASHES)
+        for colour in range(_COLOURS)
+    ]
+    return itertools.chain.from_iterable(itertools.repeat(round_))

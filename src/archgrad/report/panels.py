@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from archgrad.report.curves import check_picture, curve_of, save_figure
+from archgrad.report.curves import curve_of
+from archgrad.report.figure import check_picture, save_figure, whole_epochs
 
 __all__ = ["PANELS", "draw_panels", "panels_of"]
 
 PANELS: Mapping[str, tuple[str, ...]] = {
+    "loss (nats)": ("train_loss", "arch_loss", "heldout_loss"),
+    "accuracy (%)": ("train_accuracy", "arch_accuracy", "heldout_accuracy", "heldout_chance"),
+    "probability of the operations, mean over the edges": ("probability_*",),
+    "entropy of the mixture (nats)": ("entropy", "entropy_max"),
+    "skip connections (share of the cell, mean probability)": ("skip_share", "skip_weight"),
     "layer alignment": ("alignment", "sign_alignment"),
-    "skip connections": ("skip_share", "skip_weight"),
-    "entropy": ("entropy",),
-    "movement of the mixture": ("movement",),
     "gradient of skip connections and convolutions": (
         "skip_gradient_first",
         "skip_gradient_last",
@@ -23,24 +26,27 @@ PANELS: Mapping[str, tuple[str, ...]] = {
         "conv_gradient_last",
     ),
     "largest eigenvalue of the architecture's Hessian": ("alpha_eigenvalue",),
-    "accuracy of the architecture in the benchmark": ("oracle_*",),
+    "movement of the mixture": ("movement",),
+    "accuracy of the cell in the benchmark's table (%)": ("oracle_*",),
 }
 """What is drawn together, by title; a star stands for anything."""
 
+_LIMITS = ("entropy_max", "heldout_chance")
+"""What other numbers are compared with; drawn as dashed grey lines."""
 _COLUMNS = 2
-_WIDTH, _HEIGHT = 10.0, 2.6
+_WIDTH, _HEIGHT = 11.0, 2.7
 
 
 def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[tuple[int, float]]]]:
     """Return (epoch, value) of each measure in each panel; what no record has is left out.
 
-    >>> panels_of([{"epoch": 1, "entropy": 1.6}, {"epoch": 2, "entropy": 1.5}])
-    {'entropy': {'entropy': [(1, 1.6), (2, 1.5)]}}
+    >>> panels_of([{"epoch": 1, "movement": 1.6}, {"epoch": 2, "movement": 1.5}])
+    {'movement of the mixture': {'movement': [(1, 1.6), (2, 1.5)]}}
     """
     panels, known = {}, sorted({name for record in records for name in record})
     for title, patterns in PANELS.items():
         measures = [name for pattern in patterns for name in fnmatch.filter(known, pattern)]
-        lines = {name: [(epoch, value) for epoch, value, _, _ in curve_of([records], name)] for name in measures}
+        lines = {name: [(point.epoch, point.mean) for point in curve_of([records], name)] for name in measures}
         drawn = {name: line for name, line in lines.items() if line}
         if drawn:
             panels[title] = drawn
@@ -57,14 +63,22 @@ def draw_panels(records: Sequence[Mapping[str, Any]], path: Path, since: int | N
         for number, (title, lines) in enumerate(panels.items(), start=1):
             axes = figure.add_subplot(rows, _COLUMNS, number)
             for name, line in lines.items():
-                epochs, values = zip(*line, strict=True)
-                axes.plot(epochs, values, label=name.replace("_", " "), marker="o" if len(line) < 3 else None)
+                _draw_line(axes, name, line)
             if since is not None:
                 axes.axvline(since, color="black", linestyle=":", linewidth=1)
             axes.set_title(title, fontsize="medium")
             axes.set_xlabel("epoch")
             axes.grid(alpha=0.3)
+            whole_epochs(axes)
             if len(lines) > 1:
-                axes.legend(fontsize="small")
+                axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 
     save_figure(fill, path, (_WIDTH, _HEIGHT * rows))
+
+
+def _draw_line(axes: Any, name: str, line: Sequence[tuple[int, float]]) -> None:
+    epochs, values = zip(*line, strict=True)
+    marker = "o" if len(line) < 3 else None
+    label = name.removeprefix("probability_").replace("_", " ")
+    style = {"color": "0.5", "linestyle": "--"} if name in _LIMITS else {}
+    axes.plot(epochs, values, label=label, marker=marker, **style)
