@@ -34,6 +34,8 @@ def oracle(table: AccuracyTable, datasets: Sequence[str] = DATASETS) -> Diagnost
     """Look the current cell up at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
 
     def look_up(snapshot: Snapshot) -> dict[str, float]:
+        if snapshot.undecided:
+            return {}
         accuracies = table.query(snapshot.genotype)
         return {oracle_measure(dataset, table.label): round(accuracies[dataset], 4) for dataset in datasets}
 
@@ -45,12 +47,14 @@ def cell_oracle(table: CellTable, space: int) -> Diagnostic:
 
     ``oracle_cifar10_test_108ep`` and ``oracle_cifar10_valid_108ep`` are the mean test and validation accuracy after 108
     epochs, ``regret_cifar10_test_108ep`` and ``regret_cifar10_valid_108ep`` the mean errors minus those of the space's
-    optimum, all in per cent. An epoch whose cell is not in the table has none of them.
+    optimum, all in per cent. An epoch that has decided nothing, or whose cell is not in the table, has none of them.
     """
     table.check_epochs(EPOCHS)
     optimum = table.space_optimum(space)
 
     def look_up(snapshot: Snapshot) -> dict[str, float]:
+        if snapshot.undecided:
+            return {}
         try:
             record = table.find(snapshot.genotype)
         except UserError as error:  # the index was damaged or deleted while the search went on

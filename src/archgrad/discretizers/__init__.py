@@ -7,6 +7,7 @@ from archgrad.discretizers.base import Discretizer, Judge, Tuning, strongest
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.perturbation import Perturbation
+from archgrad.discretizers.ties import Ties, leads, ties_of
 from archgrad.discretizers.top_edges import TopEdges
 from archgrad.errors import chosen
 
@@ -18,10 +19,13 @@ __all__ = [
     "Judge",
     "LimitedSkips",
     "Perturbation",
+    "Ties",
     "TopEdges",
     "Tuning",
+    "leads",
     "named",
     "strongest",
+    "ties_of",
 ]
 
 DISCRETIZERS: dict[str, Callable[[], Discretizer]] = {

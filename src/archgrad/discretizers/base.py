@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from archgrad.discretizers.ties import Ties, ties_of
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
 __all__ = ["Discretizer", "Judge", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
@@ -64,6 +65,13 @@ class Discretizer(ABC):
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if genotypes of this space cannot be derived so."""
         return
+
+    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+        """Count the exact ties that leave the genotype of an epoch, or of the whole search, to the order of choices.
+
+        A derivation that does not go by probabilities has none.
+        """
+        return ties_of(space, probabilities)
 
     @abstractmethod
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.base import Discretizer, Judge, edge_strengths
+from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
@@ -31,6 +32,10 @@ class BestSampled(Discretizer):
     def __post_init__(self) -> None:
         check_whole("discretizer.samples", self.samples)
         check_whole("discretizer.batches", self.batches)
+
+    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+        """Return none: accuracies decide."""
+        return Ties()
 
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Draw, measure and keep the best."""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, Judge
+from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_whole
 from archgrad.notices import warn_once
 from archgrad.spaces import SKIP, Genotype, SearchSpace
@@ -42,6 +43,10 @@ class LimitedSkips(Discretizer):
     def check(self, space: SearchSpace) -> None:
         """Ask the derivation."""
         self.derivation.check(space)
+
+    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+        """Ask the derivation."""
+        return self.derivation.ties(space, probabilities, last)
 
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive, and derive again without the weakest skip connection, until there are few enough."""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, Judge, Tuning, edge_strengths
+from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_number, check_whole
 from archgrad.relaxations import spread
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
@@ -48,6 +49,10 @@ class Perturbation(Discretizer):
         check_number("discretizer.tune_rate", self.tune_rate, positive=True)
         if self.batches is not None:
             check_whole("discretizer.batches", self.batches)
+
+    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+        """Return none at the end, where accuracies decide."""
+        return Ties() if last else super().ties(space, probabilities, last)
 
     def interim(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive by the probabilities alone."""

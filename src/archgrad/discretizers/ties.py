@@ -1,0 +1,53 @@
+"""Exact ties between choices: where probabilities decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from torch import Tensor
+
+from archgrad.spaces import DecisionBlock, SearchSpace
+
+__all__ = ["Ties", "leads", "ties_of"]
+
+
+class Ties(NamedTuple):
+    """On how many rows, of so many that offer a choice, the last picked one is exactly as likely as the next."""
+
+    rows: int = 0
+    of: int = 0
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether nothing is chosen at all, as by the even mixture of a warm-up."""
+        return self.rows > 0 and self.rows == self.of
+
+    def __str__(self) -> str:
+        return f"{self.rows} of {self.of} choices tie exactly"
+
+
+def ties_of(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> Ties:
+    """Count the ties of a space's rows."""
+    ahead = leads(space, probabilities)
+    return Ties(sum(lead == 0 for lead in ahead), len(ahead))
+
+
+def leads(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> list[float]:
+    """Return by how much the last picked choice of each row leads the next one, for all rows that offer a choice.
+
+    Choices that no genotype may contain, such as ``none`` in the DARTS space, are no rivals.
+    """
+    found = []
+    for block in space.blocks:
+        for row, weights in enumerate(probabilities[block.name].tolist()):
+            ranked = _ranked(block, row, weights)
+            picks = block.rows[row].picks
+            if len(ranked) > picks:
+                found.append(ranked[picks - 1] - ranked[picks])
+    return found
+
+
+def _ranked(block: DecisionBlock, row: int, weights: list[float]) -> list[float]:
+    pairs = zip(block.rows[row].choices, weights, strict=False)
+    return sorted((weight for choice, weight in pairs if choice not in block.excluded), reverse=True)

@@ -1,0 +1,112 @@
+"""An exact tie is no decision: it never becomes a cell silently."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad import discretizers, recipes, spaces
+from archgrad.discretizers import Ties, leads, ties_of
+from archgrad.report import curve_of
+
+DATA = ag.data.digits(limit=80)
+SPACE = spaces.nasbench201(channels=2, cells_per_stage=1)
+EVEN = {"cell": torch.full((6, 5), 0.2)}
+
+
+def warm(epochs: int, **settings: Any) -> Any:
+    method = recipes.gaea("darts", level="bilevel")
+    method = replace(method, schedule=replace(method.schedule, warmup_epochs=2))
+    return ag.search(SPACE, method, DATA, epochs=epochs, batch_size=20, **settings)
+
+
+def test_rows_whose_picks_are_as_likely_as_the_next_tie() -> None:
+    decided = EVEN["cell"].clone()
+    decided[0] = torch.tensor([0.1, 0.3, 0.2, 0.2, 0.2])
+    decided[1] = torch.tensor([0.3, 0.3, 0.2, 0.1, 0.1])
+    found = ties_of(SPACE, {"cell": decided})
+    assert (found, found.everywhere) == (Ties(5, 6), False)
+    assert leads(SPACE, {"cell": decided}) == pytest.approx([0.1, 0, 0, 0, 0, 0])
+    assert ties_of(SPACE, EVEN).everywhere
+    only = SPACE.restricted({"cell": [("nor_conv_3x3",)] * 6})
+    assert ties_of(only, {"cell": torch.ones(6, 1)}) == Ties(0, 0)
+    assert not Ties(0, 0).everywhere
+
+
+def test_what_no_genotype_may_contain_is_no_rival() -> None:
+    space = spaces.darts()
+    even = {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.blocks}
+    for block in space.blocks:
+        even[block.name][:, block.rows[0].choices.index("none")] += 0.5
+        even[block.name][:, block.rows[0].choices.index("max_pool_3x3")] += 0.1
+    assert ties_of(space, even).rows == 0
+    assert leads(space, even) == pytest.approx([0.1] * 28)
+
+
+@pytest.mark.parametrize("name", sorted(discretizers.DISCRETIZERS))
+def test_what_goes_by_probabilities_ties_and_what_goes_by_accuracies_does_not(name: str) -> None:
+    member = discretizers.named(name)
+    measures = isinstance(member, discretizers.BestSampled | discretizers.Perturbation)
+    assert member.ties(SPACE, EVEN, last=True).everywhere == (not measures)
+    assert member.ties(SPACE, EVEN, last=False).everywhere == (not isinstance(member, discretizers.BestSampled))
+
+
+def test_a_warm_up_has_no_cell(tmp_path: Path) -> None:
+    seen = []
+
+    def look(event: Any) -> None:
+        if isinstance(event, ag.loop.EpochFinished):
+            seen.append((tmp_path / "run" / "genotype.json").exists())
+
+    table = {"cell": 0}
+
+    def oracle_like(snapshot: Any) -> dict[str, float]:
+        table["cell"] += not snapshot.undecided
+        return {}
+
+    watched = [*ag.diagnostics.standard(), oracle_like]
+    result = warm(4, out=tmp_path / "run", listeners=[look], diagnostics=watched)
+    assert [record["genotype"] is None for record in result.history] == [True, True, False, False]
+    assert [record.get("ties") for record in result.history] == [6, 6, None, None]
+    assert ["skips" in record for record in result.history] == [False, False, True, True]
+    assert seen == [False, False, True, True]
+    assert table["cell"] == 2
+    assert not result.undecided
+    assert [point.epoch for point in curve_of([result.history], "skip_share")] == [3, 4]  # plots leave them out
+    assert result.history[0]["diagnosis"] == result.history[1]["diagnosis"] == "too early"
+
+
+class Idle(ag.arch_optimizers.Adam):
+    """Takes steps that lead nowhere."""
+
+    def step(self, alpha: Any, gradient: Any, state: Any) -> Any:
+        return {name: torch.zeros_like(value) for name, value in alpha.items()}, state
+
+
+def test_a_search_that_ends_with_ties_says_so(tmp_path: Path, said: list[str]) -> None:
+    method = replace(recipes.darts(), arch_optimizer=Idle())
+    result = ag.search(SPACE, method, DATA, epochs=1, batch_size=20, out=tmp_path / "run")
+    assert result.undecided
+    assert "undecided: 6 of 6 choices tie exactly at the end of the search, and the first in order is taken." in said
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["genotype"] is None
+    assert not (tmp_path / "run" / "genotype.json").exists()
+
+
+def test_the_command_shows_no_cell_where_all_choices_tie(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ag.arch_optimizers.Adam, "step", Idle.step)
+    tiny = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1]
+    code, out, err = archgrad("search", "--method", "darts", *tiny, "--out", "run")
+    assert code == 0, err
+    assert "  undecided: all 6 choices tie exactly\n" in out
+    assert "no cell: all choices tie exactly" in out
+    assert "|none~0|" not in out
+    code, _, err = archgrad("draw", "run")
+    assert (code, "run has no genotype.json" in err) == (2, True)
+    assert archgrad("inspect", "run")[0] == 0
+    assert archgrad("resume", "run")[0] == 0
