@@ -37,7 +37,7 @@ def test_entropy_is_the_logarithm_of_the_choices_when_undecided(name: str, choic
 def test_entropy_is_zero_when_decided() -> None:
     decided = {"cell": torch.eye(5)[[1, 1, 3, 2, 1, 4]]}
     snapshot = snapshot_of(nasbench201(), decided)
-    assert entropy(snapshot) == {"entropy": 0.0}
+    assert entropy(snapshot) == {"entropy": 0.0, "entropy_max": pytest.approx(math.log(5)), "lead": 1.0}
     assert skip_connections(snapshot) == {"skips": 3, "skip_share": 0.5, "skip_weight": 0.5}
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from archgrad.diagnostics.arch_curvature import ArchCurvature
-from archgrad.diagnostics.architecture import entropy, movement, skip_connections
+from archgrad.diagnostics.architecture import entropy, movement, operations, skip_connections
 from archgrad.diagnostics.base import Diagnostic, Probe, Snapshot
 from archgrad.diagnostics.curvature import Curvature
 from archgrad.diagnostics.discretisation import discretisation, measure_discretisation
@@ -41,6 +41,7 @@ __all__ = [
     "layer_similarity",
     "measure_discretisation",
     "movement",
+    "operations",
     "reference_at",
     "skip_connections",
     "standard",
@@ -52,7 +53,7 @@ __all__ = [
 def standard(method: Method | None = None) -> tuple[Diagnostic | Probe | LayerMeasure, ...]:
     """Return what every search measures, and what one by this method should."""
     probes = () if method is None else _probes(method)
-    return (entropy, skip_connections, movement, discretisation, Agreement(), *probes)
+    return (entropy, operations, skip_connections, movement, discretisation, Agreement(), *probes)
 
 
 def with_stop(

@@ -113,7 +113,7 @@ def _warned(records: Sequence[Record], epochs: int, thresholds: Thresholds | Non
             before: int = records[0]["epoch"] - 1  # epochs of earlier stages, which it does not count
             return before + int(record["switched_from"])
         if "diagnosis" in record and thresholds is None:
-            alarming = record["diagnosis"] in ALARMING
+            alarming = record["diagnosis"] in (*ALARMING, "collapsed")  # as older runs say it
         else:
             alarming = diagnose(records[: place + 1], epochs, thresholds).alarming
         if alarming:

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+import math
 from statistics import mean
 
 import torch
 
 from archgrad.diagnostics.base import Snapshot
+from archgrad.discretizers import leads
 from archgrad.spaces import SKIP
 
-__all__ = ["SKIP", "entropy", "movement", "skip_connections"]
+__all__ = ["SKIP", "entropy", "movement", "operations", "skip_connections"]
 
 
 def entropy(snapshot: Snapshot) -> dict[str, float]:
     """Mean over the rows of −Σ p·log p in nats: log(choices) when undecided, 0 when decided (GAEA, Fig. 1).
 
-    Of operation weights only; weights of edges, where a supernet has them, are not counted.
+    ``entropy_max`` is the mean of log(choices), and ``lead`` the mean probability of the choice that is picked less
+    that of the next. Of operation weights only; weights of edges, where a supernet has them, are not counted.
     """
-    weights = [snapshot.probabilities[block.name] for block in snapshot.space.blocks]
-    rows = [torch.special.entr(block.double()).sum(-1) for block in weights]
-    return {"entropy": torch.cat(rows).mean().item()}
+    blocks = snapshot.space.blocks
+    rows = [torch.special.entr(snapshot.probabilities[block.name].double()).sum(-1) for block in blocks]
+    most = mean(math.log(len(row.choices)) for block in blocks for row in block.rows)
+    ahead = leads(snapshot.space, snapshot.probabilities)
+    found = {"entropy": torch.cat(rows).mean().item(), "entropy_max": most}
+    return found | ({"lead": mean(ahead)} if ahead else {})
+
+
+def operations(snapshot: Snapshot) -> dict[str, float]:
+    """Mean probability of each operation over the rows that offer it, as ``probability_`` and its name."""
+    weights: dict[str, list[float]] = {}
+    for block in snapshot.space.blocks:
+        for row, own in zip(block.rows, snapshot.probabilities[block.name].tolist(), strict=True):
+            for choice, weight in zip(row.choices, own, strict=False):
+                weights.setdefault(choice, []).append(weight)
+    return {f"probability_{choice}": mean(found) for choice, found in weights.items()}
 
 
 def skip_connections(snapshot: Snapshot) -> dict[str, float]:
     """Count the skip connections of the current genotype, the sign of collapse.
 
     ``skips`` is their number, ``skip_share`` that of all its decisions, and ``skip_weight`` the mean probability of a
-    skip connection over the rows that offer one.
+    skip connection over the rows that offer one. A genotype that nobody has chosen is not counted.
     """
     skips, decisions = snapshot.genotype.count(SKIP), len(snapshot.genotype.decisions)
     measured: dict[str, float] = {"skips": skips, "skip_share": skips / decisions if decisions else 0.0}
+    measured = {} if snapshot.undecided else measured
     weights = [
         snapshot.probabilities[block.name][row, offered.choices.index(SKIP)].item()
         for block in snapshot.space.blocks

@@ -21,7 +21,8 @@ class Snapshot:
     """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give.
 
     ``judge`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete, and
-    ``initial`` are the probabilities that it began with.
+    ``initial`` are the probabilities that it began with. An ``undecided`` one has exact ties
+    everywhere, so that nobody has chosen the genotype.
     """
 
     space: SearchSpace
@@ -30,6 +31,7 @@ class Snapshot:
     judge: Judge | None = None
     last: bool = False
     initial: Mapping[str, Tensor] | None = None
+    undecided: bool = False
 
 
 Diagnostic = Callable[[Snapshot], Mapping[str, float]]

@@ -15,36 +15,44 @@ from archgrad.spaces import Genotype
 
 __all__ = ["Record", "Signs", "Thresholds", "Verdict", "moved", "skip_share"]
 
-Verdict = Literal["too early", "healthy", "at risk", "collapsing", "collapsed"]
+Verdict = Literal["too early", "healthy", "undecided", "untrained", "memorising", "collapsing"]
 Record = Mapping[str, Any]
 
 _NONE = "none"
+_TWO_CHOICES = math.log(2)
+"""The least entropy of a row that has a choice and has not made it."""
 _EXHAUSTED = (
     "the method has what usually cures it; fewer epochs (--epochs) or a smaller step of the architecture "
-    "(--set arch_optimizer.lr) may help"
+    "(--alpha-budget) may help"
 )
-_UNDECIDED = math.log(2)
-"""The least entropy of a row that has a choice and has not made it."""
+_ADVICE: dict[Verdict, str] = {
+    "undecided": "let the architecture move further: more epochs or images, or a larger --alpha-budget",
+    "untrained": "train the supernet more before you trust its choices: more epochs or images, more --cells or "
+    "--channels",
+    "memorising": "give more images or augmentation, fewer epochs, or a bilevel method (--method gaea-bilevel), whose "
+    "architecture is chosen on images that do not train the weights",
+}
 
 
 @dataclass(frozen=True)
 class Thresholds:
     """Where the numbers of a record become signs.
 
-    Shares and gradients are means over the last ``window`` epochs in which the architecture moved; nothing is said
-    before there are that many, and not in the first ``early`` part of the search, where an architecture is noise.
+    All numbers are means over the last ``window`` epochs in which the architecture moved; nothing is said before there
+    are that many, and not in the first ``early`` part of the search, where an architecture is noise.
 
-    ``many`` skip connections, as a share of the genotype's decisions, are a risk, and so is layer alignment below
-    ``misaligned`` or, where that is not measured, an eigenvalue of ∇²α L2 that has grown ``growth`` times from one
-    window to the next (R-DARTS, Section 4.3, stops at 1/0.75). A search is collapsing where skip connections are many,
-    their share has risen by ``rise`` above its lowest and has not fallen by as much from its highest, and the cells are
-    misaligned, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections alone
-    decide. It has collapsed where every epoch of the window has the share ``most``, or where ``none`` has the share
-    ``nothing``, which leaves too little of a network, and entropy has fallen by the part ``undecided`` of its highest:
-    before that small numbers choose. More is told, but decides nothing, because sound searches have it too: that the
-    gradient of the last cells favours skip connections over convolutions (Fig. 2), that the eigenvalue grows while the
-    cells agree, that ``none`` leads by little, and, in the second half, that entropy has fallen by less than the part
-    ``undecided`` of what it was.
+    A search is *undecided* where its entropy has fallen by less than the share ``decided`` of its maximum, or the first
+    choice leads the second by less than ``lead``: then small numbers choose. It is *untrained* where the held-out
+    accuracy has come less than the part ``trained`` of the way from chance to 100 %, and *memorising* where the
+    training accuracy is more than ``memorised`` points above the held-out one.
+
+    It is *collapsing*, if it has decided, where every epoch of the window has the share ``most`` of skip connections in
+    its genotype, or ``none`` has the share ``nothing``; or where skip connections are ``many``, their share has risen
+    by ``rise`` above its lowest and has not fallen by as much from its highest, and the layer alignment is below
+    ``misaligned``, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections
+    alone decide. More is told but decides nothing, because sound searches have it too: alignment near 0, a gradient of
+    the last cells that favours skip connections over convolutions (Fig. 2), and an eigenvalue of ∇²α L2 that has grown
+    ``growth`` times from one window to the next (R-DARTS, Section 4.3, stops at 1/0.75).
     """
 
     window: int = 3
@@ -55,7 +63,10 @@ class Thresholds:
     misaligned: float = 0.1
     growth: float = 4 / 3
     nothing: float = 0.5
-    undecided: float = 0.01
+    decided: float = 0.03
+    lead: float = 0.05
+    trained: float = 0.1
+    memorised: float = 30.0
 
     def __post_init__(self) -> None:
         check_whole("window of Thresholds", self.window)
@@ -81,11 +92,13 @@ class Signs:
         """What the thresholds make of the numbers."""
         if len(self.records) < self.limits.window or self.progress <= self.limits.early:
             return "too early"
-        if self._skips_are_most or (self._nothing_is_left and self._has_decided):
-            return "collapsed"
-        if self._skips_are_many and self._skips_rose and not self._skips_recover and self._has_cause:
+        if self._has_decided and (self._skips_are_most or self._nothing_is_left or self._skips_take_over):
             return "collapsing"
-        return "at risk" if self._skips_are_many or self._is_misaligned or self._grows_unexplained else "healthy"
+        if self._is_untrained:
+            return "untrained"
+        if not self._has_decided:
+            return "undecided"
+        return "memorising" if self._memorises else "healthy"
 
     @property
     def sound(self) -> bool:
@@ -95,11 +108,12 @@ class Signs:
     @property
     def evidence(self) -> dict[str, float]:
         """The means over the window, by the names of the records, and what was derived of them."""
-        names = ("alignment", "sign_alignment", "entropy", "skip_weight", "movement")
+        layers = ("alignment", "sign_alignment", "skip_weight", "movement")
+        names = (*layers, "entropy", "entropy_max", "lead", "train_accuracy", "heldout_accuracy", "heldout_chance")
         gradients = tuple(f"{kind}_gradient_{end}" for kind in ("skip", "conv") for end in ("first", "last"))
         found = {name: self._now(name) for name in (*names, *gradients)}
         found |= {"skip_share": self._share if self.records else None, "none_share": self._nothing}
-        found |= {"eigenvalue_growth": self._growth}
+        found |= {"decided": self._decided, "eigenvalue_growth": self._growth}
         return {name: value for name, value in found.items() if value is not None}
 
     @property
@@ -111,20 +125,19 @@ class Signs:
         return tuple(sentence for sentence in self._all_sentences() if sentence)
 
     def _all_sentences(self) -> list[str]:
-        return [self._about_skips(), self._about_none(), *self._about_causes(), self._about_entropy()]
+        told = [self._about_decision(), self._about_accuracy(), self._about_skips(), self._about_none()]
+        return [*told, *self._about_causes()]
 
     def advice(self, cures: Sequence[str]) -> str:
         """Say what may be done, by one of these cures."""
         verdict, cure = self.verdict, _EXHAUSTED
         if cures:
             cure = f"{' or '.join(cures)} usually cures it"
-        if verdict == "collapsed" and not self._skips_are_most:
+        if verdict != "collapsing":
+            return _ADVICE.get(verdict, "")
+        if self._nothing_is_left and not self._skips_are_most:
             return "most of the network is gone; search without `none` (--set space.exclude=none where there is it)"
-        if verdict == "collapsed":
-            return f"go back to an earlier epoch, or search again: {cure}"
-        if verdict == "collapsing":
-            return f"this search is collapsing; {cure}"
-        return f"watch it; {cure}" if verdict == "at risk" else ""
+        return f"go back to an earlier epoch, or search again: {cure}"
 
     # --- skip connections
 
@@ -147,6 +160,10 @@ class Signs:
     def _skips_are_most(self) -> bool:
         last = self.records[-self.limits.window :]
         return min(skip_share(record) for record in last) >= self.limits.most
+
+    @property
+    def _skips_take_over(self) -> bool:
+        return self._skips_are_many and self._skips_rose and not self._skips_recover and self._has_cause
 
     @property
     def _skips_rose(self) -> bool:
@@ -185,10 +202,7 @@ class Signs:
     def _about_none(self) -> str:
         if not self._nothing_is_left:
             return ""
-        share = _percent(self._nothing or 0.0)
-        if self._has_decided:
-            return f"`none` has taken {share} of the architecture"
-        return f"`none` leads on {share} of the architecture, but nothing is decided yet"
+        return f"`none` has {_percent(self._nothing or 0.0)} of the architecture"
 
     # --- causes
 
@@ -222,11 +236,6 @@ class Signs:
     def _eigenvalue_grows(self) -> bool:
         return (self._growth or 0.0) >= self.limits.growth
 
-    @property
-    def _grows_unexplained(self) -> bool:
-        """Whether the eigenvalue grows and nobody knows the alignment, with which it grows in sound searches too."""
-        return self._eigenvalue_grows and self._now("alignment") is None
-
     def _about_causes(self) -> list[str]:
         alignment, skip, conv = map(self._now, ("alignment", "skip_gradient_last", "conv_gradient_last"))
         told = []
@@ -241,29 +250,53 @@ class Signs:
             told.append(f"the largest eigenvalue of the architecture's Hessian has grown {self._growth:.1f} times")
         return told
 
-    # --- entropy
+    # --- decision
 
     @property
-    def _entropies(self) -> list[float]:
-        return [value for record in self.records if (value := _number(record, "entropy")) is not None]
+    def _decided(self) -> float | None:
+        """The share of its maximum by which entropy has fallen; older records do not tell the maximum."""
+        values = [value for record in self.records if (value := _number(record, "entropy")) is not None]
+        if not values:
+            return None
+        most = self._now("entropy_max") or max(*values, _TWO_CHOICES)
+        return 1 - mean(values[-self.limits.window :]) / most
 
     @property
     def _has_decided(self) -> bool:
-        """Whether entropy has fallen from its highest; where it was not measured, the architecture speaks for itself.
+        """Whether one choice stands out; where that was not measured, the architecture speaks for itself."""
+        decided, lead = self._decided, self._now("lead")
+        return (decided is None or decided >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
 
-        A search that decided within its first epoch shows no fall, but less than an undecided row has.
-        """
-        values = self._entropies
-        return not values or values[-1] <= (1 - self.limits.undecided) * max(*values, _UNDECIDED)
+    def _about_decision(self) -> str:
+        decided, entropy, most, lead = self._decided, *map(self._now, ("entropy", "entropy_max", "lead"))
+        if decided is None or entropy is None:
+            return ""
+        text = f"decided {_percent(decided)}: entropy {entropy:.3f}{'' if most is None else f' of {most:.3f}'}"
+        return text if lead is None else f"{text}, and the first choice leads the second by {lead:.2f}"
 
-    def _about_entropy(self) -> str:
-        values = self._entropies
-        if not values or self.progress <= 0.5 or values[0] <= 0:
+    # --- accuracy
+
+    @property
+    def _is_untrained(self) -> bool:
+        accuracy, chance = self._now("heldout_accuracy"), self._now("heldout_chance")
+        if accuracy is None or chance is None or chance >= 100:
+            return False
+        return (accuracy - chance) / (100 - chance) < self.limits.trained
+
+    @property
+    def _memorises(self) -> bool:
+        training, accuracy = self._now("train_accuracy"), self._now("heldout_accuracy")
+        return training is not None and accuracy is not None and training - accuracy > self.limits.memorised
+
+    def _about_accuracy(self) -> str:
+        training, accuracy, chance = map(self._now, ("train_accuracy", "heldout_accuracy", "heldout_chance"))
+        if accuracy is None:
             return ""
-        fallen = 1 - values[-1] / values[0]
-        if fallen >= self.limits.undecided:
-            return ""
-        return f"entropy is {values[-1]:.3f} and was {values[0]:.3f}: the choice between operations hangs on little"
+        text = f"held-out accuracy is {accuracy:.1f} %"
+        text += "" if training is None else f", {training:.1f} % in training"
+        if self._is_untrained:
+            return f"{text}; the most common class alone gives {chance:.1f} %"
+        return f"{text}: the weights remember their images" if self._memorises else text
 
     def _now(self, name: str) -> float | None:
         """Return the mean of a number over the window, None if no record there has it."""
@@ -273,7 +306,8 @@ class Signs:
 
 
 def moved(records: Sequence[Record]) -> Sequence[Record]:
-    """Leave out the epochs before the architecture moved for the first time, as in a warm-up."""
+    """Leave out the epochs before the architecture first moved, as in a warm-up, and those without a genotype."""
+    records = [record for record in records if record.get("genotype", "") is not None]
     for place, record in enumerate(records):
         gone = _number(record, "movement")
         if gone is None:  # an older record: one that is followed by the same entropy has not moved either
@@ -298,7 +332,7 @@ def skip_share(record: Record) -> float:
 
 def _share_of(record: Record, choice: str) -> float:
     """Return the share of a choice among the genotype's decisions, 0 if the record has no genotype."""
-    return _share_in(record["genotype"], choice) if "genotype" in record else 0.0
+    return _share_in(record["genotype"], choice) if record.get("genotype") is not None else 0.0
 
 
 @lru_cache(maxsize=1024)
