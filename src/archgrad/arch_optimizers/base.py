@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import is_dataclass, replace
 from typing import ClassVar
 
 from torch import Tensor
@@ -34,6 +35,13 @@ class ArchOptimizer(ABC):
     @abstractmethod
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Return the state before the first step of a search that will take ``steps`` of them."""
+
+    def scaled(self, factor: float) -> ArchOptimizer:
+        """Return the optimiser with ``factor`` times its learning rate; one without a number ``lr`` stays as it is."""
+        rate = getattr(self, "lr", None)
+        if not is_dataclass(self) or not isinstance(rate, int | float):
+            return self
+        return replace(self, lr=rate * factor)
 
     @abstractmethod
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -22,9 +22,9 @@ class XNAS(ArchOptimizer):
 
     One clipped step changes the ratio of two weights by at most exp(2·lr·bound). So after step t of T, a choice with
     v < max v · exp(−2·lr·bound·(T−t)) can no longer become the best; ``wipe_out`` removes it for ever, and after the
-    last step only the best is left. ``lr`` None is √(2·ln k / (T·bound²)) for a row of k choices, which is optimal for
-    the regret. The state holds log v in float64, because θ underflows long before a choice is beyond hope. There is
-    no floor: it would undo the wipe-out.
+    last step only the best is left. ``lr`` None is √(2·c·ln k / (T·bound²)) for a row of k choices; that is optimal for
+    the regret with c = ``scale`` = 1, and has the drift of c times as many steps otherwise. The state holds log v in
+    float64, because θ underflows long before a choice is beyond hope. There is no floor: it would undo the wipe-out.
     """
 
     domain: ClassVar[Domain] = "simplex"
@@ -33,11 +33,18 @@ class XNAS(ArchOptimizer):
     lr: float | None = None
     bound: float = 1.0
     wipe_out: bool = True
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         if self.lr is not None:
             check_number("arch_optimizer.lr", self.lr, positive=True)
         check_number("arch_optimizer.bound", self.bound, positive=True)
+        check_number("arch_optimizer.scale", self.scale, positive=True)
+        if self.lr is not None and self.scale != 1:
+            raise UserError(
+                f"arch_optimizer.scale is {self.scale}, but it belongs to the rate that XNAS chooses itself, and "
+                f"arch_optimizer.lr is {self.lr}; leave one of the two out."
+            )
         check_bool("arch_optimizer.wipe_out", self.wipe_out)
         if not isinstance(self.wipe_out, bool):
             raise UserError(f"arch_optimizer.wipe_out is {self.wipe_out!r}; it must be true or false.")
@@ -50,6 +57,12 @@ class XNAS(ArchOptimizer):
             "rate": {name: self._rate(value, steps) for name, value in alpha.items()},
             "left": {name: torch.tensor(steps) for name in alpha},
         }
+
+    def scaled(self, factor: float) -> XNAS:
+        """Return the optimiser with the drift of ``factor`` times as many steps."""
+        if self.lr is not None:
+            return replace(self, lr=self.lr * factor)
+        return replace(self, scale=self.scale * factor)
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one multiplicative step, and wipe out."""
@@ -70,7 +83,7 @@ class XNAS(ArchOptimizer):
         choices = (theta > 0).sum(-1, keepdim=True).double()
         if self.lr is not None:
             return torch.full_like(choices, self.lr)
-        return (2 * choices.log() / max(steps, 1)).sqrt() / self.bound
+        return (2 * self.scale * choices.log() / max(steps, 1)).sqrt() / self.bound
 
     @staticmethod
     def _left(left: Tensor) -> int:

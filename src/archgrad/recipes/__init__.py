@@ -1,5 +1,6 @@
 """Published methods as recipes, at the settings published for each space, with the source of every setting."""
 
+from archgrad.recipes.arch_steps import published_arch_steps
 from archgrad.recipes.build import listed
 from archgrad.recipes.methods import (
     RECIPES,
@@ -47,6 +48,7 @@ __all__ = [
     "named",
     "p_darts",
     "pc_darts",
+    "published_arch_steps",
     "r_darts",
     "random_nas",
     "sdarts",

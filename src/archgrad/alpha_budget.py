@@ -1,0 +1,81 @@
+"""How far α may move in a search that is shorter than the published one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from archgrad.errors import UserError
+
+if TYPE_CHECKING:
+    from archgrad.arch_optimizers import ArchOptimizer
+
+__all__ = ["AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
+
+BudgetChoice = Literal["published", "off"] | float
+"""The published drift of α, its bare learning rate, or a factor for it."""
+
+
+@dataclass(frozen=True)
+class AlphaBudget:
+    """By which ``factor`` the learning rate of α is multiplied, and the architecture steps that say so.
+
+    α can drift as far as steps × learning rate. A search with fewer steps than the published one has the same drift
+    with a rate larger by published steps / own steps; a longer one keeps the published rate.
+
+    >>> AlphaBudget.of("published", published=19500, own=750).factor
+    26.0
+    """
+
+    choice: BudgetChoice
+    published: int
+    own: int
+    factor: float
+
+    @classmethod
+    def of(cls, choice: BudgetChoice, published: int, own: int) -> AlphaBudget:
+        """Return the budget that a user has chosen."""
+        check_budget(choice)
+        if choice == "off" or not own:
+            return cls(choice, published, own, 1.0)
+        factor = max(published / own, 1.0) if choice == "published" else float(choice)
+        return cls(choice, published, own, factor)
+
+    def said(self, bare: ArchOptimizer, scaled: ArchOptimizer) -> str:
+        """Say in one line what becomes of the rate."""
+        if not scaled.moves:
+            return "α stays where it is: this method does not move it"
+        here = f"{self.own:,} α steps here, {self.published:,} in the published search"
+        rate, now = getattr(bare, "lr", None), getattr(scaled, "lr", None)
+        if scaled == bare:
+            kept = "its own" if rate is None else f"{rate:g}"
+            return f"α's learning rate is {kept}: {here} (alpha budget {self.choice})"
+        if rate is None or now is None:
+            return f"α's learning rate is made for {self.factor:.4g} times as many steps: {here}"
+        return f"α's learning rate is {rate:g} × {self.factor:.4g} = {now:.4g}: {here} (--alpha-budget off: {rate:g})"
+
+
+def read_budget(text: str) -> BudgetChoice:
+    """Read what a command line says.
+
+    >>> read_budget("off"), read_budget("2.5")
+    ('off', 2.5)
+    """
+    try:
+        choice: Any = float(text)
+    except ValueError:
+        choice = text
+    check_budget(choice)
+    budget: BudgetChoice = choice
+    return budget
+
+
+def check_budget(choice: Any) -> None:
+    """Raise a UserError unless it is a budget."""
+    number = isinstance(choice, int | float) and not isinstance(choice, bool)
+    if choice in ("published", "off") or (number and 0 < choice < float("inf")):
+        return
+    raise UserError(
+        f"alpha_budget is {choice!r}; it must be published (the drift of the published search), off (the bare learning "
+        f"rate), or a factor greater than 0."
+    )

@@ -1,0 +1,162 @@
+"""A search that is shorter than the published one lets its architecture move as far."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad import arch_optimizers, recipes, spaces
+from archgrad.alpha_budget import AlphaBudget
+from archgrad.arch_optimizers import XNAS, ArchOptimizer
+from archgrad.config import RunConfig, read_config
+from archgrad.loop.setup import Setup
+from archgrad.recipes import RECIPES, published_arch_steps
+
+DATA = ag.data.digits(limit=120)
+
+# Epochs, of which so many warm up, and batches of an epoch, from the papers and the published code.
+BY_HAND = {
+    ("darts", "nasbench201"): 50 * 390,
+    ("darts", "darts"): 50 * 390,
+    ("darts", "nasbench1shot1-1"): 50 * 260,
+    ("lambda-darts", "nasbench201"): 100 * 390,
+    ("gaea-bilevel", "nasbench201"): 25 * 390,
+    ("gaea-simultaneous", "nasbench201"): 25 * 781,
+    ("pc-darts", "darts"): 35 * 97,
+    ("gdas", "nasbench201"): 250 * 390,
+    ("p-darts", "darts"): 15 * 260,
+    ("idarts", "nasbench201"): 30 * 390,
+    ("amended", "amended-a1"): 100 * 260,
+}
+
+
+@pytest.mark.parametrize(("recipe", "space"), BY_HAND)
+def test_the_published_steps_are_those_of_the_papers(recipe: str, space: str) -> None:
+    method = recipes.named(recipe, space)
+    assert published_arch_steps(method, spaces.named(space)()) == BY_HAND[recipe, space]
+
+
+def stages_of(name: str, space: spaces.SearchSpace) -> list[tuple[spaces.SearchSpace, ag.Method]]:
+    method = recipes.named(name, space)
+    if method.progressive is None:
+        return [(space, method)]
+    counts = range(len(method.progressive.stages))
+    return [(method.progressive.sized(space, n), replace(method.in_stage(n), progressive=None)) for n in counts]
+
+
+def drift(optimizer: Any, steps: int) -> float:
+    """Return steps × rate, for a row of 5 choices."""
+    alpha = {"cell": torch.full((1, 5), 0.2)}
+    if isinstance(optimizer, XNAS):
+        return steps * optimizer.init(alpha, steps)["rate"]["cell"].item()
+    return steps * optimizer.lr
+
+
+def fits(recipe: str, space: spaces.SearchSpace) -> bool:
+    try:
+        recipes.named(recipe, space).check(space)
+    except ag.UserError:  # cells that decide alone cannot be aligned
+        return False
+    return True
+
+
+SIZED = [
+    (name, replace(space(), **recipes.sized(name, space()))) for name in RECIPES for space in spaces.SPACES.values()
+]
+FITTING = [pytest.param(*pair, id=f"{pair[0]}-{pair[1].name}") for pair in SIZED if fits(*pair)]
+
+
+@pytest.mark.parametrize(("recipe", "space"), FITTING)
+def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.SearchSpace) -> None:
+    for sized, method in stages_of(recipe, space):
+        epochs = method.schedule.warmup_epochs + 6
+        setup = Setup.of(sized, method, DATA, epochs=epochs, batch_size=8)
+        if not method.arch_optimizer.moves:
+            assert setup.method.arch_optimizer == method.arch_optimizer
+            continue
+        published = published_arch_steps(method, sized)
+        assert setup.arch_steps < published
+        found, wanted = drift(setup.method.arch_optimizer, setup.arch_steps), drift(method.arch_optimizer, published)
+        assert found == pytest.approx(wanted, rel=1e-12)
+
+
+def setup_of(**settings: Any) -> Setup:
+    space = spaces.nasbench201(channels=2, cells_per_stage=1)
+    return Setup.of(space, settings.pop("method", recipes.darts()), DATA, epochs=2, batch_size=20, **settings)
+
+
+def test_off_keeps_the_bare_rate_and_a_number_multiplies_it() -> None:
+    assert setup_of(alpha_budget="off").method == recipes.darts()
+    assert setup_of(alpha_budget=2.5).method.arch_optimizer.lr == 2.5 * 3e-4
+    assert setup_of(alpha_budget="off").budget.factor == 1
+
+
+def test_a_search_longer_than_the_published_one_is_not_scaled_down() -> None:
+    assert AlphaBudget.of("published", published=100, own=200).factor == 1
+    assert AlphaBudget.of("published", published=100, own=50).factor == 2
+
+
+def test_a_method_of_ones_own_counts_as_published_at_the_settings_of_the_space() -> None:
+    own = replace(recipes.darts(level="single"), name="mine", training={})
+    assert published_arch_steps(own, spaces.nasbench201()) == 50 * 781
+
+
+@dataclass(frozen=True)
+class Rateless(ArchOptimizer):
+    """Moves by the sign of the gradient."""
+
+    domain: ClassVar[Any] = "real"
+
+    def init(self, alpha: Any, steps: int) -> Any:
+        return {}
+
+    def step(self, alpha: Any, gradient: Any, state: Any) -> Any:
+        return {name: value - 0.1 * gradient[name].sign() for name, value in alpha.items()}, state
+
+
+def test_what_is_not_scaled_is_said() -> None:
+    setup = setup_of(method=replace(recipes.darts(), arch_optimizer=Rateless()))
+    assert setup.method.arch_optimizer == Rateless()
+    assert "its own" in setup.budget_line
+    assert "does not move" in setup_of(method=recipes.random_nas()).budget_line
+
+
+def test_one_line_says_the_factor_and_the_steps() -> None:
+    setup = setup_of()
+    assert setup.budget_line == (
+        "α's learning rate is 0.0003 × 3250 = 0.975: 6 α steps here, 19,500 in the published search "
+        "(--alpha-budget off: 0.0003)"
+    )
+
+
+@pytest.mark.parametrize("choice", ["much", 0, -1.0, math.inf, math.nan, True])
+def test_what_is_no_budget_is_refused(choice: Any) -> None:
+    with pytest.raises(ag.UserError, match=r"alpha_budget is .* published .* off"):
+        setup_of(alpha_budget=choice)
+
+
+def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_path: Any) -> None:
+    run = ["search", "--channels", 2, "--cells", 1, "--epochs", 1, "--limit", 80, "--method", "darts"]
+    code, out, _ = archgrad(*run, "--alpha-budget", "12.5", "--out", tmp_path / "run")
+    assert code == 0
+    assert "0.0003 × 12.5 = 0.00375" in out
+    assert RunConfig(**read_config(tmp_path / "run" / "config.toml")).budget == 12.5
+    code, _, err = archgrad(*run, "--alpha-budget", "more")
+    assert (code, "alpha_budget is 'more'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", sorted(arch_optimizers.ARCH_OPTIMIZERS))
+def test_every_optimiser_scales_its_drift(name: str) -> None:
+    optimizer = arch_optimizers.named(name)
+    if not optimizer.moves:
+        assert optimizer.scaled(4.0) == optimizer
+    elif isinstance(optimizer, XNAS):
+        assert drift(optimizer.scaled(4.0), 50) == pytest.approx(drift(optimizer, 200), rel=1e-12)
+        assert drift(replace(optimizer, lr=0.1).scaled(4.0), 50) == pytest.approx(20)
+    else:
+        assert drift(optimizer.scaled(4.0), 50) == pytest.approx(drift(optimizer, 200), rel=1e-12)
