@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from archgrad.errors import UserError, check_one_of, unknown
+from archgrad.alpha_budget import BudgetChoice, read_budget
+from archgrad.errors import UserError, check_number, check_one_of, unknown
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, turned, without_none
 from archgrad.stopping import REACTIONS
 
@@ -67,12 +68,17 @@ class RunConfig:
     device: str = "cpu"
     threads: int | None = None
     compile: bool = False
+    time_limit: float | None = None
     on_collapse: str = "warn"
+    alpha_budget: str = "published"
     oracle: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if self.time_limit is not None:
+            check_number("time_limit", self.time_limit)
         check_one_of("on_collapse", self.on_collapse, REACTIONS)
+        self.budget  # noqa: B018 - it refuses what is none
         self.oracle_datasets(ORACLE_DATASETS)
         for path in self.settings:
             part, dot, knob = path.partition(".")
@@ -86,6 +92,26 @@ class RunConfig:
                 )
             if part == "space" and knob in FROM_METHOD:
                 raise UserError(f"{path} cannot be set: it is a choice of the method; {FROM_METHOD[knob]}.")
+
+    @property
+    def is_sized(self) -> bool:
+        """Whether it says how wide, deep or long the search is, so that nothing has to be chosen.
+
+        >>> RunConfig(epochs=5).is_sized, RunConfig().is_sized, RunConfig(epochs=5, time_limit=2.0).is_sized
+        (True, False, False)
+        """
+        if self.time_limit is not None:
+            return self.time_limit == 0
+        return any(size is not None for size in (self.epochs, self.channels, self.cells, self.batch_size))
+
+    @property
+    def budget(self) -> BudgetChoice:
+        """How far α may move: a word, or a factor for its learning rate.
+
+        >>> RunConfig(alpha_budget="2.5").budget
+        2.5
+        """
+        return read_budget(self.alpha_budget)
 
     def oracle_datasets(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return the data sets whose accuracies in a table are shown: those asked for, or the one that is searched on.
@@ -231,6 +257,7 @@ class RunConfig:
             held_out=self.held_out,
             device=self.device,
             on_collapse=self.on_collapse,
+            alpha_budget=self.budget,
         )
 
     def resolved(self, space: SearchSpace, method: Method, training: WeightTraining, images: ImageData) -> RunConfig:
@@ -253,6 +280,7 @@ class RunConfig:
         return replace(
             self,
             **sizes,
+            time_limit=None,
             settings=kept,
             data=f"{kind}:{Path(path).resolve()}" if colon else self.data,
             data_dir=str(Path(folder).resolve()) if folder and not colon else None,

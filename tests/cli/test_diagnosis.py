@@ -31,7 +31,8 @@ def history(shares: list[float], **last: float) -> list[dict[str, Any]]:
             "genotype": SKIPS if share > 0.5 else CONVS,
             "skip_share": share,
             "alignment": 0.031,
-            "entropy": 1.386 - place / 1000,
+            "entropy": 1.1 - place / 1000,
+            "entropy_max": 1.386,
             "movement": 0.1 * (place + 1),
             "alpha_eigenvalue": 0.1,
         }
@@ -53,7 +54,7 @@ def test_it_says_in_plain_words_what_is_wrong(archgrad):
     assert "diagnosis: collapsing since epoch 5\n" in out
     assert "skip connections are 50 % of the architecture, up from 0 % in epoch 1\n" in out
     assert "layer alignment is 0.03: the cells want different architectures\n" in out
-    assert "this search is collapsing; λ-DARTS" in out
+    assert "go back to an earlier epoch, or search again: λ-DARTS" in out
     assert "\x1b" not in out
     table = [line.split() for line in out.splitlines() if line.startswith(("    ", "skip_share", "movement"))]
     assert table == [
@@ -73,7 +74,7 @@ def test_it_says_it_as_json(archgrad):
     code, out, _ = archgrad("inspect", run, "--json", "--out", "curves.png")
     assert code == 0
     found = json.loads(out)
-    assert found["diagnosis"]["verdict"] == "at risk"
+    assert found["diagnosis"]["verdict"] == "healthy"
     assert found["diagnosis"]["since"] is None
     assert found["diagnosis"]["evidence"]["alignment"] == pytest.approx(0.031)
     assert found["curves"]["skip_share"] == [[1, 0.0], [2, 0.0], [3, 0.0], [4, 0.0]]
@@ -83,7 +84,7 @@ def test_it_says_it_as_json(archgrad):
 
 
 def test_without_matplotlib_it_says_so_and_is_no_error(archgrad, monkeypatch):
-    monkeypatch.setattr("archgrad.report.curves.find_spec", lambda name: None)
+    monkeypatch.setattr("archgrad.report.figure.find_spec", lambda name: None)
     run = made("run", history([0.0] * 4))
     code, out, err = archgrad("inspect", run)
     assert code == 0
@@ -97,7 +98,7 @@ def test_a_picture_that_cannot_be_kept_in_the_run_is_no_error(archgrad):
     (run / "diagnosis.svg").mkdir()
     code, out, err = archgrad("inspect", run)
     assert code == 0
-    assert "diagnosis: at risk" in out
+    assert "diagnosis: healthy" in out
     assert "cannot be written" in err
 
 
@@ -117,7 +118,7 @@ def test_of_a_search_in_stages_the_last_is_judged(archgrad):
     code, out, _ = archgrad("inspect", run)
     assert code == 0
     assert "seed 0: 7 of 12 epochs\n" in out
-    assert "diagnosis: at risk" in out
+    assert "diagnosis: healthy" in out
     assert "epoch 5      epoch 6      epoch 7" in out
     code, _, err = archgrad("inspect", run, "--warnings")
     assert code == 2

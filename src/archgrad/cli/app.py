@@ -74,34 +74,50 @@ def search(
     space: Annotated[Text, typer.Option(help="Search space (see `archgrad list spaces`). [nasbench201]")] = None,
     method: Annotated[Text, typer.Option(help="Method (see `archgrad list methods`). [gaea-simultaneous]")] = None,
     relaxation: Annotated[
-        Text, typer.Option(help="Another relaxation than the method's (see `archgrad list relaxations`).")
+        Text,
+        typer.Option(help="Another relaxation than the method's (see `archgrad list relaxations`). [the method's]"),
     ] = None,
     hypergradient: Annotated[
-        Text, typer.Option(help="Another architecture gradient than the method's (see `archgrad list hypergradients`).")
+        Text,
+        typer.Option(
+            help="Another architecture gradient than the method's (see `archgrad list hypergradients`). [the method's]"
+        ),
     ] = None,
     arch_optimizer: Annotated[
-        Text, typer.Option(help="Another architecture optimiser than the method's (see `archgrad list optimizers`).")
+        Text,
+        typer.Option(
+            help="Another architecture optimiser than the method's (see `archgrad list optimizers`). [the method's]"
+        ),
     ] = None,
     regularizer: Annotated[
         Text,
         typer.Option(
             help="Other regularisers than the method's, by commas (see `archgrad list regularizers`), or none; "
-            "+NAME,+NAME adds to the method's own."
+            "+NAME,+NAME adds to the method's own. [the method's]"
         ),
     ] = None,
     discretizer: Annotated[
-        Text, typer.Option(help="Another discretiser than the method's (see `archgrad list discretizers`).")
+        Text,
+        typer.Option(help="Another discretiser than the method's (see `archgrad list discretizers`). [the method's]"),
     ] = None,
     data: Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")] = None,
-    epochs: Annotated[Number, typer.Option(help="Epochs of the search.")] = None,
+    epochs: Annotated[Number, typer.Option(help="Epochs of the search. [chosen by --time-limit, or published]")] = None,
     seed: Annotated[Number, typer.Option(help="Seed of everything random. [0]")] = None,
-    channels: Annotated[Number, typer.Option(help="Width of the first cells.")] = None,
-    cells: Annotated[
-        Number, typer.Option(help="Depth: cells per stage (nasbench201) or in all (other spaces).")
+    channels: Annotated[
+        Number, typer.Option(help="Width of the first cells. [chosen by --time-limit, or published]")
     ] = None,
-    batch_size: Annotated[Number, typer.Option(help="Images per batch.")] = None,
-    limit: Annotated[Number, typer.Option(help="Use this many images, every class in its proportion.")] = None,
-    image_size: Annotated[Number, typer.Option(help="Resize the images to this side.")] = None,
+    cells: Annotated[
+        Number,
+        typer.Option(
+            help="Depth: cells per stage (nasbench201) or in all (other spaces). [chosen by --time-limit, or published]"
+        ),
+    ] = None,
+    batch_size: Annotated[Number, typer.Option(help="Images per batch. [chosen by --time-limit, or published]")] = None,
+    limit: Annotated[
+        Number,
+        typer.Option(help="Use this many images, every class in its proportion. [chosen by --time-limit, or all]"),
+    ] = None,
+    image_size: Annotated[Number, typer.Option(help="Resize the images to this side. [as they are]")] = None,
     split: Annotated[
         Text, typer.Option(help="Parts for weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]")
     ] = None,
@@ -112,14 +128,28 @@ def search(
     data_dir: Annotated[Text, typer.Option(help="Where cifar10 and cifar100 are. [ARCHGRAD_DATA]")] = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="PART.KNOB=VALUE", help="Turn a knob: arch_optimizer.lr=0.001. Repeatable."),
+        typer.Option(
+            "--set",
+            metavar="PART.KNOB=VALUE",
+            help="Turn a knob: arch_optimizer.lr=0.001. Repeatable. [as published for the method and the space]",
+        ),
     ] = None,
-    config: Annotated[File, typer.Option(help="TOML file with these options; the command line wins.")] = None,
+    config: Annotated[File, typer.Option(help="TOML file with these options; the command line wins. [none]")] = None,
     out: Annotated[File, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MINUTES",
+            help="Choose width, depth, epochs, batches and images, as far as they are not given, so that the search "
+            "takes about so long here; 0: the published ones. [5 if neither width, depth, epochs nor batches are "
+            "given, else 0]",
+        ),
+    ] = None,
     device: Annotated[Text, typer.Option(help="cpu, cuda, cuda:1, … [cpu]")] = None,
-    threads: Annotated[Number, typer.Option(help="CPU threads.")] = None,
+    threads: Annotated[Number, typer.Option(help="CPU threads. [as PyTorch chooses]")] = None,
     compile_: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="Use torch.compile: slow to start, then faster.")
+        bool | None,
+        typer.Option("--compile/--no-compile", help="Use torch.compile: slow to start, then faster. [no-compile]"),
     ] = None,
     on_collapse: Annotated[
         Text,
@@ -127,6 +157,14 @@ def search(
             metavar="warn|stop|switch|ignore",
             help="When the search collapses into skip connections or `none`: say so, stop with the last sound "
             "architecture, go back to it and on with layer alignment, or look for no signs of it. [warn]",
+        ),
+    ] = None,
+    alpha_budget: Annotated[
+        Text,
+        typer.Option(
+            metavar="published|off|FACTOR",
+            help="How far the architecture may move: as in the published search, by a larger learning rate where it "
+            "took more steps than this one; off keeps the bare rate, a number multiplies it. [published]",
         ),
     ] = None,
     oracle: Annotated[
@@ -149,6 +187,7 @@ def search(
         "epochs": epochs, "seed": seed, "channels": channels, "cells": cells, "batch_size": batch_size,
         "limit": limit, "image_size": image_size, "split": split, "held_out": held_out, "data_dir": data_dir,
         "device": device, "threads": threads, "compile": compile_, "on_collapse": on_collapse, "oracle": oracle,
+        "alpha_budget": alpha_budget, "time_limit": time_limit,
     }  # fmt: skip
     values = read_config(config) if config is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}
@@ -169,18 +208,18 @@ def resume(
 
 
 def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
-    from archgrad import report
     from archgrad.cli.console import errors, print_json, results, say
-    from archgrad.cli.running import run
-    from archgrad.spaces import Genotype
 
-    summary = run(config, out, resuming, errors() if as_json else results())
+    console = errors() if as_json else results()
+    say("loading PyTorch", console)  # before the import, which takes seconds
+    from archgrad.cli.ending import show_ending
+    from archgrad.cli.running import run
+
+    summary = run(config, out, resuming, console)
     if as_json:
         print_json(summary)
-        return
-    genotype = Genotype.parse(summary["genotype"])
-    say(report.to_text(genotype))
-    say(f"\n{genotype}\nfound in {summary['seconds']:.0f} seconds; everything is in {summary['run']}")
+    else:
+        say(show_ending(summary))
 
 
 @app.command()
@@ -361,21 +400,19 @@ def plot(
     out: Annotated[Path, typer.Option("--out", "-o", help="FILE.svg, .png or .pdf.")] = Path("curves.svg"),
     as_json: Annotated[bool, typer.Option("--json", help="Print the curves as JSON.")] = False,
 ) -> None:
-    """Plot a measure over the epochs of runs: a line for each method, a band over its seeds."""
+    """Plot a measure over the epochs of runs: the mean of each method, and the standard deviation of its seeds."""
     from archgrad.cli.console import print_json, say
     from archgrad.cli.plotting import plot_runs
 
     measure, curves = plot_runs(folders, measure, out)
     if as_json:
-        print_json({label: [dict(zip(_CURVE, point, strict=True)) for point in line] for label, line in curves.items()})
+        print_json({label: [point._asdict() for point in line] for label, line in curves.items()})
         return
     for label, line in curves.items():
-        epoch, mean, least, greatest = line[-1]
-        say(f"{label}: {measure} {mean:.4g} ({least:.4g} to {greatest:.4g}) after epoch {epoch}")
+        last = line[-1]
+        spread = f" ± {last.deviation:.3g} (standard deviation, n = {last.runs})" if last.runs > 1 else ""
+        say(f"{label}: {measure} {last.mean:.4g}{spread} after epoch {last.epoch}")
     say(str(out))
-
-
-_CURVE = ("epoch", "mean", "least", "greatest")
 
 
 @app.command()

@@ -6,11 +6,15 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archgrad.errors import UserError
 
-__all__ = ["inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
+if TYPE_CHECKING:
+    from archgrad.config import RunConfig
+    from archgrad.diagnostics import Diagnosis
+
+__all__ = ["diagnosis_of", "inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
 
 _PICTURE = "diagnosis.svg"
 _log = logging.getLogger("archgrad")
@@ -22,8 +26,6 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     By default that is ``diagnosis.svg`` in the run; without matplotlib nothing is drawn.
     """
     from archgrad.cli.running import config_of, records_of
-    from archgrad.diagnostics import cures_of, diagnose
-    from archgrad.loop.collapse import switched
     from archgrad.report import panels_of
 
     config, records = config_of(folder), _of_last_stage(records_of(folder))
@@ -45,14 +47,22 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
         return found
     returned = _returned(records)
     found |= {"stopped_to": records[-1].get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
-    method = config.build_method()
-    if any("switched_from" in record for record in records):
-        method = switched(method)
-    diagnosis = diagnose(records, max(config.epochs or 0, len(records)), cures=cures_of(method))
+    diagnosis = diagnosis_of(config, records)
     curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
     picture = _drawn(records, folder, out, diagnosis.since)
     text = str(diagnosis)
     return found | {"diagnosis": asdict(diagnosis) | {"text": text}, "curves": curves, "picture": picture}
+
+
+def diagnosis_of(config: RunConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
+    """Diagnose a search by its records, of its last stage if it has stages; the cures are for its method."""
+    from archgrad.diagnostics import cures_of, diagnose
+    from archgrad.loop.collapse import switched
+
+    own, method = _of_last_stage(list(records)), config.build_method()
+    if any("switched_from" in record for record in own):
+        method = switched(method)
+    return diagnose(own, max(config.epochs or 0, len(own)), cures=cures_of(method))
 
 
 def show_diagnosis(found: Mapping[str, Any]) -> str:
@@ -65,7 +75,7 @@ def show_diagnosis(found: Mapping[str, Any]) -> str:
     lines = [f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers]
     if found["stopped_to"] is not None:
         lines.append(f"  stopped at epoch {last['epoch']}, architecture of epoch {found['stopped_to']}:")
-    lines.append(f"  {found['genotype']}")
+    lines.append(f"  {found['genotype'] or 'undecided: all choices tie exactly'}")
     lines += ["", found["diagnosis"]["text"], "", *_table(found["curves"])]
     picture = found["picture"]
     drawn = f"curves: {picture}" if picture else "curves are drawn with matplotlib: `pip install 'archgrad[plot]'`"
@@ -78,14 +88,14 @@ def _returned(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return records[place - 1]
 
 
-def _of_last_stage(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _of_last_stage(records: list[Any]) -> list[Any]:
     """Leave out the stages before the last of a search in stages, which begins anew in each."""
     return [record for record in records if record.get("stage") == records[-1].get("stage")]
 
 
 def _drawn(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
     from archgrad.report import draw_panels
-    from archgrad.report.curves import can_draw
+    from archgrad.report.figure import can_draw
 
     if not can_draw():
         return None

@@ -6,26 +6,16 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from archgrad.cli.console import say
+from archgrad.cli.words import shown
 from archgrad.loop import DecisionMade, EpochFinished, Event, SearchFinished, SearchStarted, StageStarted, StepFinished
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
 
-__all__ = ["LiveProgress", "PlainProgress", "progress_for"]
+    from archgrad.loop import SearchState
 
-_SHOWN = {
-    "train_loss": "loss",
-    "train_accuracy": "accuracy",
-    "valid_loss": "valid loss",
-    "valid_accuracy": "valid accuracy",
-    "heldout_accuracy": "held-out accuracy",
-    "arch_loss": "α loss",
-    "arch_accuracy": "α accuracy",
-    "entropy": "entropy",
-    "skips": "skips",
-}
-_FROM_TABLES = ("oracle_", "regret_")
+__all__ = ["LiveProgress", "PlainProgress", "progress_for"]
 
 
 def progress_for(console: Console) -> LiveProgress | PlainProgress:
@@ -34,35 +24,51 @@ def progress_for(console: Console) -> LiveProgress | PlainProgress:
 
 
 class PlainProgress:
-    """One line per epoch."""
+    """A line with an estimate of the time after a few steps, and two lines per epoch, the first with explanations."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._clock = _Clock()
+        self._explained: set[str] = set()
 
     def __call__(self, event: Event) -> None:
         """Print what has happened."""
         if isinstance(event, StageStarted):
             self._print(_stage(event))
-        elif isinstance(event, SearchStarted) and event.state.index:
-            self._print(f"resuming at epoch {event.state.epoch + 1}, step {event.state.step + 1}")
+        elif isinstance(event, SearchStarted):
+            self._clock.start(event.state.index)
+            self._print(event.budget)
+            if event.state.index:
+                self._print(f"resuming at epoch {event.state.epoch + 1}, step {event.state.step + 1}")
+        elif isinstance(event, StepFinished):
+            if estimate := self._clock.first_estimate(event.state):
+                self._print(estimate)
         elif isinstance(event, DecisionMade):
             self._print(_decision(event))
         elif isinstance(event, EpochFinished):
-            numbers = ", ".join(f"{name} {value}" for name, value in _numbers(event.record).items())
-            self._print(f"epoch {event.record['epoch']}/{event.state.epochs}: {numbers}")
-            self._print(f"  {event.record['genotype']}")
+            self._show(event)
         elif isinstance(event, SearchFinished) and event.state.stopped is not None:
             self._print(event.state.stopped)
 
     def close(self) -> None:
         """Leave nothing behind."""
 
+    def _show(self, event: EpochFinished) -> None:
+        record, numbers = event.record, shown(event.record)
+        for one in numbers:
+            if one.name not in self._explained:
+                self._explained.add(one.name)
+                self._print(f"  {one.name}: {one.meaning}")
+        line = ", ".join(f"{one.name} {one.value}" for one in numbers)
+        self._print(f"epoch {record['epoch']}/{event.state.epochs}: {line}")
+        self._print(f"  {_cell(record)}")
+
     def _print(self, line: str) -> None:
         say(line, self.console)
 
 
 class LiveProgress:
-    """Epoch and step bars, the numbers of this and the last epoch, the current cell and the time left."""
+    """Epoch and step bars with the time left, the numbers of this and the last epoch in words, and the current cell."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -75,13 +81,14 @@ class LiveProgress:
         if isinstance(event, StageStarted):
             say(_stage(event), self.console)
         elif isinstance(event, SearchStarted):
+            say(event.budget, self.console)
             self._start(event)
         elif isinstance(event, DecisionMade):
             say(_decision(event), self.console)
         elif isinstance(event, EpochFinished):
             self._record = event.record
         elif isinstance(event, StepFinished) and self._live is not None:
-            self._live.update(self._view(event))
+            self._live.update(self._view(event.state, event.epoch, event.step, event.means))
         elif isinstance(event, SearchFinished):
             self.close()
             if event.state.stopped is not None:
@@ -96,27 +103,41 @@ class LiveProgress:
     def _start(self, event: SearchStarted) -> None:
         from rich.live import Live
 
-        self._clock.start(event.state.index)
-        self._record = event.state.history[-1] if event.state.history else {}
-        self._live = Live(console=self.console, refresh_per_second=4, transient=True)
+        state = event.state
+        self._clock.start(state.index)
+        self._record = state.history[-1] if state.history else {}
+        self._live = Live(
+            self._view(state, state.epoch, state.step, {}), console=self.console, refresh_per_second=4, transient=True
+        )
         self._live.start()
 
-    def _view(self, event: StepFinished) -> Group:
+    def _view(self, state: SearchState, epoch: int, step: int, means: dict[str, float]) -> Group:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        state = event.state
-        done, total = event.epoch * state.steps + event.step, state.epochs * state.steps
-        left = self._clock.left(done, total)
+        done, total = epoch * state.steps + step, state.epochs * state.steps
         bars = Table.grid(padding=(0, 2))
-        bars.add_row(f"epoch {event.epoch + 1}/{state.epochs}", ProgressBar(total, done, width=40), f"{left} left")
-        bars.add_row("step", ProgressBar(state.steps, event.step, width=40), f"{event.step}/{state.steps}")
-        numbers = Table.grid(padding=(0, 2))
-        numbers.add_row("now", *_cells(event.means))
-        numbers.add_row("last epoch", *_cells(self._record))
-        return Group(bars, numbers, Text(self._record.get("genotype", ""), overflow="fold"))
+        left = self._clock.left(done, total)
+        bars.add_row(f"epoch {min(epoch + 1, state.epochs)}/{state.epochs}", ProgressBar(total, done, width=40), left)
+        bars.add_row("step", ProgressBar(state.steps, step, width=40), f"{step}/{state.steps}")
+        now, before = ({one.name: one for one in shown(record)} for record in (means, self._record))
+        numbers = Table("", "now", "last epoch", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for name, one in {**before, **now}.items():
+            values = (told[name].value if name in told else "" for told in (now, before))
+            numbers.add_row(name, *values, Text(one.meaning, style="dim"))
+        return Group(bars, *([numbers] if before or now else []), Text(_cell(self._record), overflow="fold"))
+
+
+def _cell(record: dict[str, Any]) -> str:
+    """Return the current cell, or that there is none yet."""
+    if not record:
+        return ""
+    ties = f"{record['ties']} choices tie exactly" if "ties" in record else ""
+    if record["genotype"] is None:
+        return f"undecided: all {ties}"
+    return f"{record['genotype']}{ties and f' (undecided: {ties})'}"
 
 
 def _stage(event: StageStarted) -> str:
@@ -127,34 +148,50 @@ def _stage(event: StageStarted) -> str:
     return f"stage {event.number} of {event.stages}: {cells} cells, up to {choices} choices on each edge"
 
 
+_WARM = 1
+"""Steps that are slower than all others, because buffers are made and kernels are chosen."""
+_ENOUGH = 4
+"""Steps after which an estimate is worth reading."""
+
+
 class _Clock:
-    """Estimates the time left from the steps done in this process."""
+    """Estimates the time left from the steps done in this process, but for the first."""
 
     def start(self, index: int) -> None:
-        self._first, self._began = index, time.monotonic()
+        self._first, self._began, self._told = index, time.monotonic(), False
+
+    def seconds_left(self, done: int, total: int) -> float | None:
+        """Return the time that the other steps will take, None before it can be known."""
+        taken = done - self._first
+        if taken == _WARM:
+            self._began = time.monotonic()
+        if taken <= _WARM:
+            return None
+        return (time.monotonic() - self._began) / (taken - _WARM) * (total - done)
 
     def left(self, done: int, total: int) -> str:
-        taken = max(done - self._first, 1)
-        seconds = int((time.monotonic() - self._began) / taken * (total - done))
-        hours, minutes = divmod(seconds // 60, 60)
-        return f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+        seconds = self.seconds_left(done, total)
+        return "estimating the time left" if seconds is None else f"{_time(seconds)} left"
+
+    def first_estimate(self, state: SearchState) -> str | None:
+        """Say once, after a few steps, how long the search will take."""
+        total = state.epochs * state.steps
+        seconds = None if self._told else self.seconds_left(state.index, total)
+        if seconds is None or state.index - self._first < min(_ENOUGH, total):
+            return None
+        self._told = True
+        return f"about {_time(seconds)} left: {state.epochs} epochs of {state.steps} steps"
+
+
+def _time(seconds: float) -> str:
+    """Return hours, minutes and seconds.
+
+    >>> _time(75), _time(3675)
+    ('1:15', '1:01:15')
+    """
+    hours, minutes = divmod(int(seconds) // 60, 60)
+    return f"{hours}:{minutes:02}:{int(seconds) % 60:02}" if hours else f"{minutes}:{int(seconds) % 60:02}"
 
 
 def _decision(event: DecisionMade) -> str:
     return f"decision {event.done}/{event.total}: {event.what}"
-
-
-def _numbers(record: dict[str, Any]) -> dict[str, str]:
-    """Return the numbers to show, under the names to show them by."""
-    shown = {}
-    looked_up = {name: name.replace("_", " ") for name in record if name.startswith(_FROM_TABLES)}
-    for name, title in {**_SHOWN, **looked_up}.items():
-        if name in record:
-            value = record[name]
-            percent = any(word in name for word in ("accuracy", *_FROM_TABLES))
-            shown[title] = str(value) if isinstance(value, int) else f"{value:.2f} %" if percent else f"{value:.3f}"
-    return shown
-
-
-def _cells(record: dict[str, Any]) -> list[str]:
-    return [f"{name} {value}" for name, value in _numbers(record).items()]

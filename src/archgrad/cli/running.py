@@ -15,13 +15,17 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from archgrad.data import ImageData
     from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe
     from archgrad.loop import SearchResult
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
     from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 
-__all__ = ["config_of", "records_of", "run", "with_threads"]
+DEFAULT_MINUTES = 5.0
+"""The limit of time of a search that is given no sizes."""
+
+__all__ = ["DEFAULT_MINUTES", "config_of", "records_of", "run", "with_threads"]
 
 
 def config_of(folder: Path) -> RunConfig:
@@ -46,11 +50,12 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
-    """Run or resume a search, draw what it found, and return the content of ``summary.json``.
+    """Run or resume a search, draw what it found, and return the content of ``summary.json`` and how it ended.
 
     Without ``out`` the run gets a new directory under ``runs/``.
     """
     from archgrad.cli.console import say
+    from archgrad.cli.ending import ending_of
     from archgrad.cli.progress import progress_for
     from archgrad.loop import search
     from archgrad.loop.collapse import check_reaction
@@ -65,10 +70,15 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     diagnostics, sources = _diagnostics(config, space, method, console)
     say(f"loading {config.data}", console)
     data = config.load_data()
+    if not config.is_sized and not resume:
+        config = _sized(config, data, console)
+        space, data = config.build_space(), config.load_data() if config.limit else data
+        training = config.build_training(space, method := config.build_method())
     resolved = config.resolved(space, method, training, data)
     reserved = out is None
     out = out or _new_folder(config)
-    say(f"{config.method} on {config.space}, {len(data)} images, seed {config.seed}, run directory {out}", console)
+    loaded = f"{len(data):,} images of {data.num_classes} classes, {data.image_size}×{data.image_size} pixels"
+    say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {out}", console)
     progress = progress_for(console)
     try:
         result = search(
@@ -87,6 +97,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
             listeners=[progress],
             diagnostics=diagnostics,
             on_collapse=config.on_collapse,
+            alpha_budget=config.budget,
             compile=config.compile,
         )
     except UserError:
@@ -96,9 +107,22 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
         raise
     finally:
         progress.close()
-    _draw(result, out, console)
+    if not result.undecided:
+        _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return summary | {"run": str(out)}
+    return summary | ending_of(result, resolved, space, data, out)
+
+
+def _sized(config: RunConfig, data: ImageData, console: Console) -> RunConfig:
+    """Choose the sizes that are not given by a limit of time, and say so."""
+    from archgrad.cli.console import say
+    from archgrad.cli.sizing import fitted
+
+    limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
+    say(f"measuring which size fits into {limit:g} minutes", console)
+    sizes = fitted(replace(config, time_limit=limit), data)
+    say(str(sizes), console)
+    return sizes.config
 
 
 def _new_folder(config: RunConfig) -> Path:

@@ -37,9 +37,13 @@ class StageStarted:
 
 @dataclass(frozen=True)
 class SearchStarted:
-    """The first step is about to be taken; after a resume, not the first of the search."""
+    """The first step is about to be taken; after a resume, not the first of the search.
+
+    ``budget`` says in one line what the learning rate of α is, and why.
+    """
 
     state: SearchState
+    budget: str = ""
 
 
 @dataclass(frozen=True)

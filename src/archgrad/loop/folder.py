@@ -195,7 +195,9 @@ class RunFolder:
         """Write the records of all epochs so far, and what the last one derived."""
         with self._writing():
             write_text(self.path / _METRICS, "".join(_json(record) + "\n" for record in history))
-            if history:
+            if (
+                history and history[-1]["genotype"] is not None
+            ):  # an architecture that nobody has chosen is none to show
                 write_text(self.path / _GENOTYPE, genotype.to_json() + "\n")
             else:
                 (self.path / _GENOTYPE).unlink(missing_ok=True)
@@ -216,7 +218,7 @@ class RunFolder:
             **self.description,
             "epochs": epochs,
             "seconds": round(seconds, 3),
-            "genotype": str(genotype),
+            "genotype": None if history[-1]["genotype"] is None and not more.get("stopped") else str(genotype),
             "last_epoch": _plain(history[-1]),
             **{name: value for name, value in more.items() if value is not None},
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from archgrad import diagnostics as measures
 from archgrad import notices, randomness
+from archgrad.alpha_budget import BudgetChoice
 from archgrad.bilevel import Alpha
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe, Snapshot
@@ -49,6 +51,8 @@ from archgrad.training import WeightTraining
 
 __all__ = ["SearchResult", "search"]
 
+_log = logging.getLogger("archgrad")
+
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
@@ -56,7 +60,8 @@ class SearchResult:
 
     ``mixture`` is ``{block: [cells, rows, choices]}`` as the supernet takes it, ``alpha`` the parameters behind it,
     ``history`` one record per epoch. ``stopped`` says why a search ended early, with the genotype of an earlier epoch;
-    mixture, α and supernet are those it ended with.
+    mixture, α and supernet are those it ended with. ``undecided`` says that all choices tie exactly, so
+    that the genotype is the first in the order of choices and nothing more.
     """
 
     genotype: Genotype
@@ -66,6 +71,11 @@ class SearchResult:
     supernet: Supernet
     seconds: float
     stopped: str | None = None
+
+    @property
+    def undecided(self) -> bool:
+        """Whether nothing has chosen the genotype."""
+        return bool(self.history) and self.history[-1]["genotype"] is None and self.stopped is None
 
 
 def search(
@@ -86,6 +96,7 @@ def search(
     listeners: Sequence[Listener] = (),
     diagnostics: Sequence[Diagnostic | Probe | LayerMeasure] | None = None,
     on_collapse: str = "warn",
+    alpha_budget: BudgetChoice = "published",
     compile: bool = False,  # noqa: A002 - the word PyTorch uses
 ) -> SearchResult:
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
@@ -101,8 +112,10 @@ def search(
     epoch, or as often as a probe among them says. ``on_collapse`` says what to do when the records show that the search
     collapses into skip connections or ``none``: warn, stop with the last sound architecture, switch to layer alignment
     from there, or ignore it and look for no signs of it; the others measure what shows them, whatever ``diagnostics``
-    there are. ``compile`` runs the supernet through ``torch.compile``. A progressive method searches in stages of
-    ``epochs`` epochs each.
+    there are. ``alpha_budget`` says how far α may move: by default as far as in the published search, for which the
+    learning rate of α is multiplied by published steps / own steps where there are fewer; "off" keeps the bare rate,
+    and a number is a factor for it. ``compile`` runs the supernet through ``torch.compile``. A progressive method
+    searches in stages of ``epochs`` epochs each.
     """
     if resume and out is None:
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
@@ -117,6 +130,7 @@ def search(
         held_out=held_out,
         device=device,
         on_collapse=on_collapse,
+        alpha_budget=alpha_budget,
     )
     _check_compile(compile, method)
     watched = measures.standard(method) if diagnostics is None else measures.with_stop(diagnostics, method)
@@ -174,7 +188,7 @@ class _Run:
 
     def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
-        self._tell(SearchStarted(state))
+        self._tell(SearchStarted(state, self.setup.budget_line))
         self._treat(state)
         while not state.complete:
             try:
@@ -282,7 +296,8 @@ class _Run:
         state.genotype = self._derived(state, probabilities, last)
         judge = judge_of(self.setup, state)
         initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
-        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial)
+        ties = stepper.method.discretizer.ties(stepper.space, probabilities, last)
+        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial, ties.everywhere)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
         record |= {} if self.setup.held_out_loader is None else stepper.held_out(state, self.setup.held_out_loader)
         for diagnostic in self.diagnostics:
@@ -290,8 +305,12 @@ class _Run:
                 continue
             record |= {name: _number(value) for name, value in diagnostic(snapshot).items()}
         before = sum(earlier["seconds"] for earlier in state.history)
-        record |= {"genotype": str(state.genotype), "seconds": round(state.seconds - before, 3)}
+        record |= {"ties": ties.rows} if ties.rows else {}
+        genotype = None if ties.everywhere else str(state.genotype)
+        record |= {"genotype": genotype, "seconds": round(state.seconds - before, 3)}
         state.history.append(record)
+        if ties.rows and last:
+            _log.warning("undecided: %s at the end of the search, and the first in order is taken.", ties)
         state.epoch, state.step, state.sums = state.epoch + 1, 0, Sums()
         self._stop_early(state)
         self.doctor.look(state)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad import randomness
+from archgrad.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.bilevel import Alpha
 from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
@@ -22,6 +23,7 @@ from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import Drawn
 from archgrad.loop.steps import Stepper
 from archgrad.method import Method
+from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Level, Moves
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
@@ -35,6 +37,7 @@ class Setup:
 
     ``judge_loader`` has images as they are, to judge architectures by: those that train the architecture, or in a
     single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
+    The method's learning rate of α is scaled already, as ``budget`` says.
     """
 
     space: SearchSpace
@@ -47,6 +50,8 @@ class Setup:
     judge_loader: Loader
     held_out_loader: Loader | None
     description: dict[str, str]
+    budget: AlphaBudget
+    budget_line: str
     on_collapse: str = "warn"
 
     @classmethod
@@ -64,6 +69,7 @@ class Setup:
         held_out: float = 0.1,
         device: torch.device | str = "cpu",
         on_collapse: str = "warn",
+        alpha_budget: BudgetChoice = "published",
     ) -> Setup:
         """Check and complete what a search was given."""
         if isinstance(seed, bool) or not isinstance(seed, Integral):
@@ -95,12 +101,23 @@ class Setup:
             loader(parts.architecture, "architecture"),
             loader(judged, "judge", _even(len(judged), settings.batch_size) if judged is parts.held_out else None),
             loader(parts.held_out, "held-out", _even(len(parts.held_out), settings.batch_size)) if unseen else None,
-            describe(space, method, data, settings, seed, fractions, held_out) | {"on_collapse": on_collapse},
+            {},
+            AlphaBudget.of("off", 0, 0),
+            "",
             on_collapse,
         )
         _check_length(setup)
         _check_heads(space, setup.weight_loader)
-        return setup
+        budget = AlphaBudget.of(alpha_budget, published_arch_steps(method, space), setup.arch_steps)
+        scaled = replace(method, arch_optimizer=method.arch_optimizer.scaled(budget.factor))
+        description = describe(space, scaled, data, settings, seed, fractions, held_out)
+        return replace(
+            setup,
+            method=scaled,
+            budget=budget,
+            budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
+            description=description | {"on_collapse": on_collapse},
+        )
 
     @property
     def steps(self) -> int:

@@ -87,9 +87,13 @@ class SearchState:
     def stop(self, epoch: int, reason: str) -> None:
         """End the search after the epoch just recorded, with the architecture that an earlier ``epoch`` had found.
 
-        The last record says which epoch that is; α and the weights stay what they are.
+        The last record says which epoch that is; α and the weights stay what they are. An epoch that has decided
+        nothing stands for the next that has.
         """
-        self.genotype = Genotype.parse(self.history[epoch - 1]["genotype"])
+        decided = [record["epoch"] for record in self.history[epoch - 1 :] if record["genotype"] is not None]
+        if decided:
+            epoch = decided[0]
+            self.genotype = Genotype.parse(self.history[epoch - 1]["genotype"])
         self.history[-1]["stopped_to"] = epoch
         self.stopped = reason
 

@@ -355,9 +355,10 @@ class Stepper:
     def held_out(self, state: SearchState, loader: Loader) -> dict[str, float]:
         """Measure loss and accuracy in per cent on images that did not train the weights, as they are.
 
+        ``heldout_chance`` is the accuracy of naming the most common class each time.
         The network is that of the architecture step, with a mixture drawn for each batch where the relaxation samples.
         """
-        sums, weights = Sums(), still(state, state.weights)
+        sums, weights, labels = Sums(), still(state, state.weights), []
         for number in range(loader.steps):
             batch, stream = loader.batch(number), ("held-out", state.epoch, number)
             with torch.no_grad(), randomness.Rewind(state.device).again():
@@ -367,7 +368,9 @@ class Stepper:
                 logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **skips)
             loss = F.cross_entropy(logits, batch.labels).item()
             sums.add("heldout", loss, int((logits.argmax(1) == batch.labels).sum()), len(batch.labels))
-        return sums.means()
+            labels.append(batch.labels)
+        counts = torch.cat(labels).bincount()
+        return {**sums.means(), "heldout_chance": 100 * counts.max().item() / counts.sum().item()}
 
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()

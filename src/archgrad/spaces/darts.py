@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -60,6 +60,7 @@ class DARTSSpace(SearchSpace):
 
     name: ClassVar[str] = "darts"
     family: ClassVar[str] = "darts"
+    compared_at: ClassVar[Mapping[str, int]] = {"channels": 36, "cells": 20}
     depth_knob: ClassVar[str] = "cells"
     keep: ClassVar[int | None] = 2
 

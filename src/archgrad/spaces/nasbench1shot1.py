@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,6 +40,7 @@ class NASBench1Shot1(SearchSpace):
 
     depth_knob: ClassVar[str] = "cells"
     family: ClassVar[str] = "nasbench1shot1"
+    compared_at: ClassVar[Mapping[str, int]] = {"channels": 128, "cells": 9}
     number: ClassVar[int]
     parents: ClassVar[tuple[int, ...]]
 

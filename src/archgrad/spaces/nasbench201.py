@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +30,7 @@ class NASBench201(StagedSpace):
 
     name: ClassVar[str] = "nasbench201"
     family: ClassVar[str] = "nasbench201"
+    compared_at: ClassVar[Mapping[str, int]] = {"channels": 16, "cells_per_stage": 5}
     operations: ClassVar[Vocabulary] = OPERATIONS
 
     exclude: tuple[str, ...] = ()

@@ -49,6 +49,8 @@ class SearchSpace(ABC):
     depth_knob: ClassVar[str]
     family: ClassVar[str] = "own"
     """Which published space it is or belongs to, as far as settings of methods go; "own" for any other."""
+    compared_at: ClassVar[Mapping[str, int]] = {}
+    """The width and depth at which its architectures are compared in the literature, by field; empty where unknown."""
 
     channels: int = 16
     input_channels: int = 3

@@ -1,0 +1,84 @@
+"""What a search ends with: the diagnosis first, then the cell, its accuracy and size, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from archgrad.config import RunConfig
+    from archgrad.data import ImageData
+    from archgrad.loop import SearchResult
+    from archgrad.spaces import SearchSpace
+
+__all__ = ["ending_of", "show_ending"]
+
+
+def ending_of(
+    result: SearchResult, config: RunConfig, space: SearchSpace, data: ImageData, run: Path
+) -> dict[str, Any]:
+    """Return the diagnosis of a finished search, the sizes of its cell and the next steps, as JSON can hold them."""
+    from archgrad.cli.diagnosing import diagnosis_of
+
+    diagnosis = diagnosis_of(config, result.history)
+    return {
+        "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
+        "sizes": {} if result.undecided else _sizes(result, space, data),
+        "next": _next(diagnosis.verdict, result, config, run),
+        "run": str(run),
+    }
+
+
+def show_ending(summary: Mapping[str, Any]) -> str:
+    """Say it in lines."""
+    from archgrad import report
+    from archgrad.spaces import Genotype
+
+    lines = [summary["diagnosis"]["text"], ""]
+    if summary["genotype"] is None:
+        lines.append("no cell: all choices tie exactly, so that nothing has chosen one\n")
+    else:
+        genotype = Genotype.parse(summary["genotype"])
+        lines += [report.to_text(genotype), f"{genotype}\n"]
+    lines += [f"{name:<10} {text}" for name, text in _facts(summary)]
+    return "\n".join([*lines, f"found in {summary['seconds']:.0f} seconds; everything is in {summary['run']}"])
+
+
+def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    last = summary["last_epoch"]
+    facts = []
+    if "discrete_accuracy" in last:
+        mixture, one = last["mixture_accuracy"], last["discrete_accuracy"]
+        told = f"{mixture:.1f} % with the mixture, {one:.1f} % with this one architecture and the same weights"
+        facts.append(("accuracy", told))
+    facts += [("size", f"{size} {where}") for where, size in summary["sizes"].items()]
+    return [*facts, *(("next", step) for step in summary["next"])]
+
+
+def _sizes(result: SearchResult, space: SearchSpace, data: ImageData) -> dict[str, str]:
+    """Return the size of the network of the cell as wide and deep as it was searched, and as it is compared."""
+    searched = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
+    searched = replace(searched, partial=1, auxiliary_skip=False, restriction=None)
+    sizes = {"as searched": searched}
+    if space.compared_at:
+        wanted: dict[str, Any] = dict(space.compared_at)
+        sizes["at the size of the benchmark"] = replace(searched, **wanted)
+    return {f"{what}, {_size_of(sized)}": str(sized.cost(result.genotype)) for what, sized in sizes.items()}
+
+
+def _size_of(space: SearchSpace) -> str:
+    depth = getattr(space, space.depth_knob)
+    cells = {"cells_per_stage": "a stage", "cells": "in all"}.get(space.depth_knob, space.depth_knob)
+    return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}"
+
+
+def _next(verdict: str, result: SearchResult, config: RunConfig, run: Path) -> list[str]:
+    """Return what a user would do now, with the commands."""
+    steps = []
+    if verdict == "healthy":
+        steps.append(f"search again with --seed {config.seed + 1}: a choice that comes back is one to trust")
+    if config.space == "nasbench201" and not result.undecided:
+        steps.append(f"archgrad query {run}   # its accuracies in the NAS-Bench-201 table")
+    return [*steps, f"archgrad inspect {run}   # curves of the search"]

@@ -1,0 +1,72 @@
+"""The numbers of a record in the words that a screen shows, each with what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+__all__ = ["Shown", "decided_share", "shown"]
+
+_BEFORE = {
+    "train_loss": ("loss", "cross-entropy on the images that train the weights"),
+    "train_accuracy": ("training accuracy", "on the images that train the weights"),
+    "arch_loss": ("α loss", "cross-entropy on the images that train the architecture α"),
+    "arch_accuracy": ("α accuracy", "on the images that train the architecture α"),
+    "heldout_accuracy": ("held-out accuracy", "on images that train no weights"),
+}
+_AFTER = {"skips": ("skip connections", "in the current cell")}
+_DECIDED = "0 %: all operations are even, 100 %: one on each edge"
+_TABLES = {"200ep": "NAS-Bench-201", "12ep": "NAS-Bench-201", "108ep": "NAS-Bench-101"}
+
+
+class Shown(NamedTuple):
+    """A number as it is shown: its name, its value with the unit, and what it means."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+def shown(record: Mapping[str, Any]) -> list[Shown]:
+    """Return the numbers of a record that a screen shows.
+
+    >>> shown({"entropy": 0.7, "entropy_max": 1.4})
+    [Shown(name='decided', value='50 %', meaning='0 %: all operations are even, 100 %: one on each edge')]
+    """
+    share = decided_share(record)
+    decided = [] if share is None else [Shown("decided", f"{100 * share:.0f} %", _DECIDED)]
+    tables = [_looked_up(name, record[name]) for name in record if name.startswith(("oracle_", "regret_"))]
+    return [*_measured(record, _BEFORE), *decided, *_measured(record, _AFTER), *tables]
+
+
+def decided_share(record: Mapping[str, Any]) -> float | None:
+    """Return by which share of its maximum entropy has fallen, None where it was not measured.
+
+    >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
+    0.5
+    """
+    return 1 - record["entropy"] / record["entropy_max"] if record.get("entropy_max") else None
+
+
+def _measured(record: Mapping[str, Any], names: Mapping[str, tuple[str, str]]) -> list[Shown]:
+    return [
+        Shown(title, _value(name, record[name]), meaning) for name, (title, meaning) in names.items() if name in record
+    ]
+
+
+def _value(name: str, value: float) -> str:
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.2f} %" if name.endswith("accuracy") else f"{value:.3f}"
+
+
+def _looked_up(name: str, value: float) -> Shown:
+    """Say what a table knows of the current cell.
+
+    >>> _looked_up("oracle_cifar10_test_200ep", 93.2).meaning
+    'of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)'
+    """
+    quantity, dataset, *rest = name.split("_")
+    title = f"table {'accuracy' if quantity == 'oracle' else 'regret'} {' '.join([dataset, *rest[:-1]])}"
+    table = _TABLES.get(rest[-1], "benchmark's") if rest else "benchmark's"
+    return Shown(title, f"{value:.2f} %", f"of this cell in the {table} table ({', '.join([dataset, *rest])})")

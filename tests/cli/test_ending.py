@@ -1,0 +1,73 @@
+"""What a search ends with."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import archgrad as ag
+from archgrad.cli.words import shown
+
+TINY = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1]
+
+
+def test_the_diagnosis_leads_and_the_next_steps_follow(archgrad: Any) -> None:
+    code, out, err = archgrad("search", *TINY, "--out", "run")
+    assert code == 0, err
+    assert out.splitlines()[0] == "loading PyTorch"
+    ending = out[out.index("diagnosis: ") :].splitlines()
+    assert ending[0] == "diagnosis: too early"
+    facts = [line.split()[0] for line in ending if line.startswith(("accuracy", "size", "next", "found"))]
+    assert facts == ["accuracy", "size", "size", "next", "next", "found"]
+    assert "with the mixture" in "\n".join(ending)
+    assert "as searched, 2 channels and 1 cell a stage" in out
+    assert "at the size of the benchmark, 16 channels and 5 cells a stage" in out
+    assert "archgrad inspect run" in out
+
+
+def test_json_has_the_same(archgrad: Any) -> None:
+    code, out, err = archgrad("search", *TINY, "--out", "run", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["diagnosis"]["verdict"] == "too early"
+    genotype = ag.Genotype.parse(found["genotype"])
+    space = ag.spaces.nasbench201(input_channels=1, image_size=8)
+    assert list(found["sizes"].values())[1] == str(space.cost(genotype))
+    assert any("inspect" in step for step in found["next"])
+
+
+@pytest.mark.parametrize(("space", "size"), [("s1", "36 channels and 20 cells"), ("nasbench1shot1-1", "128 channels")])
+def test_each_space_is_compared_at_its_own_size(archgrad: Any, space: str, size: str) -> None:
+    code, out, err = archgrad("search", "--space", space, *TINY, "--cells", 3)
+    assert code == 0, err
+    assert f"at the size of the benchmark, {size}" in out
+
+
+def test_numbers_have_names_units_and_meanings() -> None:
+    record = {
+        "train_loss": 1.25, "heldout_accuracy": 50.0, "entropy": 0.7, "entropy_max": 1.4, "skips": 2,
+        "oracle_cifar10_test_200ep": 93.2, "regret_cifar10_valid_108ep": 0.5, "movement": 3.0,
+    }  # fmt: skip
+    assert [(one.name, one.value) for one in shown(record)] == [
+        ("loss", "1.250"),
+        ("held-out accuracy", "50.00 %"),
+        ("decided", "50 %"),
+        ("skip connections", "2"),
+        ("table accuracy cifar10 test", "93.20 %"),
+        ("table regret cifar10 valid", "0.50 %"),
+    ]
+    assert shown(record)[-2].meaning == "of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)"
+    assert "NAS-Bench-101" in shown(record)[-1].meaning
+
+
+def test_every_option_of_search_shows_its_default() -> None:
+    import typer
+
+    from archgrad.cli.app import app
+
+    search: Any = typer.main.get_command(app).commands["search"]  # type: ignore[attr-defined]
+    helped = {one.name: one.help for one in search.params if one.name not in ("help", "as_json")}
+    assert len(helped) > 20
+    assert [name for name, text in helped.items() if not text.endswith("]")] == []
