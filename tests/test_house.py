@@ -24,6 +24,7 @@ HOUSE = (
     ("relaxations",),
     ("hypergradients",),
     ("arch_optimizers",),
+    ("alpha_budget",),
     ("regularizers",),
     ("discretizers",),
     ("method",),
