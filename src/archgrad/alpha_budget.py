@@ -41,6 +41,9 @@ class AlphaBudget:
         factor = max(published / own, 1.0) if choice == "published" else float(choice)
         return cls(choice, published, own, factor)
 
+    def __str__(self) -> str:
+        return f"{self.choice}, factor {self.factor!r}"
+
     def said(self, bare: ArchOptimizer, scaled: ArchOptimizer) -> str:
         """Say in one line what becomes of the rate."""
         if not scaled.moves:

@@ -61,7 +61,7 @@ def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) 
     method, trace = single("simultaneous", base), Tracing()
     training = replace(SPACE.training, batch_size=32, epochs=1)
     setup = Setup.of(SPACE, method, DATA, seed=1, training=training, held_out=0)
-    ag.search(SPACE, method, DATA, seed=1, training=training, held_out=0, listeners=[trace])
+    ag.search(SPACE, method, DATA, seed=1, training=training, held_out=0, listeners=[trace], alpha_budget="off")
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
     p = alpha["cell"] if base.name == "gaea" else alpha["cell"].softmax(-1)

@@ -79,6 +79,7 @@ def after_two_steps(method: ag.Method, space: SearchSpace) -> Found:
     steps: list[Event] = []
     images = 20 if method.schedule.level == "bilevel" else 40
     settings = {"epochs": 1, "batch_size": images // 2, "held_out": 0, "diagnostics": (), "listeners": [steps.append]}
+    settings["alpha_budget"] = "off"
     result = ag.search(space, method, DATA, **settings)
     assert sum(isinstance(step, StepFinished) for step in steps) == 2
     found = Found(result.alpha, {name: weight.detach() for name, weight in result.supernet.named_parameters()})

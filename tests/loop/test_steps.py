@@ -64,7 +64,15 @@ class Trace:
 def traced(method: ag.Method, training: ag.WeightTraining = ONE_STEP, space: SearchSpace | None = None) -> Trace:
     trace = Trace()
     ag.search(
-        space or cell_space(), method, DATA, seed=SEED, training=training, held_out=0, listeners=[trace], diagnostics=()
+        space or cell_space(),
+        method,
+        DATA,
+        seed=SEED,
+        training=training,
+        held_out=0,
+        listeners=[trace],
+        diagnostics=(),
+        alpha_budget="off",
     )
     return trace
 
@@ -556,7 +564,7 @@ def test_a_compiled_search_is_the_same_and_compiles_once_per_kind_of_step(monkey
 
     counters.clear()
     space = ag.spaces.nasbench201(2, 1, exclude=("nor_conv_3x3", "avg_pool_3x3"))
-    settings = {"seed": SEED, "training": TRAINING}
+    settings = {"seed": SEED, "training": TRAINING, "alpha_budget": "off"}
     plain = ag.search(space, ag.recipes.darts(), DATA, **settings)
     monkeypatch.setattr(torch, "compile", without_compiler)
     compiled = ag.search(space, ag.recipes.darts(), DATA, compile=True, listeners=[count], **settings)

@@ -109,7 +109,7 @@ class LiveProgress:
         self._live = Live(
             self._view(state, state.epoch, state.step, {}), console=self.console, refresh_per_second=4, transient=True
         )
-        self._live.start()
+        self._live.start(refresh=True)
 
     def _view(self, state: SearchState, epoch: int, step: int, means: dict[str, float]) -> Group:
         from rich.console import Group

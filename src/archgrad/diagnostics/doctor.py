@@ -73,8 +73,8 @@ def diagnose(
     >>> records = [{"epoch": n, "skip_share": n / 6, "entropy": 1.4 - n / 10, "entropy_max": 1.4} for n in range(1, 5)]
     >>> print(diagnose(records, 20))
     diagnosis: collapsing since epoch 4
-      decided 21 %: entropy 1.100 of 1.400
       skip connections are 50 % of the architecture, up from 17 % in epoch 1
+      decided 21 %: entropy 1.100 of 1.400
       go back to an earlier epoch, or search again: λ-DARTS (--regularizer +layer-alignment) or GAEA (--method gaea) \
 usually cures it
     """

@@ -63,8 +63,8 @@ class Thresholds:
     misaligned: float = 0.1
     growth: float = 4 / 3
     nothing: float = 0.5
-    decided: float = 0.03
-    lead: float = 0.05
+    decided: float = 0.05
+    lead: float = 0.1
     trained: float = 0.1
     memorised: float = 30.0
 
@@ -125,8 +125,9 @@ class Signs:
         return tuple(sentence for sentence in self._all_sentences() if sentence)
 
     def _all_sentences(self) -> list[str]:
-        told = [self._about_decision(), self._about_accuracy(), self._about_skips(), self._about_none()]
-        return [*told, *self._about_causes()]
+        state = [self._about_decision(), self._about_accuracy()]
+        collapse = [self._about_skips(), self._about_none(), *self._about_causes()]
+        return [*collapse, *state] if self.verdict == "collapsing" else [*state, *collapse]
 
     def advice(self, cures: Sequence[str]) -> str:
         """Say what may be done, by one of these cures."""

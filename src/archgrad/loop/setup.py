@@ -110,13 +110,13 @@ class Setup:
         _check_heads(space, setup.weight_loader)
         budget = AlphaBudget.of(alpha_budget, published_arch_steps(method, space), setup.arch_steps)
         scaled = replace(method, arch_optimizer=method.arch_optimizer.scaled(budget.factor))
-        description = describe(space, scaled, data, settings, seed, fractions, held_out)
+        description = describe(space, method, data, settings, seed, fractions, held_out)
         return replace(
             setup,
             method=scaled,
             budget=budget,
             budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
-            description=description | {"on_collapse": on_collapse},
+            description=description | {"on_collapse": on_collapse, "alpha_budget": str(budget)},
         )
 
     @property
