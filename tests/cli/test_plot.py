@@ -56,7 +56,8 @@ def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgra
     picture = Path("curves.svg").read_bytes()
     assert b"<svg" in picture
     assert out.splitlines()[0].startswith("gaea: ")
-    assert "(standard deviation, n = 2) after epoch 1" in out.splitlines()[0]
+    assert "(95 % interval of the mean; standard deviation " in out.splitlines()[0]
+    assert ", n = 2) after epoch 1" in out.splitlines()[0]
     assert "after epoch 2" in out.splitlines()[1]
     code, out, _ = archgrad("plot", *runs, "--measure", "entropy", "-o", "curves.svg", "--json")
     curves = json.loads(out)

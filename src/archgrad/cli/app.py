@@ -410,7 +410,8 @@ def plot(
         return
     for label, line in curves.items():
         last = line[-1]
-        spread = f" ± {last.deviation:.3g} (standard deviation, n = {last.runs})" if last.runs > 1 else ""
+        interval = "" if last.interval is None else f" ± {last.interval:.3g} (95 % interval of the mean"
+        spread = interval and f"{interval}; standard deviation {last.deviation:.3g}, n = {last.runs})"
         say(f"{label}: {measure} {last.mean:.4g}{spread} after epoch {last.epoch}")
     say(str(out))
 
