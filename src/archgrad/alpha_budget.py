@@ -23,7 +23,8 @@ class AlphaBudget:
     α can drift as far as steps × learning rate. A search with fewer steps than the published one has the same drift
     with a rate larger by published steps / own steps; a longer one keeps the published rate.
 
-    >>> AlphaBudget.of("published", published=19500, own=750).factor
+    >>> from archgrad.arch_optimizers import Adam
+    >>> AlphaBudget.of("published", Adam(), published=19500, own=750).factor
     26.0
     """
 
@@ -33,16 +34,20 @@ class AlphaBudget:
     factor: float
 
     @classmethod
-    def of(cls, choice: BudgetChoice, published: int, own: int) -> AlphaBudget:
-        """Return the budget that a user has chosen."""
+    def of(cls, choice: BudgetChoice, optimizer: ArchOptimizer, published: int, own: int) -> AlphaBudget:
+        """Return the budget that a user has chosen for an optimiser; refuse a factor that would change nothing."""
         check_budget(choice)
-        if choice == "off" or not own:
+        if choice == "off":
             return cls(choice, published, own, 1.0)
-        factor = max(published / own, 1.0) if choice == "published" else float(choice)
-        return cls(choice, published, own, factor)
-
-    def __str__(self) -> str:
-        return f"{self.choice}, factor {self.factor!r}"
+        if choice == "published":
+            ratio = published / own if own else 1.0
+            return cls(choice, published, own, optimizer.drift_factor(ratio) if ratio > 1 else 1.0)
+        if choice != 1 and optimizer.scaled(float(choice)) == optimizer:
+            raise UserError(
+                f"alpha_budget is {choice:g}, but {type(optimizer).__name__} has no learning rate to multiply; leave "
+                f"it out."
+            )
+        return cls(choice, published, own, float(choice))
 
     def said(self, bare: ArchOptimizer, scaled: ArchOptimizer) -> str:
         """Say in one line what becomes of the rate."""
@@ -54,12 +59,12 @@ class AlphaBudget:
             kept = "its own" if rate is None else f"{rate:g}"
             return f"α's learning rate is {kept}: {here} (alpha budget {self.choice})"
         if rate is None or now is None:
-            return f"α's learning rate is made for {self.factor:.4g} times as many steps: {here}"
+            return f"α's learning rate is its own × {self.factor:.4g}: {here} (--alpha-budget off: its own)"
         return f"α's learning rate is {rate:g} × {self.factor:.4g} = {now:.4g}: {here} (--alpha-budget off: {rate:g})"
 
 
-def read_budget(text: str) -> BudgetChoice:
-    """Read what a command line says.
+def read_budget(text: str | float) -> BudgetChoice:
+    """Read what a command line or a file says.
 
     >>> read_budget("off"), read_budget("2.5")
     ('off', 2.5)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from archgrad.alpha_budget import BudgetChoice, read_budget
-from archgrad.errors import UserError, check_number, check_one_of, unknown
+from archgrad.errors import UserError, check_held_out, check_number, check_one_of, unknown
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, turned, without_none
 from archgrad.stopping import REACTIONS
 
@@ -38,6 +38,16 @@ FROM_METHOD = {
     "auxiliary_skip": "add --regularizer +auxiliary-skip",
 }
 """Fields of a space that a search takes from its method, and how to ask for them there."""
+
+
+SIZES = {
+    "weights.epochs": "epochs",
+    "weights.batch_size": "batch_size",
+    "space.channels": "channels",
+    "space.cells": "cells",
+    "space.cells_per_stage": "cells",
+}
+"""Settings that are sizes too, by the names that those have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,13 +80,14 @@ class RunConfig:
     compile: bool = False
     time_limit: float | None = None
     on_collapse: str = "warn"
-    alpha_budget: str = "published"
+    alpha_budget: str | float = "published"
     oracle: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
+        check_held_out(self.held_out)
         check_one_of("on_collapse", self.on_collapse, REACTIONS)
         self.budget  # noqa: B018 - it refuses what is none
         self.oracle_datasets(ORACLE_DATASETS)
@@ -102,7 +113,22 @@ class RunConfig:
         """
         if self.time_limit is not None:
             return self.time_limit == 0
-        return any(size is not None for size in (self.epochs, self.channels, self.cells, self.batch_size))
+        sizes = (self.epochs, self.channels, self.cells, self.batch_size)
+        return any(size is not None for size in sizes) or any(path in self.settings for path in SIZES)
+
+    def with_sizes(self) -> RunConfig:
+        """Return the same, with sizes that are given as settings in their own places.
+
+        >>> RunConfig(settings={"weights.epochs": "3"}).with_sizes().epochs
+        3
+        """
+        given = {name: self.settings[path] for path, name in SIZES.items() if path in self.settings}
+        free: dict[str, Any] = {
+            name: _whole(name, value) for name, value in given.items() if getattr(self, name) is None
+        }
+        return replace(
+            self, **free, settings={path: value for path, value in self.settings.items() if path not in SIZES}
+        )
 
     @property
     def budget(self) -> BudgetChoice:
@@ -313,6 +339,13 @@ def read_config(path: Path) -> dict[str, Any]:
             raise unknown(f"key in {path}:", name, allowed)
     settings = _flat(content.pop("set", {}), path)
     return {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+
+
+def _whole(name: str, value: Any) -> int:
+    try:
+        return int(str(value))
+    except ValueError:
+        raise UserError(f"{name} is {value!r}; it must be a whole number.") from None
 
 
 def _check_regularizer(part: str) -> None:

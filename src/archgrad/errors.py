@@ -13,6 +13,7 @@ __all__ = [
     "SearchInterrupted",
     "UserError",
     "check_bool",
+    "check_held_out",
     "check_number",
     "check_one_of",
     "check_whole",
@@ -84,6 +85,13 @@ def check_whole(what: str, value: object, least: int = 1) -> None:
     """Raise a UserError unless ``value`` is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{what} is {value!r}; it must be at least {least} and a whole number.")
+
+
+def check_held_out(value: object) -> None:
+    """Raise a UserError unless ``value`` is a share of the images that can be held out."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not 0 <= number < 1:
+        raise UserError(f"held_out is {value}; it must be a share of the images from 0 to less than 1, such as 0.1.")
 
 
 def check_number(what: str, value: object, *, positive: bool = False) -> None:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import archgrad as ag
 from archgrad.cli import sizing
 from archgrad.cli.sizing import fitted, rungs
 from archgrad.config import RunConfig, read_config
+from archgrad.loop.setup import Setup
 
 DIGITS = ag.data.digits()
 
@@ -57,7 +59,52 @@ def test_what_is_given_stays(speed: None) -> None:
     assert rungs(RunConfig(cells=2, channels=4)) == [(4, 2)]
 
 
-@pytest.mark.parametrize("method", ["pc-darts", "p-darts", "drnas", "idarts", "gaea"])
+def test_sizes_that_are_settings_are_given_too(speed: None) -> None:
+    settings = {"weights.epochs": "3", "weights.batch_size": 20, "space.channels": 4, "space.cells_per_stage": 2}
+    assert RunConfig(settings=settings).is_sized
+    found = fitted(RunConfig(time_limit=1.0, settings=settings), DIGITS).config
+    assert (found.epochs, found.batch_size, found.channels, found.cells) == (3, 20, 4, 2)
+    with pytest.raises(ag.UserError, match="nothing is left to choose"):
+        fitted(RunConfig(time_limit=1.0, settings=settings, limit=200), DIGITS)
+
+
+@pytest.mark.parametrize(
+    ("counts", "options"),
+    [
+        ([3] * 100, {"method": "darts"}),  # few images of many classes
+        ([3000, 5], {"method": "darts"}),  # a rare class
+        ([25, 25], {"settings": {"schedule.updates": "random"}}),
+        ([10] * 10, {"method": "darts", "split": "0.8:0.1"}),
+        ([20] * 2, {"method": "random-nas"}),
+    ],
+)
+def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
+    counts: list[int], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+    images = torch.randint(256, (len(labels), 1, 4, 4), dtype=torch.uint8)
+    data = ag.data.ImageData("odd", images, labels, tuple(map(str, range(len(counts)))))
+    monkeypatch.setattr(sizing, "rungs", lambda config: [(2, 1)])
+    config = fitted(RunConfig(time_limit=0.005, **options), data).config
+    space, method = config.build_space(), config.build_method()
+    part = data if config.limit is None else data.limited(config.limit, seed=0)
+    training = config.build_training(space, method)
+    setup = Setup.of(space, method, part, training=training, split=config.split, batch_size=config.batch_size)
+    assert setup.steps > 0
+    assert said == []
+
+
+def test_what_cannot_be_kept_is_said(speed: None) -> None:
+    assert "less than that cannot be chosen" in str(fitted(RunConfig(time_limit=0.001), DIGITS))
+    assert "cannot" not in str(fitted(RunConfig(time_limit=1.0), DIGITS))
+
+
+def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None:
+    code, _, err = archgrad("search", "--held-out", 1)
+    assert (code, "held_out is 1.0" in err) == (2, True)
+
+
+@pytest.mark.parametrize("method", ["pc-darts", "p-darts", "drnas", "idarts", "gaea", "lambda-darts"])
 @pytest.mark.parametrize("space", ["nasbench201", "darts", "nasbench1shot1-2"])
 def test_sizes_fit_every_kind_of_method(speed: None, space: str, method: str) -> None:
     found = fitted(RunConfig(space=space, method=method, time_limit=5.0), DIGITS).config

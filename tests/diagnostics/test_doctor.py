@@ -144,6 +144,8 @@ def test_every_diagnosis_says_how_far_it_is_decided_and_how_well_it_has_learned(
 def test_epochs_that_tie_do_not_count() -> None:
     tied = [record | {"ties": 6, "genotype": None} for record in records([1.0] * 5)]
     assert diagnose(tied, EPOCHS).verdict == "too early"
+    assert diagnose(tied, 5).verdict == diagnose(tied[:1], 1).verdict == "undecided"
+    assert "all choices tie exactly" in diagnose(tied, 5).sentences[0]
     assert last_sound_epoch([*records([0.2] * 3), *tied[3:]], EPOCHS) == 3
 
 
@@ -213,6 +215,27 @@ def test_the_advice_is_what_the_method_does_not_have(method: Method, advice: str
         found = diagnose(records(shares, alignment=0.03), EPOCHS, cures=cures_of(method))
         assert found.advice.startswith(f"go back to an earlier epoch, or search again: {advice}")
         assert replace(found, advice="") == replace(diagnose(records(shares, alignment=0.03), EPOCHS), advice="")
+
+
+def test_what_accuracies_choose_is_not_judged_by_entropy() -> None:
+    even = {"entropy": 1.38, "entropy_max": 1.386, "lead": 0.0, "heldout_accuracy": 80.0, "heldout_chance": 10.0}
+    assert diagnose(records([0.2] * 4, **even), 4).verdict == "undecided"
+    assert diagnose(records([0.2] * 4, derived_by="accuracy", **even), 4).verdict == "healthy"
+    still = [record | {"movement": 0.0, "genotype": SKIPS} for record in records([0.2] * 4, **even)]
+    assert diagnose(still, 8).verdict == "too early"  # it may be a warm-up
+    found = diagnose(still, 4)
+    assert (found.verdict, found.sentences[0].startswith("the architecture parameters have not moved")) == (
+        "healthy",
+        True,
+    )
+    assert diagnose([record | {"heldout_accuracy": 12.0} for record in still], 4).verdict == "untrained"
+
+
+def test_advice_and_words_fit_what_was_measured() -> None:
+    told = {"train_accuracy": 99.0, "heldout_accuracy": 50.0}
+    assert "gaea-bilevel" in diagnose(records([0.2] * 4, **told), EPOCHS).advice
+    assert "gaea-bilevel" not in diagnose(records([0.2] * 4, valid_accuracy=50.0, **told), EPOCHS).advice
+    assert "held-out accuracy was not measured" in diagnose(records([0.2] * 4, train_accuracy=10.0), 9).sentences[0]
 
 
 def test_the_first_epoch_that_moved_the_architecture() -> None:

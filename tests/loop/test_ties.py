@@ -53,6 +53,7 @@ def test_what_no_genotype_may_contain_is_no_rival() -> None:
 def test_what_goes_by_probabilities_ties_and_what_goes_by_accuracies_does_not(name: str) -> None:
     member = discretizers.named(name)
     measures = isinstance(member, discretizers.BestSampled | discretizers.Perturbation)
+    assert member.measures == measures
     assert member.ties(SPACE, EVEN, last=True).everywhere == (not measures)
     assert member.ties(SPACE, EVEN, last=False).everywhere == (not isinstance(member, discretizers.BestSampled))
 
@@ -103,10 +104,25 @@ def test_the_command_shows_no_cell_where_all_choices_tie(archgrad: Any, monkeypa
     tiny = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1]
     code, out, err = archgrad("search", "--method", "darts", *tiny, "--out", "run")
     assert code == 0, err
+    assert "diagnosis: undecided\n" in out
     assert "  undecided: all 6 choices tie exactly\n" in out
     assert "no cell: all choices tie exactly" in out
     assert "|none~0|" not in out
     code, _, err = archgrad("draw", "run")
     assert (code, "run has no genotype.json" in err) == (2, True)
-    assert archgrad("inspect", "run")[0] == 0
+    assert "with this one architecture" not in out
+    code, _, err = archgrad("inspect", "run", "--discretisation")
+    assert (code, "run is undecided: all choices tie exactly" in err) == (2, True)
+    assert "diagnosis: undecided" in archgrad("inspect", "run")[1]
     assert archgrad("resume", "run")[0] == 0
+
+
+def test_a_derivation_of_ones_own_has_no_ties() -> None:
+    class Always(discretizers.Discretizer):
+        def select(self, space: Any, probabilities: Any, judge: Any = None) -> ag.Genotype:
+            return space.genotype({"cell": [(row, 3) for row in range(6)]})
+
+    method = replace(recipes.random_nas(), discretizer=Always())
+    result = ag.search(SPACE, method, DATA, epochs=1, batch_size=20)
+    assert not result.undecided
+    assert result.history[-1]["genotype"] == str(result.genotype)

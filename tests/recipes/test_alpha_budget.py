@@ -97,8 +97,9 @@ def test_off_keeps_the_bare_rate_and_a_number_multiplies_it() -> None:
 
 
 def test_a_search_longer_than_the_published_one_is_not_scaled_down() -> None:
-    assert AlphaBudget.of("published", published=100, own=200).factor == 1
-    assert AlphaBudget.of("published", published=100, own=50).factor == 2
+    adam = arch_optimizers.Adam()
+    assert AlphaBudget.of("published", adam, published=100, own=200).factor == 1
+    assert AlphaBudget.of("published", adam, published=100, own=50).factor == 2
 
 
 def test_a_method_of_ones_own_counts_as_published_at_the_settings_of_the_space() -> None:
@@ -124,6 +125,25 @@ def test_what_is_not_scaled_is_said() -> None:
     assert setup.method.arch_optimizer == Rateless()
     assert "its own" in setup.budget_line
     assert "does not move" in setup_of(method=recipes.random_nas()).budget_line
+    with pytest.raises(ag.UserError, match="Fixed has no learning rate to multiply"):
+        setup_of(method=recipes.random_nas(), alpha_budget=5)
+    assert setup_of(method=recipes.xnas(), alpha_budget=4).method.arch_optimizer.scale == 4
+
+
+def test_an_optimiser_of_ones_own_that_cannot_be_scaled_is_refused_with_a_sentence() -> None:
+    @dataclass(frozen=True)
+    class Constant(Rateless):
+        lr = 0.1
+
+    with pytest.raises(ag.UserError, match=r"Constant cannot be scaled .* scaled\(factor\)"):
+        setup_of(method=replace(recipes.darts(), arch_optimizer=Constant()))
+    assert setup_of(method=replace(recipes.darts(), arch_optimizer=Constant()), alpha_budget="off").budget.factor == 1
+
+
+def test_a_python_user_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "archgrad"):
+        ag.search(spaces.nasbench201(2, 1), recipes.darts(), DATA, epochs=1, batch_size=20)
+    assert "α's learning rate is 0.0003 × 6500 = 1.95" in caplog.text
 
 
 def test_one_line_says_the_factor_and_the_steps() -> None:
@@ -146,6 +166,8 @@ def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_pa
     assert code == 0
     assert "0.0003 × 12.5 = 0.00375" in out
     assert RunConfig(**read_config(tmp_path / "run" / "config.toml")).budget == 12.5
+    (tmp_path / "run.toml").write_text("alpha_budget = 2.5\n")
+    assert RunConfig(**read_config(tmp_path / "run.toml")).budget == 2.5
     code, _, err = archgrad(*run, "--alpha-budget", "more")
     assert (code, "alpha_budget is 'more'" in err) == (2, True)
 
@@ -155,8 +177,9 @@ def test_every_optimiser_scales_its_drift(name: str) -> None:
     optimizer = arch_optimizers.named(name)
     if not optimizer.moves:
         assert optimizer.scaled(4.0) == optimizer
-    elif isinstance(optimizer, XNAS):
-        assert drift(optimizer.scaled(4.0), 50) == pytest.approx(drift(optimizer, 200), rel=1e-12)
-        assert drift(replace(optimizer, lr=0.1).scaled(4.0), 50) == pytest.approx(20)
-    else:
-        assert drift(optimizer.scaled(4.0), 50) == pytest.approx(drift(optimizer, 200), rel=1e-12)
+        return
+    same = optimizer.scaled(optimizer.drift_factor(4.0))
+    assert drift(same, 50) == pytest.approx(drift(optimizer, 200), rel=1e-12)
+    assert drift(optimizer.scaled(4.0), 50) == pytest.approx(4 * drift(optimizer, 50), rel=1e-12)
+    if isinstance(optimizer, XNAS):
+        assert replace(optimizer, lr=0.1).drift_factor(4.0) == 4

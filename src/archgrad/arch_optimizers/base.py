@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from archgrad.bilevel import Alpha
+from archgrad.errors import UserError
 from archgrad.relaxations.base import Domain
 
 __all__ = ["ArchOptimizer", "ArchState"]
@@ -37,11 +38,25 @@ class ArchOptimizer(ABC):
         """Return the state before the first step of a search that will take ``steps`` of them."""
 
     def scaled(self, factor: float) -> ArchOptimizer:
-        """Return the optimiser with ``factor`` times its learning rate; one without a number ``lr`` stays as it is."""
+        """Return the optimiser with ``factor`` times its learning rate.
+
+        That is the number ``lr`` of a dataclass; an optimiser that has none stays as it is, or says itself what to do.
+        """
         rate = getattr(self, "lr", None)
         if not is_dataclass(self) or not isinstance(rate, int | float):
             return self
-        return replace(self, lr=rate * factor)
+        try:
+            return replace(self, lr=rate * factor)
+        except TypeError as error:
+            name = type(self).__name__
+            raise UserError(
+                f"the learning rate of {name} cannot be scaled ({error}); make lr a field of the dataclass, give "
+                f"{name} a method scaled(factor), or search with the alpha budget off."
+            ) from error
+
+    def drift_factor(self, ratio: float) -> float:
+        """Return by what to scale the rate, so that the drift steps × rate is that of ``ratio`` times as many steps."""
+        return ratio
 
     @abstractmethod
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:

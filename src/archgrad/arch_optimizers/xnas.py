@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -22,9 +23,9 @@ class XNAS(ArchOptimizer):
 
     One clipped step changes the ratio of two weights by at most exp(2·lr·bound). So after step t of T, a choice with
     v < max v · exp(−2·lr·bound·(T−t)) can no longer become the best; ``wipe_out`` removes it for ever, and after the
-    last step only the best is left. ``lr`` None is √(2·c·ln k / (T·bound²)) for a row of k choices; that is optimal for
-    the regret with c = ``scale`` = 1, and has the drift of c times as many steps otherwise. The state holds log v in
-    float64, because θ underflows long before a choice is beyond hope. There is no floor: it would undo the wipe-out.
+    last step only the best is left. ``lr`` None is c·√(2·ln k / (T·bound²)) for a row of k choices, which is optimal
+    for the regret with c = ``scale`` = 1. The state holds log v in float64, because θ underflows long before a choice
+    is beyond hope. There is no floor: it would undo the wipe-out.
     """
 
     domain: ClassVar[Domain] = "simplex"
@@ -59,10 +60,14 @@ class XNAS(ArchOptimizer):
         }
 
     def scaled(self, factor: float) -> XNAS:
-        """Return the optimiser with the drift of ``factor`` times as many steps."""
+        """Return the optimiser with ``factor`` times its rate."""
         if self.lr is not None:
             return replace(self, lr=self.lr * factor)
         return replace(self, scale=self.scale * factor)
+
+    def drift_factor(self, ratio: float) -> float:
+        """Return the root of the ratio where the rate follows the steps: T·√(1/T) grows with √T alone."""
+        return ratio if self.lr is not None else math.sqrt(ratio)
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one multiplicative step, and wipe out."""
@@ -83,7 +88,7 @@ class XNAS(ArchOptimizer):
         choices = (theta > 0).sum(-1, keepdim=True).double()
         if self.lr is not None:
             return torch.full_like(choices, self.lr)
-        return (2 * self.scale * choices.log() / max(steps, 1)).sqrt() / self.bound
+        return self.scale * (2 * choices.log() / max(steps, 1)).sqrt() / self.bound
 
     @staticmethod
     def _left(left: Tensor) -> int:

@@ -16,16 +16,14 @@ if TYPE_CHECKING:
 __all__ = ["ending_of", "show_ending"]
 
 
-def ending_of(
-    result: SearchResult, config: RunConfig, space: SearchSpace, data: ImageData, run: Path
-) -> dict[str, Any]:
+def ending_of(result: SearchResult, config: RunConfig, data: ImageData, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the sizes of its cell and the next steps, as JSON can hold them."""
     from archgrad.cli.diagnosing import diagnosis_of
 
     diagnosis = diagnosis_of(config, result.history)
     return {
         "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
-        "sizes": {} if result.undecided else _sizes(result, space, data),
+        "sizes": {} if result.undecided else _sizes(result, config, data),
         "next": _next(diagnosis.verdict, result, config, run),
         "run": str(run),
     }
@@ -57,28 +55,34 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*facts, *(("next", step) for step in summary["next"])]
 
 
-def _sizes(result: SearchResult, space: SearchSpace, data: ImageData) -> dict[str, str]:
-    """Return the size of the network of the cell as wide and deep as it was searched, and as it is compared."""
+def _sizes(result: SearchResult, config: RunConfig, data: ImageData) -> dict[str, str]:
+    """Return the size of the network of the cell as wide and deep as it was searched, and as it is published."""
+    space, stages = config.build_space(), config.build_method().progressive
+    space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
     searched = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
-    searched = replace(searched, partial=1, auxiliary_skip=False, restriction=None)
+    searched = replace(searched, partial=1, auxiliary_skip=False, skip_dropout=0.0, restriction=None)
     sizes = {"as searched": searched}
     if space.compared_at:
         wanted: dict[str, Any] = dict(space.compared_at)
-        sizes["at the size of the benchmark"] = replace(searched, **wanted)
+        sizes["at the size that results are published for"] = replace(searched, **wanted)
     return {f"{what}, {_size_of(sized)}": str(sized.cost(result.genotype)) for what, sized in sizes.items()}
 
 
 def _size_of(space: SearchSpace) -> str:
     depth = getattr(space, space.depth_knob)
     cells = {"cells_per_stage": "a stage", "cells": "in all"}.get(space.depth_knob, space.depth_knob)
-    return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}"
+    pixels = f"{space.image_size}×{space.image_size} pixels"
+    return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
 
 
 def _next(verdict: str, result: SearchResult, config: RunConfig, run: Path) -> list[str]:
     """Return what a user would do now, with the commands."""
+    from archgrad.benchmarks import find_table
+
     steps = []
     if verdict == "healthy":
-        steps.append(f"search again with --seed {config.seed + 1}: a choice that comes back is one to trust")
-    if config.space == "nasbench201" and not result.undecided:
+        again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"
+        steps.append(f"{again}   # a choice that comes back is one to trust")
+    if config.space == "nasbench201" and not result.undecided and find_table() is not None:
         steps.append(f"archgrad query {run}   # its accuracies in the NAS-Bench-201 table")
     return [*steps, f"archgrad inspect {run}   # curves of the search"]

@@ -10,6 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.errors import UserError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -40,6 +42,8 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
     probabilities = setup.method.relaxation.probabilities(space.searched, state.alpha)
     if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
         state.genotype = setup.method.discretizer.interim(space, probabilities, judge)
+    if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:
+        raise UserError(f"{folder} is undecided: all choices tie exactly, so that there is no architecture to measure.")
     measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, judge), judge.batches)
     found = {
         **_standing(folder, state, stage),

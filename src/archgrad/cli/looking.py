@@ -167,7 +167,10 @@ def _content(text: str) -> str:
             raise UserError(f"there is no file {text}; give a genotype, a file or a run directory that holds one.")
         return text
     if path.is_dir():
-        raise UserError(f"{path} has no genotype.json; give the directory of a search that has finished an epoch.")
+        raise UserError(
+            f"{path} has no genotype.json; give the directory of a search that has finished an epoch and decided: an "
+            f"even mixture, as in a warm-up, has no genotype."
+        )
     if not path.is_file():
         raise UserError(f"{path} is no regular file; give a genotype, a file or a run directory that holds one.")
     try:

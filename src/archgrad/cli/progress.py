@@ -35,6 +35,7 @@ class PlainProgress:
         """Print what has happened."""
         if isinstance(event, StageStarted):
             self._print(_stage(event))
+            self._clock.stage = f" in stage {event.number} of {event.stages}"
         elif isinstance(event, SearchStarted):
             self._clock.start(event.state.index)
             self._print(event.budget)
@@ -80,6 +81,7 @@ class LiveProgress:
         """Redraw."""
         if isinstance(event, StageStarted):
             say(_stage(event), self.console)
+            self._clock.stage = f" in stage {event.number} of {event.stages}"
         elif isinstance(event, SearchStarted):
             say(event.budget, self.console)
             self._start(event)
@@ -155,13 +157,18 @@ _ENOUGH = 4
 
 
 class _Clock:
-    """Estimates the time left from the steps done in this process, but for the first."""
+    """Estimates the time left from the steps done in this process, but for the first, or since a search went back."""
+
+    stage = ""
 
     def start(self, index: int) -> None:
-        self._first, self._began, self._told = index, time.monotonic(), False
+        self._first, self._last, self._began, self._told = index, index, time.monotonic(), False
 
     def seconds_left(self, done: int, total: int) -> float | None:
         """Return the time that the other steps will take, None before it can be known."""
+        if done < self._last:  # the search has gone back to an earlier epoch
+            self._first, self._began = done, time.monotonic()
+        self._last = done
         taken = done - self._first
         if taken == _WARM:
             self._began = time.monotonic()
@@ -171,7 +178,7 @@ class _Clock:
 
     def left(self, done: int, total: int) -> str:
         seconds = self.seconds_left(done, total)
-        return "estimating the time left" if seconds is None else f"{_time(seconds)} left"
+        return "estimating the time left" if seconds is None else f"{_time(seconds)} left{self.stage}"
 
     def first_estimate(self, state: SearchState) -> str | None:
         """Say once, after a few steps, how long the search will take."""
@@ -180,7 +187,7 @@ class _Clock:
         if seconds is None or state.index - self._first < min(_ENOUGH, total):
             return None
         self._told = True
-        return f"about {_time(seconds)} left: {state.epochs} epochs of {state.steps} steps"
+        return f"about {_time(seconds)} left{self.stage}: {state.epochs} epochs of {state.steps} steps"
 
 
 def _time(seconds: float) -> str:

@@ -34,7 +34,8 @@ def config_of(folder: Path) -> RunConfig:
         if folder.name.startswith("stage-") and (folder.parent / "config.toml").is_file():
             raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
         raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
-    return RunConfig(**read_config(folder / "config.toml"))
+    earlier = {"alpha_budget": "off"}  # what runs were that do not say it yet
+    return RunConfig(**(earlier | read_config(folder / "config.toml")))
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
@@ -110,7 +111,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     if not result.undecided:
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return summary | ending_of(result, resolved, space, data, out)
+    return summary | ending_of(result, resolved, data, out)
 
 
 def _sized(config: RunConfig, data: ImageData, console: Console) -> RunConfig:

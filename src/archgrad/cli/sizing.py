@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from archgrad.errors import UserError
 
 if TYPE_CHECKING:
     from archgrad.config import RunConfig
@@ -25,6 +28,9 @@ _TIMED = 6
 _OVERHEAD = 1.25
 """What an epoch takes beyond its steps: measurements, checkpoints."""
 
+Size = tuple[int, int | None]
+"""Width and depth; None where stages have depths of their own."""
+
 
 @dataclass(frozen=True)
 class FittedSizes:
@@ -34,15 +40,20 @@ class FittedSizes:
     step_seconds: float
     steps: int
 
+    @property
+    def minutes(self) -> float:
+        """How long the search will take."""
+        return self.steps * self.step_seconds * _OVERHEAD / 60
+
     def __str__(self) -> str:
-        chosen = self.config
+        chosen, limit = self.config, self.config.time_limit or 0.0
         images = "all images" if chosen.limit is None else f"{chosen.limit:,} images"
-        minutes = self.steps * self.step_seconds * _OVERHEAD / 60
         depth = "" if chosen.cells is None else f"depth {chosen.cells} (--cells), "
+        long = "; less than that cannot be chosen" if self.minutes > 1.1 * limit else ""
         return (
-            f"chosen for {chosen.time_limit:g} minutes (--time-limit): {chosen.channels} channels, {depth}"
-            f"{chosen.epochs} epochs, {images}, batches of {chosen.batch_size}: {self.steps:,} steps of "
-            f"{self.step_seconds:.2g} s, about {minutes:.1f} minutes"
+            f"chosen for {limit:g} minutes (--time-limit): {chosen.channels} channels, {depth}{chosen.epochs} epochs, "
+            f"{images}, batches of {chosen.batch_size}: {self.steps:,} steps of {self.step_seconds:.2g} s, about "
+            f"{self.minutes:.2g} minutes{long}"
         )
 
 
@@ -53,6 +64,8 @@ def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
     could make FEWEST_STEPS steps within the limit. The rest of the time goes into epochs, up to the published number or
     as many as twice those steps need.
     """
+    config = config.with_sizes()
+    _check_free(config)
     seconds = 60 * (config.time_limit or 0.0) / _OVERHEAD
     config = _with_batches(config, data)
     chosen: tuple[RunConfig, float] | None = None
@@ -66,8 +79,10 @@ def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
     return _with_epochs(*chosen, seconds, data)
 
 
-def rungs(config: RunConfig) -> list[tuple[int, int | None]]:
+def rungs(config: RunConfig) -> list[Size]:
     """Return widths and depths from half the published width and little depth to the published ones, as far as free.
+
+    Those that the method cannot search are left out, such as layer alignment with one cell of a kind.
 
     >>> from archgrad.config import RunConfig
     >>> rungs(RunConfig(space="nasbench201")), rungs(RunConfig(space="darts", cells=8))
@@ -78,56 +93,93 @@ def rungs(config: RunConfig) -> list[tuple[int, int | None]]:
     least = 1 if space.depth_knob == "cells_per_stage" else 3
     half = max(space.channels // 2 // method.supernet.partial * method.supernet.partial, method.supernet.partial)
     found = [(half, min(least, depth)), (half, math.ceil(0.6 * depth)), (half, depth), (space.channels, depth)]
-    staged = method.progressive is not None and config.cells is None  # its stages have depths of their own
-    sizes = [
+    staged = method.progressive is not None and config.cells is None
+    sizes: list[Size] = [
         (width if config.channels is None else config.channels, None if staged else config.cells or cells)
         for width, cells in found
     ]
-    return list(dict.fromkeys(sizes))
+    *others, largest = dict.fromkeys(sizes)
+    return [*(size for size in others if _fits(config, size)), largest]
 
 
-def _weight_share(config: RunConfig) -> float:
-    """Return the share of the images that train the weights."""
+def _fits(config: RunConfig, size: Size) -> bool:
+    from archgrad.loop.collapse import check_reaction
+
+    sized = replace(config, channels=size[0], cells=size[1])
+    try:
+        space, method = sized.build_space(), sized.build_method()
+        method.check(space)
+        check_reaction(config.on_collapse, method, space)
+    except UserError:
+        return False
+    return True
+
+
+def _check_free(config: RunConfig) -> None:
+    """Refuse a limit of time that would choose nothing."""
+    sizes = (config.epochs, config.channels, config.cells, config.batch_size, config.limit)
+    if all(size is not None for size in sizes):
+        raise UserError(
+            f"time_limit is {config.time_limit:g}, but epochs, channels, cells, batch_size and limit are all given, so "
+            f"that nothing is left to choose; leave the limit or one of them out."
+        )
+
+
+def _shares(config: RunConfig) -> tuple[float, float]:
+    """Return the share of the images that train the weights, and the smaller one of weights and architecture."""
     from archgrad.loop.setup import fractions_of
 
     fractions = fractions_of(config.split, config.build_method().schedule.level)
-    return 1 - config.held_out if fractions is None else fractions[0]
+    return (1 - config.held_out,) * 2 if fractions is None else (fractions[0], min(fractions))
 
 
 def _with_batches(config: RunConfig, data: ImageData) -> RunConfig:
     """Give an epoch of little data at least a few batches, by smaller ones."""
     if config.batch_size is not None:
         return config
-    space, method = config.build_space(), config.build_method()
-    size, images = config.build_training(space, method).batch_size, _weight_share(config) * len(data)
-    while size >= 2 * _SMALLEST_BATCH and images // size < _FEWEST_BATCHES:
+    size = config.build_training(config.build_space(), config.build_method()).batch_size
+    weights, fewest = (int(share * len(data)) for share in _shares(config))
+    while size >= 2 * _SMALLEST_BATCH and weights // size < _FEWEST_BATCHES:
         size //= 2
-    return replace(config, batch_size=min(size, max(int(images), 1)))
+    return replace(config, batch_size=max(min(size, fewest), 1))
 
 
 def _with_epochs(config: RunConfig, step: float, seconds: float, data: ImageData) -> FittedSizes:
     """Spend the steps that there is time for on epochs, or on fewer images where those would be too few."""
-    space, method = config.build_space(), config.build_method()
-    published = config.build_training(space, method).epochs
-    stages = 1 if method.progressive is None else len(method.progressive.stages)
-    share, batch = _weight_share(config), config.batch_size or 1
-    affordable = max(int(seconds / step / stages / method.schedule.inner_steps), 1)
-    batches = max(int(share * len(data)) // batch, 1)
-    fewest = config.epochs or max(FEWEST_EPOCHS, 2 * method.schedule.warmup_epochs)
+    method = config.build_method()
+    schedule, stages = method.schedule, 1 if method.progressive is None else len(method.progressive.stages)
+    affordable = max(int(seconds / step / stages / schedule.inner_steps), 1)
+    fewest = config.epochs or max(FEWEST_EPOCHS, 2 * schedule.warmup_epochs)
+    batches = _batches(config, len(data))
     if affordable // batches < fewest and config.limit is None:
-        batches = min(batches, max(affordable // fewest, 2))
-        limit = max(math.ceil(batches * batch / share) + data.num_classes, 2 * data.num_classes)
-        config = replace(config, limit=limit) if limit < len(data) else config
-        epochs = fewest
-    else:
-        most = max(published, math.ceil(2 * FEWEST_STEPS / batches))
-        epochs = config.epochs or max(min(affordable // batches, most), method.schedule.warmup_epochs + 1)
-    steps = epochs * batches * stages * method.schedule.inner_steps
-    return FittedSizes(replace(config, epochs=epochs), step, steps)
+        config = _with_fewer_images(config, max(affordable // fewest, 2), data)
+        batches = _batches(config, config.limit or len(data))
+    published = config.build_training(config.build_space(), method).epochs
+    most = max(published, math.ceil(2 * FEWEST_STEPS / batches))
+    epochs = config.epochs or max(min(affordable // batches, most), fewest)
+    return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps)
+
+
+def _batches(config: RunConfig, images: int) -> int:
+    return max(int(_shares(config)[0] * images) // (config.batch_size or 1), 1)
+
+
+def _with_fewer_images(config: RunConfig, batches: int, data: ImageData) -> RunConfig:
+    """Take as many images as make so many batches, and at least two of each class in each part of the data."""
+    share, smaller = _shares(config)
+    rarest = int(data.labels.bincount(minlength=data.num_classes).min())
+    size = config.batch_size or 1
+    enough = max(batches * size / share, size / smaller, 2 * len(data) / max(rarest, 1), data.num_classes / smaller)
+    limit = math.ceil(enough) + data.num_classes
+    return replace(config, limit=limit) if limit < len(data) else config
+
+
+class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
+    """Raised by the listener that takes the time."""
 
 
 def _step_seconds(config: RunConfig, data: ImageData) -> float:
-    """Measure a step of the search at these sizes, on a few batches: the mean of all but the first."""
+    """Measure a step of the search at these sizes: the mean of a few after the first."""
     from archgrad.loop import StepFinished, search
 
     times: list[float] = []
@@ -135,21 +187,21 @@ def _step_seconds(config: RunConfig, data: ImageData) -> float:
     def note(event: Event) -> None:
         if isinstance(event, StepFinished):
             times.append(time.perf_counter())
+        if len(times) > _TIMED:
+            raise _TimedEnough
 
     space, method = _plain(config)
-    images = math.ceil((_TIMED + 1) * (config.batch_size or 1) / _weight_share(config))
-    part = data.limited(max(images, 4 * data.num_classes), seed=config.seed) if images < len(data) else data
-    started = time.perf_counter()
-    options: dict[str, Any] = {"diagnostics": (), "on_collapse": "ignore", "alpha_budget": "off", "listeners": [note]}
-    training = replace(config.build_training(space, method), epochs=1)
-    search(space, method, part, seed=config.seed, training=training, device=config.device, split=config.split,
-           held_out=config.held_out, **options)  # fmt: skip
-    mean = (times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else times[0] - started
-    return max(mean, 1e-6)
+    training = replace(config.build_training(space, method), epochs=10 * _TIMED)
+    with suppress(_TimedEnough):
+        search(
+            space, method, data, seed=config.seed, training=training, split=config.split, held_out=config.held_out,
+            device=config.device, listeners=[note], diagnostics=(), on_collapse="ignore", alpha_budget="off",
+        )  # fmt: skip
+    return max((times[-1] - times[0]) / (len(times) - 1), 1e-6)
 
 
 def _plain(config: RunConfig) -> tuple[SearchSpace, Method]:
-    """Return the space and the method as their steps are, without warm-up, derivation, stop and stages."""
+    """Return the space and the method as their steps are, without warm-up, early stop and stages."""
     from archgrad.discretizers import Argmax
 
     space, method = config.build_space(), config.build_method()
@@ -157,4 +209,5 @@ def _plain(config: RunConfig) -> tuple[SearchSpace, Method]:
         last = len(method.progressive.stages) - 1
         space, method = method.progressive.sized(space, last), method.in_stage(last)
     schedule = replace(method.schedule, warmup_epochs=0)
-    return space, replace(method, schedule=schedule, discretizer=Argmax(), stop=None, progressive=None)
+    derivation = Argmax() if method.discretizer.measures else method.discretizer
+    return space, replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)

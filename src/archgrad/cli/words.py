@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-__all__ = ["Shown", "decided_share", "shown"]
+from archgrad.diagnostics.signs import decided_share
+
+__all__ = ["Shown", "shown"]
 
 _BEFORE = {
     "train_loss": ("loss", "cross-entropy on the images that train the weights"),
@@ -37,15 +39,6 @@ def shown(record: Mapping[str, Any]) -> list[Shown]:
     decided = [] if share is None else [Shown("decided", f"{100 * share:.0f} %", _DECIDED)]
     tables = [_looked_up(name, record[name]) for name in record if name.startswith(("oracle_", "regret_"))]
     return [*_measured(record, _BEFORE), *decided, *_measured(record, _AFTER), *tables]
-
-
-def decided_share(record: Mapping[str, Any]) -> float | None:
-    """Return by which share of its maximum entropy has fallen, None where it was not measured.
-
-    >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
-    0.5
-    """
-    return 1 - record["entropy"] / record["entropy_max"] if record.get("entropy_max") else None
 
 
 def _measured(record: Mapping[str, Any], names: Mapping[str, tuple[str, str]]) -> list[Shown]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from archgrad import randomness
 from archgrad.data import stratified
-from archgrad.errors import UserError
+from archgrad.errors import UserError, check_held_out
 
 __all__ = ["HALVES", "Split", "parse_split", "split"]
 
@@ -44,8 +44,7 @@ def split(
     >>> len(single.weights), len(single.held_out)
     (36, 4)
     """
-    if not 0 <= held_out < 1:
-        raise UserError(f"held_out is {held_out}; it must be a share of the images from 0 to less than 1, such as 0.1.")
+    check_held_out(held_out)
     if fractions is None:
         everything = torch.arange(len(labels))
         unseen = _sample(labels, everything, held_out * len(labels), seed, leave=1)

@@ -21,7 +21,7 @@ def discretisation(snapshot: Snapshot) -> dict[str, float]:
 
     GAEA, Section 4.1: the less they differ, the less the relaxation has misled the search. No weight is retrained.
     """
-    return measure_discretisation(snapshot, _BATCHES) if snapshot.last else {}
+    return measure_discretisation(snapshot, _BATCHES) if snapshot.last and not snapshot.undecided else {}
 
 
 def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ from archgrad.diagnostics.architecture import SKIP
 from archgrad.errors import check_number, check_whole
 from archgrad.spaces import Genotype
 
-__all__ = ["Record", "Signs", "Thresholds", "Verdict", "moved", "skip_share"]
+__all__ = ["Record", "Signs", "Thresholds", "Verdict", "decided_share", "moved", "skip_share"]
 
 Verdict = Literal["too early", "healthy", "undecided", "untrained", "memorising", "collapsing"]
 Record = Mapping[str, Any]
@@ -29,9 +29,9 @@ _ADVICE: dict[Verdict, str] = {
     "undecided": "let the architecture move further: more epochs or images, or a larger --alpha-budget",
     "untrained": "train the supernet more before you trust its choices: more epochs or images, more --cells or "
     "--channels",
-    "memorising": "give more images or augmentation, fewer epochs, or a bilevel method (--method gaea-bilevel), whose "
-    "architecture is chosen on images that do not train the weights",
+    "memorising": "give more images or augmentation, or fewer epochs",
 }
+_BILEVEL = "; a bilevel method (--method gaea-bilevel) chooses on images that do not train the weights"
 
 
 @dataclass(frozen=True)
@@ -76,23 +76,37 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Signs:
-    """The numbers of the last epochs, and what they mean by the thresholds."""
+    """The numbers of the last epochs, and what they mean by the thresholds.
+
+    ``tied`` says that the search is over and all its choices tie, and ``still`` that it is over and has never moved the
+    architecture, which something else has chosen.
+    """
 
     limits: Thresholds
     progress: float
     records: tuple[Record, ...]
+    tied: bool = False
+    still: bool = False
 
     @classmethod
     def of(cls, records: Sequence[Record], epochs: int, limits: Thresholds) -> Signs:
         """Read the records of a search of so many epochs."""
-        return cls(limits, len(records) / epochs, tuple(moved(records)))
+        progress, own = len(records) / epochs, tuple(moved(records))
+        over = progress >= 1
+        tied = over and records[-1].get("genotype", "") is None
+        still = over and not tied and not own
+        return cls(limits, progress, tuple(records) if tied or still else own, tied, still)
 
     @property
     def verdict(self) -> Verdict:
         """What the thresholds make of the numbers."""
         if len(self.records) < self.limits.window or self.progress <= self.limits.early:
-            return "too early"
-        if self._has_decided and (self._skips_are_most or self._nothing_is_left or self._skips_take_over):
+            return "undecided" if self.tied else "too early"
+        if (
+            not self.still
+            and self._has_decided
+            and (self._skips_are_most or self._nothing_is_left or self._skips_take_over)
+        ):
             return "collapsing"
         if self._is_untrained:
             return "untrained"
@@ -121,7 +135,8 @@ class Signs:
         """The signs in words, with the numbers behind them."""
         if self.verdict == "too early":
             done = len(self.records)
-            return (f"the architecture has moved in {done} epoch{'' if done == 1 else 's'}, too few to judge",)
+            what = "the search has had" if self.still else "the architecture has moved in"
+            return (f"{what} {done} epoch{'' if done == 1 else 's'}, too few to judge",)
         return tuple(sentence for sentence in self._all_sentences() if sentence)
 
     def _all_sentences(self) -> list[str]:
@@ -134,6 +149,8 @@ class Signs:
         verdict, cure = self.verdict, _EXHAUSTED
         if cures:
             cure = f"{' or '.join(cures)} usually cures it"
+        if verdict == "memorising" and "valid_accuracy" not in self.records[-1]:  # single level
+            return _ADVICE[verdict] + _BILEVEL
         if verdict != "collapsing":
             return _ADVICE.get(verdict, "")
         if self._nothing_is_left and not self._skips_are_most:
@@ -259,17 +276,25 @@ class Signs:
         values = [value for record in self.records if (value := _number(record, "entropy")) is not None]
         if not values:
             return None
-        most = self._now("entropy_max") or max(*values, _TWO_CHOICES)
-        return 1 - mean(values[-self.limits.window :]) / most
+        now = {"entropy": mean(values[-self.limits.window :])}
+        return decided_share({"entropy_max": max(*values, _TWO_CHOICES)} | dict(self.records[-1]) | now)
 
     @property
     def _has_decided(self) -> bool:
         """Whether one choice stands out; where that was not measured, the architecture speaks for itself."""
+        if self.tied:
+            return False
+        if self.still or self.records[-1].get("derived_by") == "accuracy":
+            return True
         decided, lead = self._decided, self._now("lead")
         return (decided is None or decided >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
 
     def _about_decision(self) -> str:
         decided, entropy, most, lead = self._decided, *map(self._now, ("entropy", "entropy_max", "lead"))
+        if self.tied:
+            return "all choices tie exactly: nothing has chosen an architecture"
+        if self.still:
+            return "the architecture parameters have not moved: the derivation alone has chosen"
         if decided is None or entropy is None:
             return ""
         text = f"decided {_percent(decided)}: entropy {entropy:.3f}{'' if most is None else f' of {most:.3f}'}"
@@ -292,7 +317,8 @@ class Signs:
     def _about_accuracy(self) -> str:
         training, accuracy, chance = map(self._now, ("train_accuracy", "heldout_accuracy", "heldout_chance"))
         if accuracy is None:
-            return ""
+            unknown = "held-out accuracy was not measured, so that nobody knows whether the weights memorise"
+            return unknown if training is not None else ""
         text = f"held-out accuracy is {accuracy:.1f} %"
         text += "" if training is None else f", {training:.1f} % in training"
         if self._is_untrained:
@@ -319,6 +345,16 @@ def moved(records: Sequence[Record]) -> Sequence[Record]:
         if not still:
             return records[place:]
     return ()
+
+
+def decided_share(record: Record) -> float | None:
+    """Return by which share of its maximum the entropy of a record has fallen, None where it was not measured.
+
+    >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
+    0.5
+    """
+    entropy, most = _number(record, "entropy"), _number(record, "entropy_max")
+    return max(1 - entropy / most, 0.0) if entropy is not None and most else None
 
 
 def skip_share(record: Record) -> float:

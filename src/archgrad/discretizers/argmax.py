@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from archgrad.discretizers.base import Discretizer, Judge, derived
+from archgrad.discretizers.ties import Ties, ties_of
 from archgrad.spaces import Genotype, SearchSpace
 
 __all__ = ["Argmax"]
@@ -21,6 +22,10 @@ class Argmax(Discretizer):
     operation other than ``none`` is strongest, with that operation. Edge weights, where a space has them, are factors
     of that strength.
     """
+
+    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+        """Count them: nothing else chooses."""
+        return ties_of(space, probabilities)
 
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive by each block's own rule."""

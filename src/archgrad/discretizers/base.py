@@ -10,7 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.discretizers.ties import Ties, ties_of
+from archgrad.discretizers.ties import Ties
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
 __all__ = ["Discretizer", "Judge", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
@@ -57,10 +57,12 @@ class Judge:
 class Discretizer(ABC):
     """Probabilities ``{block: [rows, choices]}`` of all searched blocks → genotype.
 
-    One that derives ``once`` does so at the end of a search only; :meth:`interim` is what its epochs record.
+    One that derives ``once`` does so at the end of a search only; :meth:`interim` is what its epochs record. One that
+    ``measures`` goes by the accuracies of architectures, so that entropy does not tell how decided it is.
     """
 
     once: ClassVar[bool] = False
+    measures: ClassVar[bool] = False
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if genotypes of this space cannot be derived so."""
@@ -69,9 +71,9 @@ class Discretizer(ABC):
     def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
         """Count the exact ties that leave the genotype of an epoch, or of the whole search, to the order of choices.
 
-        A derivation that does not go by probabilities has none.
+        By default there are none; what goes by probabilities alone counts them.
         """
-        return ties_of(space, probabilities)
+        return Ties()
 
     @abstractmethod
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:

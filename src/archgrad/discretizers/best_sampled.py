@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from archgrad.discretizers.base import Discretizer, Judge, edge_strengths
-from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
@@ -26,16 +26,14 @@ class BestSampled(Discretizer):
     ``batches`` batches, and the first of equals wins.
     """
 
+    measures: ClassVar[bool] = True
+
     samples: int = 100
     batches: int = 1
 
     def __post_init__(self) -> None:
         check_whole("discretizer.samples", self.samples)
         check_whole("discretizer.batches", self.batches)
-
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
-        """Return none: accuracies decide."""
-        return Ties()
 
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Draw, measure and keep the best."""

@@ -39,6 +39,7 @@ class Perturbation(Discretizer):
     """
 
     once: ClassVar[bool] = True
+    measures: ClassVar[bool] = True
 
     tune_epochs: int = 5
     batches: int | None = None
@@ -52,7 +53,7 @@ class Perturbation(Discretizer):
 
     def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
         """Return none at the end, where accuracies decide."""
-        return Ties() if last else super().ties(space, probabilities, last)
+        return Ties() if last else Argmax().ties(space, probabilities, last)
 
     def interim(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive by the probabilities alone."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from archgrad.discretizers.base import Discretizer, Judge, derived
+from archgrad.discretizers.ties import Ties, ties_of
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 
@@ -36,6 +37,10 @@ class TopEdges(Discretizer):
                     f"TopEdges(edges={self.edges}) does not fit the space {space.name!r}, whose block {block.name!r} "
                     f"keeps {wanted}; use discretizers.Argmax(), which follows the space."
                 )
+
+    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+        """Count them: nothing else chooses."""
+        return ties_of(space, probabilities)
 
     def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
         """Derive with the same number of edges at every node."""

@@ -85,9 +85,13 @@ def _read(path: Path) -> dict[str, Any]:
     return body
 
 
+_EARLIER = {"alpha_budget": "1.0"}
+"""What the searches of checkpoints were that do not say it yet."""
+
+
 def _compare(saved: dict[str, str], wanted: dict[str, str], path: Path) -> None:
     for name, value in wanted.items():
-        if saved.get(name) != value:
+        if saved.get(name, _EARLIER.get(name)) != value:
             raise UserError(
                 f"{path} belongs to another search: its {name} is {saved.get(name)}, this one's is {value}; "
                 f"resume with the settings it was started with, or choose another folder."

@@ -15,7 +15,7 @@ from archgrad.errors import UserError
 from archgrad.files import write_text
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.events import EpochFinished, Event, Record, SearchFinished, SearchStarted
-from archgrad.loop.state import SearchState
+from archgrad.loop.state import SearchState, nothing_decided
 from archgrad.spaces import Genotype
 
 try:
@@ -218,7 +218,7 @@ class RunFolder:
             **self.description,
             "epochs": epochs,
             "seconds": round(seconds, 3),
-            "genotype": None if history[-1]["genotype"] is None and not more.get("stopped") else str(genotype),
+            "genotype": None if nothing_decided(history, more.get("stopped")) else str(genotype),
             "last_epoch": _plain(history[-1]),
             **{name: value for name, value in more.items() if value is not None},
         }

@@ -126,7 +126,7 @@ class _Whole:
             begins = isinstance(event, SearchStarted)
             if begins:
                 self.folder.begin()
-            if not (begins and event.state.complete):  # a stage that is only read shows less than is known
+            if not begins or (event.state.history and not event.state.complete):  # else less than is known would show
                 self.folder.show(self.so_far(event.state.history), event.state.genotype)
 
     def so_far(self, history: Sequence[Record]) -> list[Record]:

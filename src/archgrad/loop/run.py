@@ -38,7 +38,7 @@ from archgrad.loop.interrupts import Interrupt, interruptible
 from archgrad.loop.judging import judge_of
 from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import SearchState, Sums
+from archgrad.loop.state import SearchState, Sums, nothing_decided
 from archgrad.loop.step_batches import Drawn
 from archgrad.loop.steps import Slopes, Stepper
 from archgrad.loop.trust import compare_products, compare_regularizers
@@ -75,7 +75,7 @@ class SearchResult:
     @property
     def undecided(self) -> bool:
         """Whether nothing has chosen the genotype."""
-        return bool(self.history) and self.history[-1]["genotype"] is None and self.stopped is None
+        return nothing_decided(self.history, self.stopped)
 
 
 def search(
@@ -188,6 +188,7 @@ class _Run:
 
     def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
+        _log.info("%s", self.setup.budget_line)
         self._tell(SearchStarted(state, self.setup.budget_line))
         self._treat(state)
         while not state.complete:
@@ -306,6 +307,8 @@ class _Run:
             record |= {name: _number(value) for name, value in diagnostic(snapshot).items()}
         before = sum(earlier["seconds"] for earlier in state.history)
         record |= {"ties": ties.rows} if ties.rows else {}
+        discretizer = stepper.method.discretizer
+        record |= {"derived_by": "accuracy"} if discretizer.measures and (last or not discretizer.once) else {}
         genotype = None if ties.everywhere else str(state.genotype)
         record |= {"genotype": genotype, "seconds": round(state.seconds - before, 3)}
         state.history.append(record)

@@ -102,13 +102,14 @@ class Setup:
             loader(judged, "judge", _even(len(judged), settings.batch_size) if judged is parts.held_out else None),
             loader(parts.held_out, "held-out", _even(len(parts.held_out), settings.batch_size)) if unseen else None,
             {},
-            AlphaBudget.of("off", 0, 0),
+            AlphaBudget("off", 0, 0, 1.0),
             "",
             on_collapse,
         )
         _check_length(setup)
         _check_heads(space, setup.weight_loader)
-        budget = AlphaBudget.of(alpha_budget, published_arch_steps(method, space), setup.arch_steps)
+        published = published_arch_steps(method, space)
+        budget = AlphaBudget.of(alpha_budget, method.arch_optimizer, published, setup.arch_steps)
         scaled = replace(method, arch_optimizer=method.arch_optimizer.scaled(budget.factor))
         description = describe(space, method, data, settings, seed, fractions, held_out)
         return replace(
@@ -116,7 +117,7 @@ class Setup:
             method=scaled,
             budget=budget,
             budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
-            description=description | {"on_collapse": on_collapse, "alpha_budget": str(budget)},
+            description=description | {"on_collapse": on_collapse, "alpha_budget": str(budget.factor)},
         )
 
     @property

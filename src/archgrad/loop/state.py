@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from archgrad.loop.events import Record
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 
-__all__ = ["PRODUCTS", "SearchState", "Sums", "all_trusted"]
+__all__ = ["PRODUCTS", "SearchState", "Sums", "all_trusted", "nothing_decided"]
 
 PRODUCTS = "products"
 """How the keys in ``trusted`` begin of the products that hypergradients and probes take, one for each kind."""
@@ -56,6 +56,12 @@ class Sums:
             elif quantity == "sum":
                 means[kind] = self.values[name] / self.values[f"{kind}_times"]
         return means
+
+
+def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
+    """Tell whether no epoch has chosen the genotype that a search returns: the last, or any if it was stopped."""
+    genotypes = [record["genotype"] for record in history]
+    return bool(genotypes) and (genotypes[-1] is None if stopped is None else not any(genotypes))
 
 
 @dataclass
