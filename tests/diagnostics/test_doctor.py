@@ -119,7 +119,7 @@ def test_the_sentences_have_the_numbers() -> None:
 def test_what_sounds_else() -> None:
     recovering = diagnose(records([0.0, 0.6, 0.6, 0.6, 0.3, 0.3, 0.3], alignment=0.4), EPOCHS)
     assert "skip connections are 30 % of the architecture, down from 60 % in epoch 4" in recovering.sentences
-    assert "layer alignment is 0.40: the cells agree well enough" in recovering.sentences
+    assert "layer alignment is 0.40: the cells agree" in recovering.sentences
     gone = diagnose(records([0.0] * 4, genotype=NONES), EPOCHS)
     assert "`none` has 67 % of the architecture" in gone.sentences
     assert "without `none`" in gone.advice

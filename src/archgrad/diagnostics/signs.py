@@ -258,8 +258,9 @@ class Signs:
         alignment, skip, conv = map(self._now, ("alignment", "skip_gradient_last", "conv_gradient_last"))
         told = []
         if alignment is not None:
-            wish = "the cells want different architectures" if self._is_misaligned else "the cells agree well enough"
-            told.append(f"layer alignment is {alignment:.2f}: {wish}")
+            apart = "the cells want different architectures"
+            apart += "" if self.verdict == "collapsing" else ", which alone is no sign of collapse"
+            told.append(f"layer alignment is {alignment:.2f}: {apart if self._is_misaligned else 'the cells agree'}")
         if self._favours_skip:
             told.append(
                 f"the last cells favour skip connections: their gradient is {skip:.2g}, that of convolutions {conv:.2g}"
