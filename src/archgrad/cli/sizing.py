@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FittedSizes", "fitted", "rungs"]
 
-FEWEST_STEPS = 500
+FEWEST_STEPS = 1000
 """A larger supernet is taken only if there is time for so many steps of its weights."""
 FEWEST_EPOCHS = 20
 """Where there is no time for so many epochs, a part of the images has to do."""
@@ -62,7 +62,7 @@ def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
 
     Supernets are tried from the smallest to the published one, a few steps each, and the last of those is taken that
     could make FEWEST_STEPS steps within the limit. The rest of the time goes into epochs, up to the published number or
-    as many as twice those steps need.
+    as many as those steps need.
     """
     config = config.with_sizes()
     _check_free(config)
@@ -155,7 +155,7 @@ def _with_epochs(config: RunConfig, step: float, seconds: float, data: ImageData
         config = _with_fewer_images(config, max(affordable // fewest, 2), data)
         batches = _batches(config, config.limit or len(data))
     published = config.build_training(config.build_space(), method).epochs
-    most = max(published, math.ceil(2 * FEWEST_STEPS / batches))
+    most = max(published, math.ceil(FEWEST_STEPS / batches))
     epochs = config.epochs or max(min(affordable // batches, most), fewest)
     return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps)
 
