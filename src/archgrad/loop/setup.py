@@ -110,7 +110,8 @@ class Setup:
         _check_heads(space, setup.weight_loader)
         published = published_arch_steps(method, space)
         budget = AlphaBudget.of(alpha_budget, method.arch_optimizer, published, setup.arch_steps)
-        scaled = replace(method, arch_optimizer=method.arch_optimizer.scaled(budget.factor))
+        optimizer = method.arch_optimizer if budget.factor == 1 else method.arch_optimizer.scaled(budget.factor)
+        scaled = replace(method, arch_optimizer=optimizer)
         description = describe(space, method, data, settings, seed, fractions, held_out)
         return replace(
             setup,

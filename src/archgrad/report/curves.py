@@ -29,7 +29,7 @@ class CurvePoint(NamedTuple):
         """Half the width of the 95 % interval of the mean, t·s/√n; None for one run.
 
         >>> round(CurvePoint(1, 0.0, 1.0, -1.0, 1.0, 5).interval, 3)
-        1.242
+        1.241
         """
         return None if self.runs < 2 else _student(self.runs - 1) * self.deviation / math.sqrt(self.runs)
 
