@@ -65,6 +65,7 @@ RISING = [0.0, 1 / 6, 1 / 6, 2 / 6, 3 / 6, 3 / 6, 3 / 6]
         (records([0.2] * 4, heldout_accuracy=14.0, heldout_chance=10.0, entropy=1.6), "untrained", None),
         (records([0.2] * 4, heldout_accuracy=60.0, train_accuracy=99.0), "memorising", None),
         (records([0.2] * 4, heldout_accuracy=90.0, train_accuracy=99.0), "healthy", None),
+        (records([0.2] * 4, heldout_accuracy=15.0, train_accuracy=99.0, heldout_chance=10.0), "memorising", None),
         (records(RISING, heldout_accuracy=60.0, train_accuracy=99.0), "collapsing", 7),
         (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.2] * 3), "healthy", None),
         (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.11] * 3), "healthy", None),

@@ -43,7 +43,7 @@ class Thresholds:
 
     A search is *undecided* where its entropy has fallen by less than the share ``decided`` of its maximum, or the first
     choice leads the second by less than ``lead``: then small numbers choose. It is *untrained* where the held-out
-    accuracy has come less than the part ``trained`` of the way from chance to 100 %, and *memorising* where the
+    accuracy has come less than the part ``trained`` of the way from chance to 100 %, unless it is *memorising*: the
     training accuracy is more than ``memorised`` points above the held-out one.
 
     It is *collapsing*, if it has decided, where every epoch of the window has the share ``most`` of skip connections in
@@ -306,7 +306,7 @@ class Signs:
     @property
     def _is_untrained(self) -> bool:
         accuracy, chance = self._now("heldout_accuracy"), self._now("heldout_chance")
-        if accuracy is None or chance is None or chance >= 100:
+        if accuracy is None or chance is None or chance >= 100 or self._memorises:
             return False
         return (accuracy - chance) / (100 - chance) < self.limits.trained
 
