@@ -10,8 +10,10 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from archgrad.arch_optimizers import ArchOptimizer
 
-__all__ = ["AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
+__all__ = ["MOST", "AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
 
+MOST = 250.0
+"""The largest factor by which the published drift scales a rate (docs/deciding.md has the evidence)."""
 BudgetChoice = Literal["published", "off"] | float
 """The published drift of α, its bare learning rate, or a factor for it."""
 
@@ -21,7 +23,8 @@ class AlphaBudget:
     """By which ``factor`` the learning rate of α is multiplied, and the architecture steps that say so.
 
     α can drift as far as steps × learning rate. A search with fewer steps than the published one has the same drift
-    with a rate larger by published steps / own steps; a longer one keeps the published rate.
+    with a rate larger by published steps / own steps; a longer one keeps the published rate. No rate becomes more than
+    ``MOST`` times larger: then single batches would decide, and not what they have in common.
 
     >>> from archgrad.arch_optimizers import Adam
     >>> AlphaBudget.of("published", Adam(), published=19500, own=750).factor
@@ -41,7 +44,7 @@ class AlphaBudget:
             return cls(choice, published, own, 1.0)
         if choice == "published":
             ratio = published / own if own else 1.0
-            return cls(choice, published, own, optimizer.drift_factor(ratio) if ratio > 1 else 1.0)
+            return cls(choice, published, own, min(optimizer.drift_factor(ratio), MOST) if ratio > 1 else 1.0)
         if choice != 1 and optimizer.scaled(float(choice)) == optimizer:
             raise UserError(
                 f"alpha_budget is {choice:g}, but {type(optimizer).__name__} has no learning rate to multiply; leave "
@@ -54,6 +57,7 @@ class AlphaBudget:
         if not scaled.moves:
             return "α stays where it is: this method does not move it"
         here = f"{self.own:,} α steps here, {self.published:,} in the published search"
+        here += f", and no more than × {MOST:g}" if self.choice == "published" and self.factor == MOST else ""
         rate, now = getattr(bare, "lr", None), getattr(scaled, "lr", None)
         if scaled == bare:
             kept = "its own" if rate is None else f"{rate:g}"

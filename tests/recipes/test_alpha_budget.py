@@ -11,7 +11,7 @@ import torch
 
 import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
-from archgrad.alpha_budget import AlphaBudget
+from archgrad.alpha_budget import MOST, AlphaBudget
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
 from archgrad.config import RunConfig, read_config
 from archgrad.loop.setup import Setup
@@ -74,7 +74,7 @@ FITTING = [pytest.param(*pair, id=f"{pair[0]}-{pair[1].name}") for pair in SIZED
 @pytest.mark.parametrize(("recipe", "space"), FITTING)
 def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.SearchSpace) -> None:
     for sized, method in stages_of(recipe, space):
-        epochs = method.schedule.warmup_epochs + 6
+        epochs = method.schedule.warmup_epochs + 80  # enough steps for a factor below the largest
         setup = Setup.of(sized, method, DATA, epochs=epochs, batch_size=8)
         if not method.arch_optimizer.moves:
             assert setup.method.arch_optimizer == method.arch_optimizer
@@ -100,6 +100,12 @@ def test_a_search_longer_than_the_published_one_is_not_scaled_down() -> None:
     adam = arch_optimizers.Adam()
     assert AlphaBudget.of("published", adam, published=100, own=200).factor == 1
     assert AlphaBudget.of("published", adam, published=100, own=50).factor == 2
+
+
+def test_no_published_factor_is_larger_than_what_was_studied() -> None:
+    adam = arch_optimizers.Adam()
+    assert AlphaBudget.of("published", adam, published=19500, own=15).factor == MOST
+    assert AlphaBudget.of(1000, adam, published=19500, own=15).factor == 1000  # whoever asks for it gets it
 
 
 def test_a_method_of_ones_own_counts_as_published_at_the_settings_of_the_space() -> None:
@@ -143,14 +149,14 @@ def test_an_optimiser_of_ones_own_that_cannot_be_scaled_is_refused_with_a_senten
 def test_a_python_user_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "archgrad"):
         ag.search(spaces.nasbench201(2, 1), recipes.darts(), DATA, epochs=1, batch_size=20)
-    assert "α's learning rate is 0.0003 × 6500 = 1.95" in caplog.text
+    assert "α's learning rate is 0.0003 × 250 = 0.075" in caplog.text
 
 
 def test_one_line_says_the_factor_and_the_steps() -> None:
     setup = setup_of()
     assert setup.budget_line == (
-        "α's learning rate is 0.0003 × 3250 = 0.975: 6 α steps here, 19,500 in the published search "
-        "(--alpha-budget off: 0.0003)"
+        "α's learning rate is 0.0003 × 250 = 0.075: 6 α steps here, 19,500 in the published search, and no more than "
+        "× 250 (--alpha-budget off: 0.0003)"
     )
 
 
