@@ -21,7 +21,7 @@ from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.bilevel import Alpha
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis, movement
-from archgrad.diagnostics.doctor import Verdict
+from archgrad.diagnostics.collapse_rules import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import difference_products
 from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished

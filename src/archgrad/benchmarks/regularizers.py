@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from archgrad.benchmarks import doctor, methods
+from archgrad.benchmarks import callback_cost, methods
 from archgrad.benchmarks.memory import growth, in_new_process
 from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
@@ -127,7 +127,7 @@ class Report:
     cases: list[Case]
     rows: list[Row]
     bars: list[Bar]
-    checkups: list[doctor.Checkup]
+    checkups: list[callback_cost.Checkup]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
@@ -159,7 +159,7 @@ def run(space: str | None, repeats: int, memory: bool, tell: Callable[[str], obj
         tell(str(bar))
     tell("")
     tell("what every run measures of itself")
-    checkups = [doctor.measure(case, method, repeats) for case in chosen for method in doctor.METHODS]
+    checkups = [callback_cost.measure(case, method, repeats) for case in chosen for method in callback_cost.METHODS]
     for checkup in checkups:
         tell(str(checkup))
     return Report(chosen, rows, judged, checkups)

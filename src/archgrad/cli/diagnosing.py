@@ -133,7 +133,7 @@ def _at(values: Mapping[int, float], epoch: int) -> str:
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     """Score the doctor's warnings on finished runs."""
     from archgrad.cli.running import config_of, records_of
-    from archgrad.diagnostics.alarms import precision_recall
+    from archgrad.diagnostics.warning_scores import precision_recall
 
     runs: dict[str, list[dict[str, Any]]] = {}
     planned: dict[str, int] = {}

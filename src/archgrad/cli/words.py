@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from archgrad.diagnostics.signs import decided_share
+from archgrad.diagnostics.records import decided_share
 
 __all__ = ["Shown", "shown"]
 

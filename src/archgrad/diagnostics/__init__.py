@@ -4,14 +4,15 @@ from collections.abc import Iterator, Sequence
 
 from archgrad.diagnostics.arch_curvature import ArchCurvature
 from archgrad.diagnostics.architecture import entropy, movement, operations, skip_connections
-from archgrad.diagnostics.base import Diagnostic, Probe, Snapshot
 from archgrad.diagnostics.curvature import Curvature
+from archgrad.diagnostics.diagnosis import Diagnosis, cures_of, diagnose
 from archgrad.diagnostics.discretisation import discretisation, measure_discretisation
-from archgrad.diagnostics.doctor import Diagnosis, Thresholds, cures_of, diagnose
 from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
 from archgrad.diagnostics.layers import Agreement, LayerMeasure
 from archgrad.diagnostics.similarity import StageSimilarity, average_similarity, layer_similarity
+from archgrad.diagnostics.snapshot import Diagnostic, Probe, Snapshot
 from archgrad.diagnostics.stationarity import Stationarity, bregman_stationarity
+from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.hypergradients import Neumann
 from archgrad.method import Method
 from archgrad.stopping import EigenvalueStop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from archgrad.bilevel import Alpha, Weights
-from archgrad.diagnostics.base import Probe
+from archgrad.diagnostics.snapshot import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Point
 from archgrad.hypergradients.products import Kind, products_of

@@ -7,7 +7,7 @@ from statistics import mean
 
 import torch
 
-from archgrad.diagnostics.base import Snapshot
+from archgrad.diagnostics.snapshot import Snapshot
 from archgrad.discretizers import leads
 from archgrad.spaces import SKIP
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from archgrad.diagnostics.base import Probe
+from archgrad.diagnostics.snapshot import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Neumann, Point, largest_safe_rate
 from archgrad.hypergradients.products import Kind, check_kind, products_at

@@ -7,7 +7,7 @@ from statistics import mean
 
 from torch import Tensor
 
-from archgrad.diagnostics.base import Snapshot
+from archgrad.diagnostics.snapshot import Snapshot
 from archgrad.errors import UserError
 from archgrad.relaxations import spread
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import GEOMETRIES, Geometry
 from archgrad.bilevel import Alpha, Weights
-from archgrad.diagnostics.base import Probe
+from archgrad.diagnostics.snapshot import Probe
 from archgrad.errors import UserError, check_number, check_one_of, check_whole
 from archgrad.hypergradients import Point
 from archgrad.hypergradients.point import gradients, leaves

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from archgrad.diagnostics.doctor import (
+from archgrad.diagnostics.diagnosis import (
     ALARMING,
     CURES,
     Diagnosis,

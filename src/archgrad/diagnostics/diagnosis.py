@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from archgrad.diagnostics.signs import Record, Signs, Thresholds, Verdict, moved, skip_share
+from archgrad.diagnostics.collapse_rules import Signs, Verdict
+from archgrad.diagnostics.records import Record, moved
+from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.errors import check_whole
 from archgrad.method import Method
 from archgrad.regularizers import LayerAlignment
@@ -14,13 +16,10 @@ __all__ = [
     "ALARMING",
     "CURES",
     "Diagnosis",
-    "Thresholds",
-    "Verdict",
     "cures_of",
     "diagnose",
     "first_moved_epoch",
     "last_sound_epoch",
-    "skip_share",
 ]
 
 ALARMING: tuple[Verdict, ...] = ("collapsing",)

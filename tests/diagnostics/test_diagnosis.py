@@ -9,8 +9,9 @@ import pytest
 
 from archgrad import recipes
 from archgrad.diagnostics import Thresholds, cures_of, diagnose
-from archgrad.diagnostics.alarms import precision_recall
-from archgrad.diagnostics.doctor import first_moved_epoch, last_sound_epoch, skip_share
+from archgrad.diagnostics.diagnosis import first_moved_epoch, last_sound_epoch
+from archgrad.diagnostics.records import skip_share
+from archgrad.diagnostics.warning_scores import precision_recall
 from archgrad.errors import UserError
 from archgrad.method import Method
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any
 
-from archgrad.diagnostics.doctor import ALARMING, Thresholds, diagnose, skip_share
+from archgrad.diagnostics.diagnosis import ALARMING, diagnose
+from archgrad.diagnostics.records import Record, skip_share
+from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.errors import UserError, check_number
 
 __all__ = ["Outcome", "WarningScore", "precision_recall"]
-
-Record = Mapping[str, Any]
 
 LEAST_ACCURACY = {"oracle_cifar10_test_200ep": 90.0, "oracle_cifar10_valid_200ep": 86.8}
 """Below which an architecture counts as collapsed, by what its accuracy is of.

@@ -1,22 +1,19 @@
-"""The numbers of a search's last epochs, and what they mean."""
+"""The rules by which the numbers of a search's last epochs mean that it collapses, memorises or learns nothing."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import mean
-from typing import Any, Literal
+from typing import Literal
 
-from archgrad.diagnostics.architecture import SKIP
-from archgrad.errors import check_number, check_whole
-from archgrad.spaces import Genotype
+from archgrad.diagnostics.records import Record, decided_share, moved, number_in, share_of, skip_share
+from archgrad.diagnostics.thresholds import Thresholds
 
-__all__ = ["Record", "Signs", "Thresholds", "Verdict", "decided_share", "moved", "skip_share"]
+__all__ = ["Signs", "Verdict"]
 
 Verdict = Literal["too early", "healthy", "undecided", "untrained", "memorising", "collapsing"]
-Record = Mapping[str, Any]
 
 _NONE = "none"
 _TWO_CHOICES = math.log(2)
@@ -32,46 +29,6 @@ _ADVICE: dict[Verdict, str] = {
     "memorising": "give more images or augmentation, or fewer epochs",
 }
 _BILEVEL = "; a bilevel method (--method gaea-bilevel) chooses on images that do not train the weights"
-
-
-@dataclass(frozen=True)
-class Thresholds:
-    """Where the numbers of a record become signs.
-
-    All numbers are means over the last ``window`` epochs in which the architecture moved; nothing is said before there
-    are that many, and not in the first ``early`` part of the search, where an architecture is noise.
-
-    A search is *undecided* where its entropy has fallen by less than the share ``decided`` of its maximum, or the first
-    choice leads the second by less than ``lead``: then small numbers choose. It is *untrained* where the held-out
-    accuracy has come less than the part ``trained`` of the way from chance to 100 %, unless it is *memorising*: the
-    training accuracy is more than ``memorised`` points above the held-out one.
-
-    It is *collapsing*, if it has decided, where every epoch of the window has the share ``most`` of skip connections in
-    its genotype, or ``none`` has the share ``nothing``; or where skip connections are ``many``, their share has risen
-    by ``rise`` above its lowest and has not fallen by as much from its highest, and the layer alignment is below
-    ``misaligned``, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections
-    alone decide. More is told but decides nothing, because sound searches have it too: alignment near 0, a gradient of
-    the last cells that favours skip connections over convolutions (Fig. 2), and an eigenvalue of ∇²α L2 that has grown
-    ``growth`` times from one window to the next (R-DARTS, Section 4.3, stops at 1/0.75).
-    """
-
-    window: int = 3
-    early: float = 0.1
-    many: float = 0.45
-    most: float = 0.6
-    rise: float = 0.15
-    misaligned: float = 0.1
-    growth: float = 4 / 3
-    nothing: float = 0.5
-    decided: float = 0.05
-    lead: float = 0.1
-    trained: float = 0.1
-    memorised: float = 30.0
-
-    def __post_init__(self) -> None:
-        check_whole("window of Thresholds", self.window)
-        for knob in fields(self):
-            check_number(f"{knob.name} of Thresholds", getattr(self, knob.name), positive=knob.name != "early")
 
 
 @dataclass(frozen=True)
@@ -211,7 +168,7 @@ class Signs:
     @property
     def _nothing(self) -> float | None:
         last = self.records[-self.limits.window :]
-        return mean(_share_of(record, _NONE) for record in last) if last else None
+        return mean(share_of(record, _NONE) for record in last) if last else None
 
     @property
     def _nothing_is_left(self) -> bool:
@@ -244,7 +201,7 @@ class Signs:
     def _growth(self) -> float | None:
         """How much the eigenvalue has grown from the window before the last to the last; None where it is unknown."""
         width = self.limits.window
-        values = [value for record in self.records if (value := _number(record, "alpha_eigenvalue")) is not None]
+        values = [value for record in self.records if (value := number_in(record, "alpha_eigenvalue")) is not None]
         if len(values) < 2 * width:
             return None
         before, now = mean(values[-2 * width : -width]), mean(values[-width:])
@@ -274,7 +231,7 @@ class Signs:
     @property
     def _decided(self) -> float | None:
         """The share of its maximum by which entropy has fallen; older records do not tell the maximum."""
-        values = [value for record in self.records if (value := _number(record, "entropy")) is not None]
+        values = [value for record in self.records if (value := number_in(record, "entropy")) is not None]
         if not values:
             return None
         now = {"entropy": mean(values[-self.limits.window :])}
@@ -329,61 +286,8 @@ class Signs:
     def _now(self, name: str) -> float | None:
         """Return the mean of a number over the window, None if no record there has it."""
         last = self.records[-self.limits.window :]
-        values = [value for record in last if (value := _number(record, name)) is not None]
+        values = [value for record in last if (value := number_in(record, name)) is not None]
         return mean(values) if values else None
-
-
-def moved(records: Sequence[Record]) -> Sequence[Record]:
-    """Leave out the epochs before the architecture first moved, as in a warm-up, and those without a genotype."""
-    records = [record for record in records if record.get("genotype", "") is not None]
-    for place, record in enumerate(records):
-        gone = _number(record, "movement")
-        if gone is None:  # an older record: one that is followed by the same entropy has not moved either
-            after = records[place + 1] if place + 1 < len(records) else None
-            still = after is not None and _number(record, "entropy") == _number(after, "entropy") is not None
-        else:
-            still = gone == 0
-        if not still:
-            return records[place:]
-    return ()
-
-
-def decided_share(record: Record) -> float | None:
-    """Return by which share of its maximum the entropy of a record has fallen, None where it was not measured.
-
-    >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
-    0.5
-    """
-    entropy, most = _number(record, "entropy"), _number(record, "entropy_max")
-    return max(1 - entropy / most, 0.0) if entropy is not None and most else None
-
-
-def skip_share(record: Record) -> float:
-    """Return the share of skip connections in a genotype, as the record says it or its genotype shows it.
-
-    >>> skip_share({"epoch": 1, "genotype": "|skip_connect~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|"})
-    0.3333333333333333
-    """
-    share = _number(record, "skip_share")
-    return _share_of(record, SKIP) if share is None else share
-
-
-def _share_of(record: Record, choice: str) -> float:
-    """Return the share of a choice among the genotype's decisions, 0 if the record has no genotype."""
-    return _share_in(record["genotype"], choice) if record.get("genotype") is not None else 0.0
-
-
-@lru_cache(maxsize=1024)
-def _share_in(genotype: str, choice: str) -> float:
-    found = Genotype.parse(genotype)
-    return found.count(choice) / max(len(found.decisions), 1)
-
-
-def _number(record: Record, name: str) -> float | None:
-    value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
 
 
 def _percent(share: float) -> str:

@@ -1,0 +1,69 @@
+"""Reading the records of a search, also those of older versions, which lack some numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from archgrad.spaces import SKIP, Genotype
+
+__all__ = ["Record", "decided_share", "moved", "number_in", "share_of", "skip_share"]
+
+Record = Mapping[str, Any]
+"""One line of ``metrics.jsonl``."""
+
+
+def moved(records: Sequence[Record]) -> Sequence[Record]:
+    """Leave out the epochs before the architecture first moved, as in a warm-up, and those without a genotype."""
+    records = [record for record in records if record.get("genotype", "") is not None]
+    for place, record in enumerate(records):
+        gone = number_in(record, "movement")
+        if gone is None:  # an older record: one that is followed by the same entropy has not moved either
+            after = records[place + 1] if place + 1 < len(records) else None
+            still = after is not None and number_in(record, "entropy") == number_in(after, "entropy") is not None
+        else:
+            still = gone == 0
+        if not still:
+            return records[place:]
+    return ()
+
+
+def decided_share(record: Record) -> float | None:
+    """Return by which share of its maximum the entropy of a record has fallen, None where it was not measured.
+
+    >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
+    0.5
+    """
+    entropy, most = number_in(record, "entropy"), number_in(record, "entropy_max")
+    return max(1 - entropy / most, 0.0) if entropy is not None and most else None
+
+
+def skip_share(record: Record) -> float:
+    """Return the share of skip connections in a genotype, as the record says it or its genotype shows it.
+
+    >>> skip_share({"epoch": 1, "genotype": "|skip_connect~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|"})
+    0.3333333333333333
+    """
+    share = number_in(record, "skip_share")
+    return share_of(record, SKIP) if share is None else share
+
+
+def share_of(record: Record, choice: str) -> float:
+    """Return the share of a choice among the genotype's decisions, 0 if the record has no genotype."""
+    return _share_in(record["genotype"], choice) if record.get("genotype") is not None else 0.0
+
+
+@lru_cache(maxsize=1024)
+def _share_in(genotype: str, choice: str) -> float:
+    found = Genotype.parse(genotype)
+    return found.count(choice) / max(len(found.decisions), 1)
+
+
+def number_in(record: Record, name: str) -> float | None:
+    """Return a finite number of a record, None where it has none by this name."""
+    value = record.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)

@@ -1,0 +1,49 @@
+"""Where the numbers of a search's records become signs of trouble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from archgrad.errors import check_number, check_whole
+
+__all__ = ["Thresholds"]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Where the numbers of a record become signs.
+
+    All numbers are means over the last ``window`` epochs in which the architecture moved; nothing is said before there
+    are that many, and not in the first ``early`` part of the search, where an architecture is noise.
+
+    A search is *undecided* where its entropy has fallen by less than the share ``decided`` of its maximum, or the first
+    choice leads the second by less than ``lead``: then small numbers choose. It is *untrained* where the held-out
+    accuracy has come less than the part ``trained`` of the way from chance to 100 %, unless it is *memorising*: the
+    training accuracy is more than ``memorised`` points above the held-out one.
+
+    It is *collapsing*, if it has decided, where every epoch of the window has the share ``most`` of skip connections in
+    its genotype, or ``none`` has the share ``nothing``; or where skip connections are ``many``, their share has risen
+    by ``rise`` above its lowest and has not fallen by as much from its highest, and the layer alignment is below
+    ``misaligned``, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections
+    alone decide. More is told but decides nothing, because sound searches have it too: alignment near 0, a gradient of
+    the last cells that favours skip connections over convolutions (Fig. 2), and an eigenvalue of ∇²α L2 that has grown
+    ``growth`` times from one window to the next (R-DARTS, Section 4.3, stops at 1/0.75).
+    """
+
+    window: int = 3
+    early: float = 0.1
+    many: float = 0.45
+    most: float = 0.6
+    rise: float = 0.15
+    misaligned: float = 0.1
+    growth: float = 4 / 3
+    nothing: float = 0.5
+    decided: float = 0.05
+    lead: float = 0.1
+    trained: float = 0.1
+    memorised: float = 30.0
+
+    def __post_init__(self) -> None:
+        check_whole("window of Thresholds", self.window)
+        for knob in fields(self):
+            check_number(f"{knob.name} of Thresholds", getattr(self, knob.name), positive=knob.name != "early")
