@@ -68,6 +68,15 @@ RISING = [0.0, 1 / 6, 1 / 6, 2 / 6, 3 / 6, 3 / 6, 3 / 6]
         (records([0.2] * 4, heldout_accuracy=90.0, train_accuracy=99.0), "healthy", None),
         (records([0.2] * 4, heldout_accuracy=15.0, train_accuracy=99.0, heldout_chance=10.0), "memorising", None),
         (records(RISING, heldout_accuracy=60.0, train_accuracy=99.0), "collapsing", 7),
+        (records([0.9] * 5, heldout_accuracy=3.0, heldout_chance=10.0), "untrained", None),  # before its skips count
+        (records([0.2] * 4, entropy=1.38, heldout_accuracy=30.0, train_accuracy=99.0), "memorising", None),
+        (records([0.2] * 4, heldout_accuracy=0.0, train_accuracy=99.0, heldout_images=2), "healthy", None),  # who knows
+        (records([0.2] * 4, train_accuracy=11.0, train_chance=10.0), "untrained", None),
+        (records([0.2] * 4, train_accuracy=60.0, valid_accuracy=11.0, train_chance=10.0), "untrained", None),
+        (records([0.2] * 4, genotype=[SKIPS, NONES, SKIPS, NONES]), "undecided", None),  # another cell every epoch
+        (records([0.2] * 4, genotype=[NONES, SKIPS, SKIPS, SKIPS]), "undecided", None),  # a mean over the window
+        (records([0.2] * 4, mixture_accuracy=90.0, discrete_accuracy=21.0, heldout_chance=10.0), "undecided", None),
+        (records([0.2] * 4, mixture_accuracy=90.0, discrete_accuracy=70.0, heldout_chance=10.0), "healthy", None),
         (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.2] * 3), "healthy", None),
         (records([0.2] * 12, alpha_eigenvalue=[0.1] * 9 + [0.11] * 3), "healthy", None),
         (records([0.2] * 12, alpha_eigenvalue=[-0.1] * 9 + [0.2] * 3), "healthy", None),
@@ -141,6 +150,23 @@ def test_every_diagnosis_says_how_far_it_is_decided_and_how_well_it_has_learned(
     hardly = diagnose(records([0.2] * 4, heldout_accuracy=12.0, heldout_chance=10.0), EPOCHS)
     assert "held-out accuracy is 12.0 %; the most common class alone gives 10.0 %" in hardly.sentences
     assert "--alpha-budget" in diagnose(records([0.2] * 4, entropy=1.38, entropy_max=1.386), EPOCHS).advice
+
+
+def test_a_finished_search_is_judged_by_the_epochs_it_has() -> None:
+    short = records([0.2] * 2, heldout_accuracy=12.0, heldout_chance=10.0)
+    assert diagnose(short, 10).verdict == "too early"
+    assert diagnose(short, 2).verdict == diagnose(short[:1], 1).verdict == "untrained"
+
+
+def test_the_sentences_say_why_it_is_undecided() -> None:
+    changing = diagnose(records([0.2] * 4, genotype=[SKIPS, NONES, SKIPS, NONES]), EPOCHS)
+    assert "83 % of the cell changes from one epoch to the next" in changing.sentences
+    loss = {"mixture_accuracy": 88.5, "discrete_accuracy": 21.4, "heldout_chance": 10.0}
+    lost = diagnose(records([0.2] * 4, derived_by="accuracy", **loss), EPOCHS)
+    assert lost.verdict == "undecided"
+    assert "this one architecture has 21.4 % accuracy, the mixture 88.5 %: it is not yet the choice" in lost.sentences
+    few = diagnose(records([0.2] * 4, heldout_accuracy=0.0, train_accuracy=39.6, heldout_images=2), EPOCHS)
+    assert "held-out accuracy is 0.0 %, 39.6 % in training; 2 held-out images are too few to judge by" in few.sentences
 
 
 def test_epochs_that_tie_do_not_count() -> None:

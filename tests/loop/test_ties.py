@@ -83,6 +83,16 @@ def test_a_warm_up_has_no_cell(tmp_path: Path) -> None:
     assert result.history[0]["diagnosis"] == result.history[1]["diagnosis"] == "too early"
 
 
+def test_a_warm_up_of_logits_has_no_cell_either() -> None:
+    """They begin as small noise, which nothing has chosen."""
+    method = recipes.darts()
+    method = replace(method, schedule=replace(method.schedule, warmup_epochs=2))
+    result = ag.search(SPACE, method, DATA, epochs=3, batch_size=20, held_out=0)
+    assert [record["genotype"] is None for record in result.history] == [True, True, False]
+    assert ["skips" in record for record in result.history] == [False, False, True]
+    assert [record["train_chance"] for record in result.history] == [pytest.approx(10, abs=3)] * 3
+
+
 class Idle(ag.arch_optimizers.Adam):
     """Takes steps that lead nowhere."""
 

@@ -406,7 +406,12 @@ def plot(
 
     measure, curves = plot_runs(folders, measure, out)
     if as_json:
-        print_json({label: [point._asdict() for point in line] for label, line in curves.items()})
+        print_json(
+            {
+                label: [point._asdict() | {"interval": point.interval} for point in line]
+                for label, line in curves.items()
+            }
+        )
         return
     for label, line in curves.items():
         last = line[-1]

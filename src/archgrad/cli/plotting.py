@@ -82,7 +82,8 @@ def _label(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> 
     """Name a method, and whatever its experiments differ in."""
     rivals = [other for other in all_of_them if other["method"] == own["method"]]
     keys = sorted({key for one in rivals for key in one if any(other.get(key) != one[key] for other in rivals)})
-    told = ", ".join(f"{key}={own.get(key)}" for key in keys)
+    own_place = {"weights.epochs", "weights.batch_size"} & set(keys)
+    told = ", ".join(f"{key}={own[key]}" for key in keys if key not in own_place and own.get(key) is not None)
     return f"{own['method']} ({told})" if told else str(own["method"])
 
 

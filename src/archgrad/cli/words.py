@@ -12,8 +12,8 @@ __all__ = ["Shown", "shown"]
 _BEFORE = {
     "train_loss": ("loss", "cross-entropy on the images that train the weights"),
     "train_accuracy": ("training accuracy", "on the images that train the weights"),
-    "arch_loss": ("α loss", "cross-entropy on the images that train the architecture α"),
-    "arch_accuracy": ("α accuracy", "on the images that train the architecture α"),
+    "valid_loss": ("α loss", "cross-entropy on the images that train the architecture α"),
+    "valid_accuracy": ("α accuracy", "on the images that train the architecture α"),
     "heldout_accuracy": ("held-out accuracy", "on images that train no weights"),
 }
 _AFTER = {"skips": ("skip connections", "in the current cell")}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import mean
 from typing import Literal
 
-from archgrad.diagnostics.records import Record, decided_share, moved, number_in, share_of, skip_share
+from archgrad.diagnostics.accuracy_rules import AccuracySigns
+from archgrad.diagnostics.decision_rules import DecisionSigns
+from archgrad.diagnostics.records import Record, mean_in, moved, number_in, share_of, skip_share
 from archgrad.diagnostics.thresholds import Thresholds
 
 __all__ = ["Signs", "Verdict"]
@@ -16,8 +18,6 @@ __all__ = ["Signs", "Verdict"]
 Verdict = Literal["too early", "healthy", "undecided", "untrained", "memorising", "collapsing"]
 
 _NONE = "none"
-_TWO_CHOICES = math.log(2)
-"""The least entropy of a row that has a choice and has not made it."""
 _EXHAUSTED = (
     "the method has what usually cures it; fewer epochs (--epochs) or a smaller step of the architecture "
     "(--alpha-budget) may help"
@@ -44,6 +44,7 @@ class Signs:
     records: tuple[Record, ...]
     tied: bool = False
     still: bool = False
+    over: bool = False
 
     @classmethod
     def of(cls, records: Sequence[Record], epochs: int, limits: Thresholds) -> Signs:
@@ -52,24 +53,40 @@ class Signs:
         over = progress >= 1
         tied = over and records[-1].get("genotype", "") is None
         still = over and not tied and not own
-        return cls(limits, progress, tuple(records) if tied or still else own, tied, still)
+        return cls(limits, progress, tuple(records) if tied or still else own, tied, still, over)
+
+    @cached_property
+    def decision(self) -> DecisionSigns:
+        """Whether the search has decided."""
+        return DecisionSigns(self.limits, self.records, self.tied, self.still)
+
+    @cached_property
+    def accuracy(self) -> AccuracySigns:
+        """Whether its weights have learned."""
+        return AccuracySigns(self.limits, self.records)
 
     @property
     def verdict(self) -> Verdict:
         """What the thresholds make of the numbers."""
-        if len(self.records) < self.limits.window or self.progress <= self.limits.early:
-            return "undecided" if self.tied else "too early"
-        if (
-            not self.still
-            and self._has_decided
-            and (self._skips_are_most or self._nothing_is_left or self._skips_take_over)
-        ):
-            return "collapsing"
-        if self._is_untrained:
-            return "untrained"
-        if not self._has_decided:
+        if self.tied:
             return "undecided"
-        return "memorising" if self._memorises else "healthy"
+        if not self.records or (not self.over and self._is_early):
+            return "too early"
+        if self.accuracy.is_untrained:
+            return "untrained"
+        if not self.still and self.decision.has_decided and self._collapses:
+            return "collapsing"
+        if self.accuracy.memorises:
+            return "memorising"
+        return "healthy" if self.decision.has_decided else "undecided"
+
+    @property
+    def _is_early(self) -> bool:
+        return len(self.records) < self.limits.window or self.progress <= self.limits.early
+
+    @property
+    def _collapses(self) -> bool:
+        return self._skips_are_most or self._nothing_is_left or self._skips_take_over
 
     @property
     def sound(self) -> bool:
@@ -84,7 +101,12 @@ class Signs:
         gradients = tuple(f"{kind}_gradient_{end}" for kind in ("skip", "conv") for end in ("first", "last"))
         found = {name: self._now(name) for name in (*names, *gradients)}
         found |= {"skip_share": self._share if self.records else None, "none_share": self._nothing}
-        found |= {"decided": self._decided, "eigenvalue_growth": self._growth}
+        found |= {
+            "decided": self.decision.share,
+            "changed": self.decision.changed,
+            "kept": self.decision.kept,
+            "eigenvalue_growth": self._growth,
+        }
         return {name: value for name, value in found.items() if value is not None}
 
     @property
@@ -97,7 +119,7 @@ class Signs:
         return tuple(sentence for sentence in self._all_sentences() if sentence)
 
     def _all_sentences(self) -> list[str]:
-        state = [self._about_decision(), self._about_accuracy()]
+        state = [*self.decision.sentences, self.accuracy.sentence]
         collapse = [self._about_skips(), self._about_none(), *self._about_causes()]
         return [*collapse, *state] if self.verdict == "collapsing" else [*state, *collapse]
 
@@ -226,68 +248,9 @@ class Signs:
             told.append(f"the largest eigenvalue of the architecture's Hessian has grown {self._growth:.1f} times")
         return told
 
-    # --- decision
-
-    @property
-    def _decided(self) -> float | None:
-        """The share of its maximum by which entropy has fallen; older records do not tell the maximum."""
-        values = [value for record in self.records if (value := number_in(record, "entropy")) is not None]
-        if not values:
-            return None
-        now = {"entropy": mean(values[-self.limits.window :])}
-        return decided_share({"entropy_max": max(*values, _TWO_CHOICES)} | dict(self.records[-1]) | now)
-
-    @property
-    def _has_decided(self) -> bool:
-        """Whether one choice stands out; where that was not measured, the architecture speaks for itself."""
-        if self.tied:
-            return False
-        if self.still or self.records[-1].get("derived_by") == "accuracy":
-            return True
-        decided, lead = self._decided, self._now("lead")
-        return (decided is None or decided >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
-
-    def _about_decision(self) -> str:
-        decided, entropy, most, lead = self._decided, *map(self._now, ("entropy", "entropy_max", "lead"))
-        if self.tied:
-            return "all choices tie exactly: nothing has chosen an architecture"
-        if self.still:
-            return "the architecture parameters have not moved: the derivation alone has chosen"
-        if decided is None or entropy is None:
-            return ""
-        text = f"decided {_percent(decided)}: entropy {entropy:.3f}{'' if most is None else f' of {most:.3f}'}"
-        return text if lead is None else f"{text}, and the first choice leads the second by {lead:.2f}"
-
-    # --- accuracy
-
-    @property
-    def _is_untrained(self) -> bool:
-        accuracy, chance = self._now("heldout_accuracy"), self._now("heldout_chance")
-        if accuracy is None or chance is None or chance >= 100 or self._memorises:
-            return False
-        return (accuracy - chance) / (100 - chance) < self.limits.trained
-
-    @property
-    def _memorises(self) -> bool:
-        training, accuracy = self._now("train_accuracy"), self._now("heldout_accuracy")
-        return training is not None and accuracy is not None and training - accuracy > self.limits.memorised
-
-    def _about_accuracy(self) -> str:
-        training, accuracy, chance = map(self._now, ("train_accuracy", "heldout_accuracy", "heldout_chance"))
-        if accuracy is None:
-            unknown = "held-out accuracy was not measured, so that nobody knows whether the weights memorise"
-            return unknown if training is not None else ""
-        text = f"held-out accuracy is {accuracy:.1f} %"
-        text += "" if training is None else f", {training:.1f} % in training"
-        if self._is_untrained:
-            return f"{text}; the most common class alone gives {chance:.1f} %"
-        return f"{text}: the weights remember their images" if self._memorises else text
-
     def _now(self, name: str) -> float | None:
         """Return the mean of a number over the window, None if no record there has it."""
-        last = self.records[-self.limits.window :]
-        values = [value for record in last if (value := number_in(record, name)) is not None]
-        return mean(values) if values else None
+        return mean_in(self.records[-self.limits.window :], name)
 
 
 def _percent(share: float) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from statistics import mean
 from typing import Any
 
-from archgrad.spaces import SKIP, Genotype
+from archgrad.spaces import SKIP, Decision, Genotype
 
-__all__ = ["Record", "decided_share", "moved", "number_in", "share_of", "skip_share"]
+__all__ = ["Record", "changed_share", "decided_share", "mean_in", "moved", "number_in", "share_of", "skip_share"]
 
 Record = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
@@ -55,6 +56,24 @@ def share_of(record: Record, choice: str) -> float:
     return _share_in(record["genotype"], choice) if record.get("genotype") is not None else 0.0
 
 
+def changed_share(before: Record, after: Record) -> float | None:
+    """Return which share of the decisions of a genotype was not there in the one before; None where one is missing.
+
+    >>> changed_share({"genotype": "|none~0|+|none~0|none~1|"}, {"genotype": "|none~0|+|skip~0|none~1|"}) < 0.34
+    True
+    """
+    if before.get("genotype") is None or after.get("genotype") is None:
+        return None
+    one, other = _decisions(before["genotype"]), _decisions(after["genotype"])
+    return 1 - len(one & other) / max(len(other), 1)
+
+
+@lru_cache(maxsize=1024)
+def _decisions(genotype: str) -> frozenset[tuple[str, Decision]]:
+    found = Genotype.parse(genotype)
+    return frozenset((name, decision) for name, cell in found.blocks for decision in cell)
+
+
 @lru_cache(maxsize=1024)
 def _share_in(genotype: str, choice: str) -> float:
     found = Genotype.parse(genotype)
@@ -67,3 +86,9 @@ def number_in(record: Record, name: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
+
+
+def mean_in(records: Sequence[Record], name: str) -> float | None:
+    """Return the mean of a number over records, None if none of them has it."""
+    values = [value for record in records if (value := number_in(record, name)) is not None]
+    return mean(values) if values else None

@@ -13,13 +13,18 @@ __all__ = ["Thresholds"]
 class Thresholds:
     """Where the numbers of a record become signs.
 
-    All numbers are means over the last ``window`` epochs in which the architecture moved; nothing is said before there
-    are that many, and not in the first ``early`` part of the search, where an architecture is noise.
+    All numbers are means over the last ``window`` epochs in which the architecture moved. A running search is not
+    judged before there are that many, and not in its first ``early`` part, where an architecture is noise. A finished
+    one is judged by the epochs it has.
 
-    A search is *undecided* where its entropy has fallen by less than the share ``decided`` of its maximum, or the first
-    choice leads the second by less than ``lead``: then small numbers choose. It is *untrained* where the held-out
-    accuracy has come less than the part ``trained`` of the way from chance to 100 %, unless it is *memorising*: the
-    training accuracy is more than ``memorised`` points above the held-out one.
+    A search is *undecided* in four cases: its entropy has fallen by less than the share ``decided`` of its maximum; the
+    first choice leads the second by less than ``lead``; more than the share ``changing`` of the cell changes from one
+    epoch to the next; or, at the end, the one architecture keeps less than the part ``kept`` of the accuracy above
+    chance that the mixture has with the same weights.
+
+    It is *untrained* where the held-out accuracy has come less than the part ``trained`` of the way from chance to
+    100 %, and *memorising* where the training accuracy is more than ``memorised`` points above the held-out one. Both
+    need at least ``images`` held-out images.
 
     It is *collapsing*, if it has decided, where every epoch of the window has the share ``most`` of skip connections in
     its genotype, or ``none`` has the share ``nothing``; or where skip connections are ``many``, their share has risen
@@ -42,6 +47,9 @@ class Thresholds:
     lead: float = 0.1
     trained: float = 0.1
     memorised: float = 30.0
+    changing: float = 0.25
+    kept: float = 1 / 3
+    images: int = 20
 
     def __post_init__(self) -> None:
         check_whole("window of Thresholds", self.window)

@@ -298,18 +298,21 @@ class _Run:
         judge = judge_of(self.setup, state)
         initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
         ties = stepper.method.discretizer.ties(stepper.space, probabilities, last)
-        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial, ties.everywhere)
+        discretizer = stepper.method.discretizer
+        by_accuracy = discretizer.measures and (last or not discretizer.once)
+        undecided = ties.everywhere or (self.setup.is_unmoved(state.alpha) and not by_accuracy)
+        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial, undecided)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
-        record |= {} if self.setup.held_out_loader is None else stepper.held_out(state, self.setup.held_out_loader)
+        unseen = self.setup.held_out_loader
+        record |= {"train_chance": self.setup.train_chance} if unseen is None else stepper.held_out(state, unseen)
         for diagnostic in self.diagnostics:
             if isinstance(diagnostic, Probe | LayerMeasure):
                 continue
             record |= {name: _number(value) for name, value in diagnostic(snapshot).items()}
         before = sum(earlier["seconds"] for earlier in state.history)
         record |= {"ties": ties.rows} if ties.rows else {}
-        discretizer = stepper.method.discretizer
-        record |= {"derived_by": "accuracy"} if discretizer.measures and (last or not discretizer.once) else {}
-        genotype = None if ties.everywhere else str(state.genotype)
+        record |= {"derived_by": "accuracy"} if by_accuracy else {}
+        genotype = None if undecided else str(state.genotype)
         record |= {"genotype": genotype, "seconds": round(state.seconds - before, 3)}
         state.history.append(record)
         if ties.rows and last:

@@ -146,6 +146,17 @@ class Setup:
         first = self.method.relaxation.init(self.space.searched, randomness.generator(self.seed, "alpha"))
         return {name: value.to(self.device) for name, value in first.items()}
 
+    def is_unmoved(self, alpha: Alpha) -> bool:
+        """Tell whether α is where the search began and will yet move, as in a warm-up: then it has chosen nothing."""
+        first = self.first_alpha()
+        return self.method.arch_optimizer.moves and all(torch.equal(alpha[name], first[name]) for name in first)
+
+    @cached_property
+    def train_chance(self) -> float:
+        """The accuracy, in per cent, of always naming the most common class of the images that train the weights."""
+        counts = self.weight_loader.data.labels[self.weight_loader.indices].bincount()
+        return 100 * counts.max().item() / int(counts.sum())
+
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the weights come from the global generator."""
         method, training, blocks = self.method, self.training, self.space.searched

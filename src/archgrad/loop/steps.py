@@ -370,7 +370,8 @@ class Stepper:
             sums.add("heldout", loss, int((logits.argmax(1) == batch.labels).sum()), len(batch.labels))
             labels.append(batch.labels)
         counts = torch.cat(labels).bincount()
-        return {**sums.means(), "heldout_chance": 100 * counts.max().item() / counts.sum().item()}
+        images = int(counts.sum())
+        return {**sums.means(), "heldout_chance": 100 * counts.max().item() / images, "heldout_images": images}
 
     def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
         value = loss.item()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
@@ -41,7 +42,8 @@ _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.22
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _COLOURS = 8
 _MARKERS = "osv^DPX"
-_LONGEST_COLUMN = 16
+_LONGEST_COLUMN = 18
+_WIDEST_LABEL = 44
 _UNITS = {"loss": "nats", "entropy": "nats", "accuracy": "%", "oracle": "%", "regret": "%", "seconds": "s"}
 
 
@@ -63,7 +65,7 @@ def _point(epoch: int, values: list[float]) -> CurvePoint:
 
 def _has(record: Mapping[str, Any], measure: str) -> bool:
     value = record.get(measure)
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _student(freedom: int) -> float:
@@ -101,13 +103,15 @@ def caption_of(curves: Mapping[str, Curve]) -> str:
 def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
     """Draw labelled curves into a picture, with the legend beside it and a caption below."""
     check_picture(path)
-    columns = -(-len(curves) // _LONGEST_COLUMN)
-    longest = max((len(label) for label in curves), default=0)
+    lines = [line for label in curves for line in textwrap.wrap(label, _WIDEST_LABEL) or [""]]
+    columns = -(-len(lines) // _LONGEST_COLUMN)
+    longest = max(map(len, lines), default=0)
+    within = _share_of_hundred if "(%)" in axis_label(measure) else float
 
     def fill(figure: Any) -> None:
         axes = figure.add_subplot()
-        for style, (label, curve) in zip(_styles(), curves.items(), strict=False):
-            _draw_curve(axes, label, curve, style)
+        for style, (label, curve) in zip(_styles(), _labelled(curves), strict=False):
+            _draw_curve(axes, textwrap.fill(label, _WIDEST_LABEL), curve, style, within)
         axes.set_xlabel("epoch")
         axes.set_ylabel(axis_label(measure))
         axes.grid(alpha=0.3)
@@ -115,15 +119,29 @@ def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
         figure.legend(loc="outside right upper", fontsize="small", ncols=columns)
         figure.supxlabel(caption_of(curves), fontsize="small", color="0.35")
 
-    save_figure(fill, path, (7 + columns * (0.6 + 0.075 * min(longest, 60)), 4.8))
+    save_figure(fill, path, (7 + columns * (0.8 + 0.085 * longest), 4.8))
 
 
-def _draw_curve(axes: Any, label: str, curve: Curve, style: Mapping[str, Any]) -> None:
+def _labelled(curves: Mapping[str, Curve]) -> list[tuple[str, Curve]]:
+    """Return labels and curves, with the number of runs in the label where it is not the same for all."""
+    counts = {label: curve[0].runs for label, curve in curves.items() if curve}
+    differ = len(set(counts.values())) > 1
+    return [(f"{label} (n = {counts[label]})" if differ else label, curve) for label, curve in curves.items()]
+
+
+def _share_of_hundred(value: float) -> float:
+    return min(max(value, 0.0), 100.0)
+
+
+def _draw_curve(
+    axes: Any, label: str, curve: Curve, style: Mapping[str, Any], within: Callable[[float], float]
+) -> None:
+    """Draw a line with its band, which stays ``within`` what the measure can be."""
     epochs, means = [point.epoch for point in curve], [point.mean for point in curve]
     every = max(len(curve) // 8, 1)
     (line,) = axes.plot(epochs, means, label=label, markersize=4, markevery=every, linewidth=1.4, **style)
     if any(point.runs > 1 for point in curve):
-        low, high = ([point.mean + sign * point.deviation for point in curve] for sign in (-1, 1))
+        low, high = ([within(point.mean + sign * point.deviation) for point in curve] for sign in (-1, 1))
         axes.fill_between(epochs, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
 
 

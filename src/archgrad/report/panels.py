@@ -13,8 +13,8 @@ from archgrad.report.figure import check_picture, save_figure, whole_epochs
 __all__ = ["PANELS", "draw_panels", "panels_of"]
 
 PANELS: Mapping[str, tuple[str, ...]] = {
-    "loss (nats)": ("train_loss", "arch_loss", "heldout_loss"),
-    "accuracy (%)": ("train_accuracy", "arch_accuracy", "heldout_accuracy", "heldout_chance"),
+    "loss (nats)": ("train_loss", "valid_loss", "heldout_loss"),
+    "accuracy (%)": ("train_accuracy", "valid_accuracy", "heldout_accuracy", "heldout_chance"),
     "probability of the operations, mean over the edges": ("probability_*",),
     "entropy of the mixture (nats)": ("entropy", "entropy_max"),
     "skip connections (share of the cell, mean probability)": ("skip_share", "skip_weight"),
@@ -31,6 +31,13 @@ PANELS: Mapping[str, tuple[str, ...]] = {
 }
 """What is drawn together, by title; a star stands for anything."""
 
+_RANGES: Mapping[str, tuple[float, float | None]] = {
+    "accuracy (%)": (0.0, 100.0),
+    "probability of the operations, mean over the edges": (0.0, None),
+    "entropy of the mixture (nats)": (0.0, None),
+    "skip connections (share of the cell, mean probability)": (0.0, 1.0),
+}
+"""Axes that begin at zero, so that a small change looks small."""
 _LIMITS = ("entropy_max", "heldout_chance")
 """What other numbers are compared with; drawn as dashed grey lines."""
 _COLUMNS = 2
@@ -69,6 +76,7 @@ def draw_panels(records: Sequence[Mapping[str, Any]], path: Path, since: int | N
             axes.set_title(title, fontsize="medium")
             axes.set_xlabel("epoch")
             axes.grid(alpha=0.3)
+            axes.set_ylim(*_RANGES.get(title, (None, None)))
             whole_epochs(axes)
             if len(lines) > 1:
                 axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)

@@ -1,0 +1,72 @@
+"""Whether the weights of a search have learned: accuracy near chance, or far better on the images they train on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from archgrad.diagnostics.records import Record, mean_in
+from archgrad.diagnostics.thresholds import Thresholds
+
+__all__ = ["AccuracySigns"]
+
+
+@dataclass(frozen=True)
+class AccuracySigns:
+    """What the accuracies of a search say, by the thresholds.
+
+    Without held-out images, accuracy on the architecture's images or on the training images stands in for them to tell
+    whether the weights have learned at all.
+    """
+
+    limits: Thresholds
+    records: tuple[Record, ...]
+
+    @property
+    def is_untrained(self) -> bool:
+        """Whether accuracy is near chance, and not because the weights memorise."""
+        accuracy, chance = self._measured
+        if accuracy is None or chance is None or chance >= 100 or self.memorises or self._too_few:
+            return False
+        return (accuracy - chance) / (100 - chance) < self.limits.trained
+
+    @property
+    def memorises(self) -> bool:
+        """Whether training accuracy is far above the held-out one."""
+        training, accuracy = self._now("train_accuracy"), self._now("heldout_accuracy")
+        if training is None or accuracy is None or self._too_few:
+            return False
+        return training - accuracy > self.limits.memorised
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in words; empty where nothing was measured."""
+        training, accuracy = self._now("train_accuracy"), self._now("heldout_accuracy")
+        if accuracy is None:
+            if training is None:
+                return ""
+            near = f" ({training:.1f} % in training is near chance)" if self.is_untrained else ""
+            return f"held-out accuracy was not measured, so nobody knows whether the weights memorise{near}"
+        text = f"held-out accuracy is {accuracy:.1f} %"
+        text += "" if training is None else f", {training:.1f} % in training"
+        if self._too_few:
+            return f"{text}; {self._now('heldout_images'):.0f} held-out images are too few to judge by"
+        if self.is_untrained:
+            return f"{text}; the most common class alone gives {self._now('heldout_chance'):.1f} %"
+        return f"{text}: the weights remember their images" if self.memorises else text
+
+    @property
+    def _measured(self) -> tuple[float | None, float | None]:
+        """The accuracy to judge by, and that of always naming the most common class."""
+        accuracy = self._now("heldout_accuracy")
+        if accuracy is not None:
+            return accuracy, self._now("heldout_chance")
+        valid = self._now("valid_accuracy")
+        return (self._now("train_accuracy") if valid is None else valid), self._now("train_chance")
+
+    @property
+    def _too_few(self) -> bool:
+        images = self._now("heldout_images")
+        return images is not None and images < self.limits.images
+
+    def _now(self, name: str) -> float | None:
+        return mean_in(self.records[-self.limits.window :], name)

@@ -1,0 +1,102 @@
+"""Whether a search has decided: entropy, lead, a cell that stays the same, and what the one architecture keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import mean
+
+from archgrad.diagnostics.records import Record, changed_share, decided_share, mean_in, number_in
+from archgrad.diagnostics.thresholds import Thresholds
+
+__all__ = ["DecisionSigns"]
+
+_TWO_CHOICES = math.log(2)
+"""The least entropy of a row that has a choice and has not made it."""
+
+
+@dataclass(frozen=True)
+class DecisionSigns:
+    """How decided the records of a search are, by the thresholds."""
+
+    limits: Thresholds
+    records: tuple[Record, ...]
+    tied: bool = False
+    still: bool = False
+
+    @property
+    def has_decided(self) -> bool:
+        """Whether one choice stands out; where that was not measured, the architecture speaks for itself."""
+        if self.tied or (not self.still and self._keeps_little):
+            return False
+        if self.still or self.records[-1].get("derived_by") == "accuracy":
+            return True
+        share, lead, changed = self.share, self._now("lead"), self.changed
+        return (
+            (share is None or share >= self.limits.decided)
+            and (lead is None or lead >= self.limits.lead)
+            and (changed is None or changed <= self.limits.changing)
+        )
+
+    @property
+    def share(self) -> float | None:
+        """The share of its maximum by which entropy has fallen; older records do not tell the maximum."""
+        values = [value for record in self.records if (value := number_in(record, "entropy")) is not None]
+        if not values:
+            return None
+        now = {"entropy": mean(values[-self.limits.window :])}
+        return decided_share({"entropy_max": max(*values, _TWO_CHOICES)} | dict(self.records[-1]) | now)
+
+    @property
+    def changed(self) -> float | None:
+        """The mean share of the cell that changes from one epoch to the next, in the window."""
+        last = self.records[-self.limits.window - 1 :]
+        shares = [changed_share(*pair) for pair in pairwise(last)]
+        known = [share for share in shares if share is not None]
+        return mean(known) if known else None
+
+    @property
+    def kept(self) -> float | None:
+        """Which part of the mixture's accuracy above chance the one architecture keeps; None where unknown."""
+        names = ("mixture_accuracy", "discrete_accuracy")
+        mixture, one = (number_in(self.records[-1], name) if self.records else None for name in names)
+        chance = number_in(self.records[-1], "heldout_chance") if self.records else None
+        if mixture is None or one is None or mixture - (chance or 0.0) < 1:
+            return None
+        return max(one - (chance or 0.0), 0.0) / (mixture - (chance or 0.0))
+
+    @property
+    def _keeps_little(self) -> bool:
+        return self.kept is not None and self.kept < self.limits.kept
+
+    @property
+    def sentences(self) -> list[str]:
+        """What was found, in words."""
+        if self.tied:
+            return ["all choices tie exactly: nothing has chosen an architecture"]
+        if self.still:
+            return ["the architecture parameters have not moved: the discretizer alone has chosen"]
+        return [*self._about_entropy(), *self._about_changes(), *self._about_loss()]
+
+    def _about_entropy(self) -> list[str]:
+        share, entropy, most, lead = self.share, *map(self._now, ("entropy", "entropy_max", "lead"))
+        if share is None or entropy is None:
+            return []
+        text = f"decided {100 * share:.0f} %: entropy {entropy:.3f}{'' if most is None else f' of {most:.3f}'}"
+        return [text if lead is None else f"{text}, and the first choice leads the second by {lead:.2f}"]
+
+    def _about_changes(self) -> list[str]:
+        changed = self.changed
+        return [f"{100 * changed:.0f} % of the cell changes from one epoch to the next"] if changed else []
+
+    def _about_loss(self) -> list[str]:
+        if not self._keeps_little:
+            return []
+        mixture, one = (self.records[-1][name] for name in ("mixture_accuracy", "discrete_accuracy"))
+        return [
+            f"this one architecture has {one:.1f} % accuracy, the mixture {mixture:.1f} %: it is not yet the choice"
+        ]
+
+    def _now(self, name: str) -> float | None:
+        return mean_in(self.records[-self.limits.window :], name)
