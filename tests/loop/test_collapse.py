@@ -234,7 +234,7 @@ def test_only_what_is_watched_is_measured_when_it_stops(sick: None) -> None:
 def test_a_diagnosis_has_what_it_needs_whatever_else_is_watched(reaction: str, there: bool) -> None:
     for watched in ((), (movement,)):
         result = ag.search(SPACE, WARM, DATA, epochs=3, batch_size=4, diagnostics=watched, on_collapse=reaction)
-        named = {"entropy", "movement", "skip_share"}
+        named = {"entropy", "movement", "skip_weight"}
         for record in result.history:
             assert named & set(record) == (named if there else {"movement"} if watched else set())
         if there:

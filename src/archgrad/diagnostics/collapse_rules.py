@@ -23,6 +23,7 @@ _EXHAUSTED = (
     "(--alpha-budget) may help"
 )
 _ADVICE: dict[Verdict, str] = {
+    "too early": "give the search more epochs (--epochs)",
     "undecided": "let the architecture move further: more epochs or images, or a larger --alpha-budget",
     "untrained": "train the supernet more before you trust its choices: more epochs or images, more --cells or "
     "--channels",
@@ -74,11 +75,13 @@ class Signs:
             return "too early"
         if self.accuracy.is_untrained:
             return "untrained"
-        if not self.still and self.decision.has_decided and self._collapses:
+        if self.decision.stands_out and self._collapses and not (self.still or self._is_early):
             return "collapsing"
         if self.accuracy.memorises:
             return "memorising"
-        return "healthy" if self.decision.has_decided else "undecided"
+        if not self.decision.has_decided:
+            return "undecided"
+        return "too early" if self._is_early else "healthy"
 
     @property
     def _is_early(self) -> bool:
@@ -131,7 +134,7 @@ class Signs:
         if verdict == "memorising" and "valid_accuracy" not in self.records[-1]:  # single level
             return _ADVICE[verdict] + _BILEVEL
         if verdict != "collapsing":
-            return _ADVICE.get(verdict, "")
+            return "" if verdict == "too early" and not self.over else _ADVICE.get(verdict, "")
         if self._nothing_is_left and not self._skips_are_most:
             return "most of the network is gone; search without `none` (--set space.exclude=none where there is it)"
         return f"go back to an earlier epoch, or search again: {cure}"

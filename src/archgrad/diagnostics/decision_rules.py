@@ -27,17 +27,28 @@ class DecisionSigns:
 
     @property
     def has_decided(self) -> bool:
-        """Whether one choice stands out; where that was not measured, the architecture speaks for itself."""
-        if self.tied or (not self.still and self._keeps_little):
-            return False
-        if self.still or self.records[-1].get("derived_by") == "accuracy":
+        """Whether one choice stands out, stays the same, and is one the weights can live with."""
+        if self.still:
             return True
-        share, lead, changed = self.share, self._now("lead"), self.changed
-        return (
-            (share is None or share >= self.limits.decided)
-            and (lead is None or lead >= self.limits.lead)
-            and (changed is None or changed <= self.limits.changing)
-        )
+        return self.stands_out and not self._keeps_little and (self._by_accuracy or not self._changes_often)
+
+    @property
+    def stands_out(self) -> bool:
+        """Whether one choice is ahead of the others; true where that was not measured."""
+        if self.tied:
+            return False
+        if self.still or self._by_accuracy:
+            return True
+        share, lead = self.share, self._now("lead")
+        return (share is None or share >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
+
+    @property
+    def _by_accuracy(self) -> bool:
+        return self.records[-1].get("derived_by") == "accuracy"
+
+    @property
+    def _changes_often(self) -> bool:
+        return self.changed is not None and self.changed > self.limits.changing
 
     @property
     def share(self) -> float | None:

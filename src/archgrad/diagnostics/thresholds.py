@@ -15,7 +15,7 @@ class Thresholds:
 
     All numbers are means over the last ``window`` epochs in which the architecture moved. A running search is not
     judged before there are that many, and not in its first ``early`` part, where an architecture is noise. A finished
-    one is judged by the epochs it has.
+    one is judged by the epochs it has, but not called healthy or collapsing by fewer.
 
     A search is *undecided* in four cases: its entropy has fallen by less than the share ``decided`` of its maximum; the
     first choice leads the second by less than ``lead``; more than the share ``changing`` of the cell changes from one
