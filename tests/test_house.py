@@ -32,6 +32,7 @@ HOUSE = (
     ("diagnostics",),
     ("loop",),
     ("evaluate",),
+    ("tables",),
     ("benchmarks",),
     ("report",),
     ("config",),

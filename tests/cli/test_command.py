@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from archgrad.benchmarks import hypergradients
-from archgrad.benchmarks.cells import codes_by_name
 from archgrad.benchmarks.speed import Case
 from archgrad.config import RunConfig, read_config
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.recipes import RECIPES
+from archgrad.tables.nasbench201.cells import codes_by_name
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 TINY = ["--channels", "4", "--cells", "1", "--limit", "40", "--batch-size", "20", "--threads", "1"]

@@ -358,9 +358,9 @@ def query(
         else:
             raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
     if as_json:
-        print_json(answer)
+        print_json(answer.content)
     else:
-        say(looking.show(answer))
+        say(answer.text)
 
 
 @app.command()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import google_crc32c
 
-from archgrad.benchmarks.nasbench101.tfrecord import masked
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module
+from archgrad.tables.nasbench101.tfrecord import masked
 
 CHAIN = Module(((0, 1, 0), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
 SKIP = Module(((0, 1), (0, 0)), (INPUT, OUTPUT))

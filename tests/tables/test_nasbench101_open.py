@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from records101 import CHAIN, PAIR, SKIP, record, small, write
 
-from archgrad.benchmarks.nasbench101 import (
+from archgrad.errors import UserError
+from archgrad.tables.nasbench101 import (
     DamagedIndex,
     build_index,
     cached_index,
     open_cells,
     open_index,
 )
-from archgrad.benchmarks.nasbench101.folder import cache_folder
-from archgrad.errors import UserError
+from archgrad.tables.nasbench101.cache_folder import cache_folder
 
 
 @pytest.fixture(autouse=True)

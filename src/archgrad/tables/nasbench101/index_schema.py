@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from archgrad.benchmarks.nasbench101.folder import is_kept
 from archgrad.errors import UserError
+from archgrad.tables.nasbench101.cache_folder import is_kept
 
 __all__ = [
     "APPLICATION",

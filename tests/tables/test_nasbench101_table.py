@@ -10,16 +10,6 @@ from statistics import stdev
 import pytest
 from records101 import CHAIN, PAIR, SKIP, TURNED, record, small, write
 
-from archgrad.benchmarks import cell_oracle
-from archgrad.benchmarks.nasbench101 import (
-    PUBLISHED_OPTIMA,
-    CellTable,
-    DamagedIndex,
-    build_index,
-    find_cells,
-    open_cells,
-    spaces_with,
-)
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.notices import forget
@@ -32,6 +22,16 @@ from archgrad.spaces.nasbench101 import (
     genotypes,
     hashed_modules,
     module_of,
+)
+from archgrad.tables import cell_oracle
+from archgrad.tables.nasbench101 import (
+    PUBLISHED_OPTIMA,
+    CellTable,
+    DamagedIndex,
+    build_index,
+    find_cells,
+    open_cells,
+    spaces_with,
 )
 
 

@@ -5,25 +5,23 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from itertools import groupby, islice
 from math import fsum, isqrt
 from pathlib import Path
 
-from archgrad.benchmarks.nasbench101.packing import Run, pack_module, pack_runs, unpack_runs
-from archgrad.benchmarks.nasbench101.rows import Row, read_rows
-from archgrad.benchmarks.nasbench101.schema import APPLICATION, FORMAT, MOST_BUDGETS, TABLES
-from archgrad.benchmarks.nasbench101.tfrecord import damaged
 from archgrad.errors import UserError
 from archgrad.files import replacing
 from archgrad.notices import warn_once
 from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.base import Progress
+from archgrad.tables.nasbench101.index_packing import Run, pack_module, pack_runs, unpack_runs
+from archgrad.tables.nasbench101.index_schema import APPLICATION, FORMAT, MOST_BUDGETS, TABLES
+from archgrad.tables.nasbench101.rows import Row, read_rows
+from archgrad.tables.nasbench101.tfrecord import damaged
 
-__all__ = ["Progress", "build_index"]
-
-Progress = Callable[[int, int], object]
-"""Gets the bytes read and those there are, now and then."""
+__all__ = ["build_index"]
 
 _OFTEN = 1000
 _MOST_RUNS = 100

@@ -11,7 +11,7 @@ import math
 import struct
 from typing import NamedTuple
 
-from archgrad.benchmarks.nasbench101.protobuf import BYTES, DOUBLE, VARINT, Field, Malformed, fields
+from archgrad.tables.nasbench101.protobuf import BYTES, DOUBLE, VARINT, Field, Malformed, fields
 
 __all__ = ["Metrics", "Snapshot", "decode"]
 

@@ -14,15 +14,15 @@ from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 
-from archgrad.benchmarks.nasbench101.build import Progress
-from archgrad.benchmarks.nasbench101.cache import cached_index
-from archgrad.benchmarks.nasbench101.index import Cell, Index, Measure, open_index
-from archgrad.benchmarks.nasbench101.packing import Run
-from archgrad.benchmarks.nasbench101.schema import DamagedIndex
 from archgrad.errors import UserError, check_one_of
 from archgrad.notices import warn_once
 from archgrad.spaces import Genotype, nasbench1shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
+from archgrad.tables.base import Progress
+from archgrad.tables.nasbench101.index import Cell, Index, Measure, open_index
+from archgrad.tables.nasbench101.index_cache import cached_index
+from archgrad.tables.nasbench101.index_packing import Run
+from archgrad.tables.nasbench101.index_schema import DamagedIndex
 
 __all__ = [
     "EPOCHS",
@@ -33,6 +33,7 @@ __all__ = [
     "CellTable",
     "Optimum",
     "find_cells",
+    "is_at_hand",
     "open_cells",
     "spaces_with",
 ]
@@ -213,12 +214,19 @@ def find_cells(path: Path | None = None, progress: Progress | None = None) -> Ce
     if path is not None:
         is_index = path.suffix.lower() == INDEX_SUFFIX
         return _complete(path, CellTable(open_index(path) if is_index else cached_index(path, progress)))
+    own = next(_published_files(), None)
+    return None if own is None else _complete(own, CellTable(cached_index(own, progress)))
+
+
+def is_at_hand() -> bool:
+    """Tell whether a published file is in ``$ARCHGRAD_DATA``; nothing is read."""
+    return next(_published_files(), None) is not None
+
+
+def _published_files() -> Iterator[Path]:
     data = os.environ.get("ARCHGRAD_DATA")
-    for name in _IN_DATA_FOLDER if data else ():
-        own = Path(str(data), "nasbench101", name)
-        if own.exists():
-            return _complete(own, CellTable(cached_index(own, progress)))
-    return None
+    paths = (Path(data, "nasbench101", name) for name in _IN_DATA_FOLDER) if data else ()
+    return (path for path in paths if path.exists())
 
 
 def open_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable:

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from archgrad.benchmarks.nasbench101.metrics import Metrics, decode
-from archgrad.benchmarks.nasbench101.protobuf import Malformed
-from archgrad.benchmarks.nasbench101.tfrecord import damaged, read_records
+from archgrad.tables.nasbench101.protobuf import Malformed
+from archgrad.tables.nasbench101.run_metrics import Metrics, decode
+from archgrad.tables.nasbench101.tfrecord import damaged, read_records
 
 __all__ = ["Row", "read_rows"]
 

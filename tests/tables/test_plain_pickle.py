@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from archgrad.benchmarks.plain_pickle import read_plain
 from archgrad.errors import UserError
+from archgrad.tables.plain_pickle import read_plain
 
 
 def random_value(draw: Random, depth: int = 0) -> object:

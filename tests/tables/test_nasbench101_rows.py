@@ -11,11 +11,11 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from archgrad.benchmarks.nasbench101.metrics import Snapshot, decode
-from archgrad.benchmarks.nasbench101.protobuf import Malformed, fields
-from archgrad.benchmarks.nasbench101.rows import read_rows
-from archgrad.benchmarks.nasbench101.tfrecord import masked
 from archgrad.errors import UserError
+from archgrad.tables.nasbench101.protobuf import Malformed, fields
+from archgrad.tables.nasbench101.rows import read_rows
+from archgrad.tables.nasbench101.run_metrics import Snapshot, decode
+from archgrad.tables.nasbench101.tfrecord import masked
 
 REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
 needs_real = pytest.mark.skipif(

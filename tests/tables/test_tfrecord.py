@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from archgrad.benchmarks.nasbench101.tfrecord import LONGEST_RECORD, Record, masked, read_records
 from archgrad.errors import UserError
+from archgrad.tables.nasbench101.tfrecord import LONGEST_RECORD, Record, masked, read_records
 
 DATA = (b"first", b"", b"third")
 

@@ -7,11 +7,12 @@ import logging
 import os
 from pathlib import Path
 
-from archgrad.benchmarks.nasbench101.build import Progress, build_index
-from archgrad.benchmarks.nasbench101.folder import cache_folder, index_name, sweep
-from archgrad.benchmarks.nasbench101.index import Index, open_index
-from archgrad.benchmarks.nasbench101.schema import FORMAT, DamagedIndex
 from archgrad.errors import UserError
+from archgrad.tables.base import Progress
+from archgrad.tables.nasbench101.cache_folder import cache_folder, index_name, sweep
+from archgrad.tables.nasbench101.index import Index, open_index
+from archgrad.tables.nasbench101.index_builder import build_index
+from archgrad.tables.nasbench101.index_schema import FORMAT, DamagedIndex
 
 __all__ = ["cached_index", "index_path"]
 

@@ -12,9 +12,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from archgrad.benchmarks.cells import CELLS, OPERATIONS
-from archgrad.benchmarks.plain_pickle import read_plain
 from archgrad.errors import UserError
+from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
+from archgrad.tables.plain_pickle import read_plain
 
 __all__ = ["PACKAGE_KIND", "PACKAGE_LABEL", "package_folder", "package_source", "read_package"]
 

@@ -12,10 +12,10 @@ import google_crc32c
 import pytest
 from rich.console import Console
 
-from archgrad.benchmarks.cells import codes_by_name
-from archgrad.benchmarks.nasbench101.tfrecord import masked
 from archgrad.cli.indexing import reading_progress
 from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.nasbench101.tfrecord import masked
+from archgrad.tables.nasbench201.cells import codes_by_name
 
 REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
 needs_real = pytest.mark.skipif(

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from archgrad.benchmarks.nasbench101.packing import Run, unpack_module, unpack_runs
-from archgrad.benchmarks.nasbench101.protobuf import Malformed
-from archgrad.benchmarks.nasbench101.schema import MOST_BUDGETS, DamagedIndex, check_form, connected
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.nasbench101.index_packing import Run, unpack_module, unpack_runs
+from archgrad.tables.nasbench101.index_schema import MOST_BUDGETS, DamagedIndex, check_form, connected
+from archgrad.tables.nasbench101.protobuf import Malformed
 
 __all__ = ["Cell", "Highest", "Index", "Measure", "open_index"]
 

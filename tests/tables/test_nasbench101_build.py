@@ -13,16 +13,6 @@ import pytest
 import torch
 from records101 import CHAIN, PAIR, SKIP, TURNED, record, small, write
 
-from archgrad.benchmarks.nasbench101 import (
-    CellTable,
-    DamagedIndex,
-    build_index,
-    cached_index,
-    open_index,
-    read_rows,
-)
-from archgrad.benchmarks.nasbench101.cache import index_path
-from archgrad.benchmarks.nasbench101.packing import pack_module, unpack_module
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench101 import (
     CONV1X1,
@@ -33,6 +23,16 @@ from archgrad.spaces.nasbench101 import (
     Module,
     NASBench101Net,
 )
+from archgrad.tables.nasbench101 import (
+    CellTable,
+    DamagedIndex,
+    build_index,
+    cached_index,
+    open_index,
+    read_rows,
+)
+from archgrad.tables.nasbench101.index_cache import index_path
+from archgrad.tables.nasbench101.index_packing import pack_module, unpack_module
 
 REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
 needs_real = pytest.mark.skipif(

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
-from archgrad.benchmarks.nasbench101.metrics import Snapshot
-from archgrad.benchmarks.nasbench101.protobuf import Malformed
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, MOST_VERTICES, OUTPUT, Module
+from archgrad.tables.nasbench101.protobuf import Malformed
+from archgrad.tables.nasbench101.run_metrics import Snapshot
 
 __all__ = ["Run", "pack_module", "pack_runs", "unpack_module", "unpack_runs"]
 
