@@ -13,8 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archgrad.errors import UserError
+from archgrad.restricted_pickle import read_plain
 from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
-from archgrad.tables.plain_pickle import read_plain
 
 __all__ = ["PACKAGE_KIND", "PACKAGE_LABEL", "package_folder", "package_source", "read_package"]
 

@@ -1,7 +1,9 @@
-"""Reading pickled dictionaries of lists and numeric arrays without running what is in them.
+"""Reading pickled data without running what is in them.
 
-A pickle names the functions that rebuild its objects. Here the few names that an array needs stand for small
-stand-ins of our own, and every other name is refused, so that not even numpy's own rebuilding code is reached.
+A pickle is a program: it names functions and calls them to rebuild its objects. Two kinds of files are read here. One
+holds dicts, lists, strings and floats, and may use the instructions for those only. The other holds dictionaries of
+lists and numeric arrays: the few names that an array needs stand for small stand-ins of our own, so that not even
+numpy's own rebuilding code is reached. Every other name is refused.
 """
 
 from __future__ import annotations
@@ -19,30 +21,54 @@ from numpy.typing import NDArray
 
 from archgrad.errors import UserError
 
-__all__ = ["read_pickle"]
+__all__ = ["read_arrays", "read_plain"]
 
 _MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
+_PLAIN = {
+    "BINFLOAT", "MEMOIZE", "MARK", "EMPTY_LIST", "APPENDS", "BINGET", "SHORT_BINUNICODE", "SETITEMS", "EMPTY_DICT",
+    "APPEND", "SETITEM", "LONG_BINGET", "FRAME", "PROTO", "STOP",
+}  # fmt: skip
+"""The instructions that build dicts, lists, strings and floats."""
 
 
-def read_pickle(content: bytes, name: str) -> dict[str, Any]:
-    """Read a pickled dictionary with string keys; its arrays must be numeric. ``name`` is for the errors."""
+def read_plain(content: bytes, name: str) -> object:
+    """Return the dicts, lists, strings and floats in a pickle; ``name`` is what errors call the file."""
+    return _load(content, name, _PLAIN)
+
+
+def read_arrays(content: bytes, name: str) -> dict[str, Any]:
+    """Return a pickled dictionary with string keys; its arrays must be numeric."""
+    value = _load(content, name)
     try:
-        _check_sizes(content)
-        value = _Reader(io.BytesIO(content), name).load()
         if not isinstance(value, dict):
             raise pickle.UnpicklingError(f"it holds a {type(value).__name__} and not a dictionary")
         return {_text(key): _plain(item) for key, item in value.items()}
+    except pickle.UnpicklingError as problem:
+        raise _damaged(name, problem) from problem
+
+
+def _load(content: bytes, name: str, instructions: set[str] | None = None) -> object:
+    try:
+        _check(content, name, instructions)
+        return _Reader(io.BytesIO(content), name).load()
     except UserError:
         raise
-    except Exception as problem:  # a damaged stream can fail in any opcode, each with its own kind of error
-        raise UserError(
-            f"{name} is truncated or damaged ({problem or type(problem).__name__}); get the file again."
-        ) from problem
+    except Exception as problem:  # a damaged stream can fail in any instruction, each with its own kind of error
+        raise _damaged(name, problem) from problem
 
 
-def _check_sizes(content: bytes) -> None:
-    """Refuse a stream that would make the parser reserve more memory than the stream itself is long."""
-    for opcode, argument, _ in pickletools.genops(content):  # raises where a string is longer than what is left
+def _damaged(name: str, problem: Exception) -> UserError:
+    return UserError(f"{name} is truncated or damaged ({problem or type(problem).__name__}); get the file again.")
+
+
+def _check(content: bytes, name: str, instructions: set[str] | None) -> None:
+    """Refuse unexpected instructions, and those that would reserve more memory than the stream itself is long."""
+    for opcode, argument, position in pickletools.genops(content):  # raises where a string is longer than what is left
+        if instructions is not None and opcode.name not in instructions:
+            raise UserError(
+                f"{name}, byte {position}: instruction {opcode.name} is not about dicts, lists, strings and floats; "
+                f"the file holds no plain table, so it is not read."
+            )
         if opcode.name.endswith("PUT") and isinstance(argument, int) and argument > len(content):
             raise pickle.UnpicklingError(f"it numbers an object {argument}")
 
