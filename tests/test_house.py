@@ -45,7 +45,6 @@ HOUSE = (
     ("loop",),
     ("evaluate",),
     ("tables",),
-    ("benchmarks",),
     ("report",),
     ("config",),
     ("cli",),

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from torch import Tensor, nn
 
-from archgrad.benchmarks.reference.edges import Cell, DARTSNet, StagedNet
-from archgrad.benchmarks.reference.nodes import NodeCell, OneShotNet
 from archgrad.errors import UserError
 from archgrad.spaces.darts import DARTSSpace
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
+from reference.edges import Cell, DARTSNet, StagedNet
+from reference.nodes import NodeCell, OneShotNet
 
 __all__ = ["reference_supernet"]
 

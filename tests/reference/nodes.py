@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.benchmarks.reference.layers import ReLUConvBN, conv, norm, operation, shuffled, times
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.notation.node_form import BLOCKS
+from reference.layers import ReLUConvBN, conv, norm, operation, shuffled, times
 
 __all__ = ["NodeCell", "OneShotNet"]
 

@@ -10,7 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.benchmarks.reference.layers import (
+from archgrad.errors import UserError
+from archgrad.randomness import Path
+from archgrad.spaces.darts import DARTSSpace
+from archgrad.spaces.nasbench201 import NASBench201
+from archgrad.spaces.space import SearchSpace
+from reference.layers import (
     FactorizedReduce,
     Noise,
     ReLUConvBN,
@@ -20,11 +25,6 @@ from archgrad.benchmarks.reference.layers import (
     shuffled,
     times,
 )
-from archgrad.errors import UserError
-from archgrad.randomness import Path
-from archgrad.spaces.darts import DARTSSpace
-from archgrad.spaces.nasbench201 import NASBench201
-from archgrad.spaces.space import SearchSpace
 
 __all__ = ["Cell", "DARTSNet", "StagedNet"]
 

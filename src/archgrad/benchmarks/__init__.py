@@ -1,1 +1,0 @@
-"""Timing of supernets and searches."""
