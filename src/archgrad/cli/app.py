@@ -175,6 +175,9 @@ def search(
             "(auto), none, or those on cifar10, cifar100, imagenet16-120, by commas. [auto]",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Estimate time and memory of this search from a few steps; start nothing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Search for an architecture."""
@@ -193,7 +196,10 @@ def search(
     values |= {name: value for name, value in given.items() if value is not None}
     values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings or []))}
     chosen = RunConfig(**values)
-    _run(chosen, out, False, as_json)
+    if dry_run:
+        _dry_run(chosen, as_json)
+    else:
+        _run(chosen, out, False, as_json)
 
 
 @app.command()
@@ -205,6 +211,20 @@ def resume(
     from archgrad.cli.running import config_of
 
     _run(config_of(folder), folder, True, as_json)
+
+
+def _dry_run(config: RunConfig, as_json: bool) -> None:
+    from archgrad.cli.console import errors, print_json, results, say
+
+    console = errors() if as_json else results()
+    say("loading PyTorch", console)
+    from archgrad.cli.dry_run import dry_run, show_dry_run
+
+    found = dry_run(config, console)
+    if as_json:
+        print_json(found)
+    else:
+        say(show_dry_run(found))
 
 
 def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_MINUTES = 5.0
 """The limit of time of a search that is given no sizes."""
 
-__all__ = ["DEFAULT_MINUTES", "config_of", "records_of", "run", "with_threads"]
+__all__ = ["DEFAULT_MINUTES", "check", "config_of", "load", "records_of", "run", "with_threads"]
 
 
 def config_of(folder: Path) -> RunConfig:
@@ -58,22 +58,13 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     from archgrad.cli.ending import ending_of
     from archgrad.cli.progress import progress_for
     from archgrad.loop import search
-    from archgrad.loop.collapse import check_reaction
-    from archgrad.loop.setup import fractions_of
 
     config = with_threads(config)
+    check(config)
+    diagnostics, sources = _diagnostics(config, config.build_space(), config.build_method(), console)
+    config, data = load(config, console, choose_sizes=not resume)
     space, method = config.build_space(), config.build_method()
     training = config.build_training(space, method)
-    method.check(space)
-    check_reaction(config.on_collapse, method, space)
-    fractions_of(config.split, method.schedule.level)
-    diagnostics, sources = _diagnostics(config, space, method, console)
-    say(f"loading {config.data}", console)
-    data = config.load_data()
-    if not config.is_sized and not resume:
-        config = _sized(config, data, console)
-        space, data = config.build_space(), config.load_data() if config.limit else data
-        training = config.build_training(space, method := config.build_method())
     resolved = config.resolved(space, method, training, data)
     reserved = out is None
     out = out or _new_folder(config)
@@ -111,6 +102,30 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     return summary | ending_of(result, resolved, data, out)
+
+
+def check(config: RunConfig) -> None:
+    """Refuse parts and settings that do not fit each other, before any data is loaded."""
+    from archgrad.loop.collapse import check_reaction
+    from archgrad.loop.setup import fractions_of
+
+    space, method = config.build_space(), config.build_method()
+    config.build_training(space, method)
+    method.check(space)
+    check_reaction(config.on_collapse, method, space)
+    fractions_of(config.split, method.schedule.level)
+
+
+def load(config: RunConfig, console: Console, choose_sizes: bool = True) -> tuple[RunConfig, ImageData]:
+    """Load the data, and choose the sizes that are not given."""
+    from archgrad.cli.console import say
+
+    say(f"loading {config.data}", console)
+    data = config.load_data()
+    if config.is_sized or not choose_sizes:
+        return config, data
+    config = _sized(config, data, console)
+    return config, config.load_data() if config.limit else data
 
 
 def _sized(config: RunConfig, data: ImageData, console: Console) -> RunConfig:
