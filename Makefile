@@ -33,9 +33,10 @@ unit: $(STAMP)
 coverage: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov=archgrad --cov-report=term:skip-covered
 
-## a step of every supernet against the plain reference and against its convolutions alone
+## time and memory of supernets, hypergradients, methods, regularizers and diagnostics; takes an hour
 bench: $(STAMP)
-	$(BIN)/archgrad bench
+	for name in supernets hypergradients methods regularizers diagnostics; do \
+		$(BIN)/python -m benchmarks.$$name --json benchmarks/$$name.json || exit 1; done
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage build src/*.egg-info

@@ -15,7 +15,19 @@ import archgrad
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
-    ("errors", "typing", "files", "notices", "knobs", "randomness", "training", "schedule", "stopping", "linalg"),
+    (
+        "errors",
+        "typing",
+        "files",
+        "restricted_pickle",
+        "notices",
+        "knobs",
+        "randomness",
+        "training",
+        "schedule",
+        "stopping",
+        "linalg",
+    ),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),
@@ -32,7 +44,7 @@ HOUSE = (
     ("diagnostics",),
     ("loop",),
     ("evaluate",),
-    ("benchmarks",),
+    ("tables",),
     ("report",),
     ("config",),
     ("cli",),

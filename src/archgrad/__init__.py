@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from archgrad import (
         arch_optimizers,
-        benchmarks,
         data,
         diagnostics,
         discretizers,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         spaces,
         stopping,
         supernet,
+        tables,
     )
     from archgrad.bilevel import BilevelProblem
     from archgrad.descent import Descent
@@ -54,7 +54,6 @@ __all__ = [
     "UserError",
     "WeightTraining",
     "arch_optimizers",
-    "benchmarks",
     "data",
     "diagnostics",
     "discretizers",
@@ -69,6 +68,7 @@ __all__ = [
     "spaces",
     "stopping",
     "supernet",
+    "tables",
 ]
 
 _HOMES = {

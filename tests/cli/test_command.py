@@ -9,12 +9,10 @@ import numpy
 import pytest
 import torch
 
-from archgrad.benchmarks import hypergradients
-from archgrad.benchmarks.cells import codes_by_name
-from archgrad.benchmarks.speed import Case
 from archgrad.config import RunConfig, read_config
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.recipes import RECIPES
+from archgrad.tables.nasbench201.cells import codes_by_name
 
 BEST = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 TINY = ["--channels", "4", "--cells", "1", "--limit", "40", "--batch-size", "20", "--threads", "1"]
@@ -380,7 +378,6 @@ def test_lists(archgrad, what):
         (["search", "--set", "space.num_classes=3"], "takes it from the data"),
         (["search", "--device", "meta"], "cannot be used"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
-        (["bench", "--repeats", "0"], "--repeats"),
         (["resume", "nowhere"], "config.toml"),
         (["list", "space"], "did you mean 'spaces'?"),
         (["query", "|a~0|"], "unknown"),
@@ -388,8 +385,6 @@ def test_lists(archgrad, what):
         (["draw", "|a~1|"], "position"),
         (["draw", "missing.json"], "missing.json"),
         (["draw", BEST, "-o", "cell.bmp"], "bmp"),
-        (["bench", "--space", "dart"], "did you mean 'darts'?"),
-        (["bench", "--hypergradients", "--space", "dart"], "did you mean 'darts'?"),
         (["serch"], "search"),
     ],
 )
@@ -399,23 +394,6 @@ def test_mistakes_are_sentences_with_exit_code_2(archgrad, arguments, sentence):
     assert sentence in err
     assert "Traceback" not in err
     assert not list(Path("runs").glob("*"))
-
-
-def test_hypergradients_are_measured_as_a_table_or_json(archgrad, monkeypatch):
-    monkeypatch.setattr(hypergradients, "_CASES", (Case("nasbench201", 2, 1, 8, 4),))
-    monkeypatch.setattr(hypergradients, "ESTIMATORS", {"Unrolled": hypergradients.ESTIMATORS["Unrolled"]})
-    arguments = ("bench", "--hypergradients", "--space", "nasbench201", "--repeats", 1, "--no-memory")
-    code, table, _ = archgrad(*arguments)
-    assert code == 0
-    assert hypergradients.HEADER in table
-    assert "at most 5.5x" in table
-    code, out, err = archgrad(*arguments, "--json")
-    assert code == 0
-    assert hypergradients.HEADER in err
-    report = json.loads(out)
-    assert [row["products"] for row in report["rows"]] == ["-", "exact", "finite", "forward"]
-    assert report["bars"][0]["estimator"] == "Unrolled"
-    assert report["memory_case"] is None
 
 
 @pytest.mark.parametrize(

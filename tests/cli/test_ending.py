@@ -78,6 +78,6 @@ def test_every_option_of_search_shows_its_default() -> None:
     from archgrad.cli.app import app
 
     search: Any = typer.main.get_command(app).commands["search"]  # type: ignore[attr-defined]
-    helped = {one.name: one.help for one in search.params if one.name not in ("help", "as_json")}
+    helped = {one.name: one.help for one in search.params if one.name not in ("help", "dry_run", "as_json")}
     assert len(helped) > 20
     assert [name for name, text in helped.items() if not text.endswith("]")] == []

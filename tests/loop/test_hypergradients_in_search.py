@@ -33,7 +33,7 @@ def found(method: ag.Method, name: str = "nasbench201", **settings: Any) -> Sear
 
 @pytest.mark.parametrize("recipe", ["darts-2nd", "idarts", "amended"])
 def test_recipes_take_the_cheapest_products_that_are_true_enough(recipe: str) -> None:
-    """tests/hypergradients proves their cosine to the exact ones, `archgrad bench --hypergradients` their cost."""
+    """tests/hypergradients proves their cosine to the exact ones, benchmarks/hypergradients.py measures their cost."""
     assert ag.recipes.named(recipe).hypergradient.products == "forward"
 
 

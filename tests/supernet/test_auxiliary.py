@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import reference_supernet
 from torch import Tensor, nn
 from torch.autograd import gradgradcheck
 
-from archgrad.benchmarks.reference import reference_supernet
 from archgrad.errors import UserError
 from archgrad.operations import Site
 from archgrad.spaces import SearchSpace, amended, darts, nasbench201, reduced

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from archgrad.benchmarks.reference import reference_supernet
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.hypergradients.pattern import ActivationPattern

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import reference_supernet
 from torch import Tensor, nn
 
-from archgrad.benchmarks.reference import reference_supernet
 from archgrad.errors import UserError
 from archgrad.spaces import SearchSpace, named
 from archgrad.supernet.mixture import split_by_cell

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from archgrad.benchmarks.reference import reference_supernet
 from archgrad.errors import UserError
 from archgrad.operations import Identity
 from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named

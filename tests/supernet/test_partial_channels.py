@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from archgrad.benchmarks.reference import reference_supernet
 from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.operations import Identity, Operation, Source
 from archgrad.spaces import SearchSpace, named

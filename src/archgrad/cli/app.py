@@ -175,6 +175,9 @@ def search(
             "(auto), none, or those on cifar10, cifar100, imagenet16-120, by commas. [auto]",
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Estimate time and memory of this search from a few steps; start nothing.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Search for an architecture."""
@@ -193,7 +196,10 @@ def search(
     values |= {name: value for name, value in given.items() if value is not None}
     values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings or []))}
     chosen = RunConfig(**values)
-    _run(chosen, out, False, as_json)
+    if dry_run:
+        _dry_run(chosen, as_json)
+    else:
+        _run(chosen, out, False, as_json)
 
 
 @app.command()
@@ -205,6 +211,20 @@ def resume(
     from archgrad.cli.running import config_of
 
     _run(config_of(folder), folder, True, as_json)
+
+
+def _dry_run(config: RunConfig, as_json: bool) -> None:
+    from archgrad.cli.console import errors, print_json, results, say
+
+    console = errors() if as_json else results()
+    say("loading PyTorch", console)
+    from archgrad.cli.dry_run import dry_run, show_dry_run
+
+    found = dry_run(config, console)
+    if as_json:
+        print_json(found)
+    else:
+        say(show_dry_run(found))
 
 
 def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
@@ -358,9 +378,9 @@ def query(
         else:
             raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
     if as_json:
-        print_json(answer)
+        print_json(answer.content)
     else:
-        say(looking.show(answer))
+        say(answer.text)
 
 
 @app.command()
@@ -419,68 +439,3 @@ def plot(
         spread = interval and f"{interval}; standard deviation {last.deviation:.3g}, n = {last.runs})"
         say(f"{label}: {measure} {last.mean:.4g}{spread} after epoch {last.epoch}")
     say(str(out))
-
-
-@app.command()
-def bench(
-    space: Annotated[Text, typer.Option(help="Measure this space only.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Steps of each kind; the fastest counts.")] = 5,
-    memory: Annotated[
-        bool | None,
-        typer.Option(
-            "--memory/--no-memory", help="Measure peak memory too, in processes of their own. [memory; not of methods]"
-        ),
-    ] = None,
-    hypergradients: Annotated[
-        bool, typer.Option("--hypergradients", help="Measure the architecture gradients instead (nasbench201, darts).")
-    ] = False,
-    methods: Annotated[
-        bool, typer.Option("--methods", help="Measure an iteration of every method instead (nasbench201, darts).")
-    ] = False,
-    regularizers: Annotated[
-        bool, typer.Option("--regularizers", help="Measure what regularisers add instead (nasbench201, darts).")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Measure a step of the supernet against the plain reference and the convolutions alone."""
-    from archgrad.cli.console import errors, print_json, results, say
-
-    wanted = {"--hypergradients": hypergradients, "--methods": methods, "--regularizers": regularizers}
-    if sum(wanted.values()) > 1:
-        asked = " and ".join(flag for flag, on in wanted.items() if on)
-        raise UserError(f"{asked} measure different things; choose one.")
-    if methods and memory:
-        raise UserError("--memory is not measured with --methods; leave one of the two out.")
-    console = errors() if as_json else results()
-    content: object
-    if methods:
-        from archgrad.benchmarks import methods as recipes
-
-        content = recipes.run(space, repeats, lambda line: say(line, console)).to_dict()
-    elif hypergradients:
-        from archgrad.benchmarks import hypergradients as estimates
-
-        content = estimates.run(space, repeats, memory is not False, lambda line: say(line, console)).to_dict()
-    elif regularizers:
-        from archgrad.benchmarks import regularizers as terms
-
-        content = terms.run(space, repeats, memory is not False, lambda line: say(line, console)).to_dict()
-    else:
-        content = _bench_supernets(space, repeats, memory is not False, as_json)
-    if as_json:
-        print_json(content)
-
-
-def _bench_supernets(space: str | None, repeats: int, memory: bool, as_json: bool) -> list[dict[str, object]]:
-    from archgrad.benchmarks import speed
-    from archgrad.cli.console import say
-
-    rows, chosen = [], speed.cases(space)
-    if not as_json:
-        say(speed.HEADER)
-    for case in chosen:
-        row = speed.measure(case, repeats, memory)
-        rows.append(row.to_dict())
-        if not as_json:
-            say(str(row))
-    return rows

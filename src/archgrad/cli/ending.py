@@ -77,12 +77,13 @@ def _size_of(space: SearchSpace) -> str:
 
 def _next(verdict: str, result: SearchResult, config: RunConfig, run: Path) -> list[str]:
     """Return what a user would do now, with the commands."""
-    from archgrad.benchmarks import find_table
+    from archgrad.tables import tables_for
 
     steps = []
     if verdict == "healthy":
         again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"
         steps.append(f"{again}   # a choice that comes back is one to trust")
-    if config.space == "nasbench201" and not result.undecided and find_table() is not None:
-        steps.append(f"archgrad query {run}   # its accuracies in the NAS-Bench-201 table")
+    for table in () if result.undecided else tables_for(config.space):
+        if table.is_available():
+            steps.append(f"archgrad query {run}   # its accuracies in the {table.title} table")
     return [*steps, f"archgrad inspect {run}   # curves of the search"]

@@ -20,12 +20,11 @@ if TYPE_CHECKING:
     from archgrad.loop import SearchResult
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
-    from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 
 DEFAULT_MINUTES = 5.0
 """The limit of time of a search that is given no sizes."""
 
-__all__ = ["DEFAULT_MINUTES", "config_of", "records_of", "run", "with_threads"]
+__all__ = ["DEFAULT_MINUTES", "check", "config_of", "load", "records_of", "run", "with_threads"]
 
 
 def config_of(folder: Path) -> RunConfig:
@@ -59,22 +58,13 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     from archgrad.cli.ending import ending_of
     from archgrad.cli.progress import progress_for
     from archgrad.loop import search
-    from archgrad.loop.collapse import check_reaction
-    from archgrad.loop.setup import fractions_of
 
     config = with_threads(config)
+    check(config)
+    diagnostics, sources = _diagnostics(config, config.build_space(), config.build_method(), console)
+    config, data = load(config, console, choose_sizes=not resume)
     space, method = config.build_space(), config.build_method()
     training = config.build_training(space, method)
-    method.check(space)
-    check_reaction(config.on_collapse, method, space)
-    fractions_of(config.split, method.schedule.level)
-    diagnostics, sources = _diagnostics(config, space, method, console)
-    say(f"loading {config.data}", console)
-    data = config.load_data()
-    if not config.is_sized and not resume:
-        config = _sized(config, data, console)
-        space, data = config.build_space(), config.load_data() if config.limit else data
-        training = config.build_training(space, method := config.build_method())
     resolved = config.resolved(space, method, training, data)
     reserved = out is None
     out = out or _new_folder(config)
@@ -112,6 +102,30 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     return summary | ending_of(result, resolved, data, out)
+
+
+def check(config: RunConfig) -> None:
+    """Refuse parts and settings that do not fit each other, before any data is loaded."""
+    from archgrad.loop.collapse import check_reaction
+    from archgrad.loop.setup import fractions_of
+
+    space, method = config.build_space(), config.build_method()
+    config.build_training(space, method)
+    method.check(space)
+    check_reaction(config.on_collapse, method, space)
+    fractions_of(config.split, method.schedule.level)
+
+
+def load(config: RunConfig, console: Console, choose_sizes: bool = True) -> tuple[RunConfig, ImageData]:
+    """Load the data, and choose the sizes that are not given."""
+    from archgrad.cli.console import say
+
+    say(f"loading {config.data}", console)
+    data = config.load_data()
+    if config.is_sized or not choose_sizes:
+        return config, data
+    config = _sized(config, data, console)
+    return config, config.load_data() if config.limit else data
 
 
 def _sized(config: RunConfig, data: ImageData, console: Console) -> RunConfig:
@@ -158,45 +172,24 @@ def _diagnostics(
     config: RunConfig, space: SearchSpace, method: Method, console: Console
 ) -> tuple[list[Diagnostic | Probe | LayerMeasure], str]:
     """Return what to measure, and a sentence that says where the accuracies in it are from."""
-    from archgrad import benchmarks, diagnostics
-    from archgrad.cli.console import say
-    from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
+    from archgrad import diagnostics, tables
+    from archgrad.cli.console import errors, say
+    from archgrad.cli.indexing import reading_progress
 
-    watched, said = list(diagnostics.standard(method)), ""
-    datasets = config.oracle_datasets(benchmarks.DATASETS)
-    table = benchmarks.find_table() if space.name == "nasbench201" and datasets else None
-    if table is not None:
-        watched.append(benchmarks.oracle(table, datasets))
-        said = f"oracle accuracy: {table.kind} on {', '.join(datasets)}, from {table.source}"
-    if isinstance(space, NASBench1Shot1) and "cifar10" in datasets:
-        oracles, said = _cell_oracle(space)
-        watched += oracles
+    watched, sources = list(diagnostics.standard(method)), list[str]()
+    datasets = config.oracle_datasets(tables.datasets())
+    for table in tables.tables_for(space.name):
+        with reading_progress(errors()) as progress:
+            oracle = table.oracle(space, datasets, progress)
+        if oracle is not None:
+            watched += oracle.diagnostics
+            sources.append(oracle.source)
+    said = "\n".join(sources)
     if said:
         say(said, console)
     elif config.oracle not in ("auto", "none"):
         say(f"no oracle accuracy: no table of {config.oracle} for the space {space.name!r} is at hand", console)
     return watched, said
-
-
-def _cell_oracle(space: NASBench1Shot1) -> tuple[list[Diagnostic], str]:
-    from archgrad import benchmarks
-    from archgrad.cli.console import errors
-    from archgrad.cli.indexing import reading_progress
-
-    try:
-        with reading_progress(errors()) as progress:
-            cells = benchmarks.find_cells(progress=progress)
-        if cells is None:
-            return [], ""
-        oracle, optimum = benchmarks.cell_oracle(cells, space.number), cells.space_optimum(space.number)
-    except (UserError, OSError) as problem:  # a search does without
-        return [], f"no oracle accuracy: {problem}"
-    whose = "of that file" if optimum.source == cells.source else "as published, since that file lacks cells"
-    return [oracle], (
-        f"oracle accuracy: test and validation accuracy on cifar10 after 108 epochs, from {cells.source}; regret: mean "
-        f"error minus {optimum.test_error:.3f} % ({optimum.valid_error:.3f} % in validation), the lowest of any run in "
-        f"the space ({whose})"
-    )
 
 
 def _draw(result: SearchResult, out: Path, console: Console) -> None:

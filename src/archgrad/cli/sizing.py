@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,9 +11,6 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from archgrad.config import RunConfig
     from archgrad.data import ImageData
-    from archgrad.loop import Event
-    from archgrad.method import Method
-    from archgrad.spaces import SearchSpace
 
 __all__ = ["FittedSizes", "fitted", "rungs"]
 
@@ -24,9 +19,6 @@ FEWEST_STEPS = 1000
 FEWEST_EPOCHS = 20
 """Where there is no time for so many epochs, a part of the images has to do."""
 _FEWEST_BATCHES, _SMALLEST_BATCH = 10, 16
-_TIMED = 6
-_OVERHEAD = 1.25
-"""What an epoch takes beyond its steps: measurements, checkpoints."""
 
 Size = tuple[int, int | None]
 """Width and depth; None where stages have depths of their own."""
@@ -43,7 +35,9 @@ class FittedSizes:
     @property
     def minutes(self) -> float:
         """How long the search will take."""
-        return self.steps * self.step_seconds * _OVERHEAD / 60
+        from archgrad.loop.estimate import OVERHEAD
+
+        return self.steps * self.step_seconds * OVERHEAD / 60
 
     def __str__(self) -> str:
         chosen, limit = self.config, self.config.time_limit or 0.0
@@ -64,9 +58,11 @@ def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
     could make FEWEST_STEPS steps within the limit. The rest of the time goes into epochs, up to the published number or
     as many as those steps need.
     """
+    from archgrad.loop.estimate import OVERHEAD
+
     config = config.with_sizes()
     _check_free(config)
-    seconds = 60 * (config.time_limit or 0.0) / _OVERHEAD
+    seconds = 60 * (config.time_limit or 0.0) / OVERHEAD
     config = _with_batches(config, data)
     chosen: tuple[RunConfig, float] | None = None
     for channels, cells in rungs(config):
@@ -174,40 +170,15 @@ def _with_fewer_images(config: RunConfig, batches: int, data: ImageData) -> RunC
     return replace(config, limit=limit) if limit < len(data) else config
 
 
-class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
-    """Raised by the listener that takes the time."""
-
-
 def _step_seconds(config: RunConfig, data: ImageData) -> float:
-    """Measure a step of the search at these sizes: the mean of a few after the first."""
-    from archgrad.loop import StepFinished, search
-
-    times: list[float] = []
-
-    def note(event: Event) -> None:
-        if isinstance(event, StepFinished):
-            times.append(time.perf_counter())
-        if len(times) > _TIMED:
-            raise _TimedEnough
-
-    space, method = _plain(config)
-    training = replace(config.build_training(space, method), epochs=10 * _TIMED)
-    with suppress(_TimedEnough):
-        search(
-            space, method, data, seed=config.seed, training=training, split=config.split, held_out=config.held_out,
-            device=config.device, listeners=[note], diagnostics=(), on_collapse="ignore", alpha_budget="off",
-        )  # fmt: skip
-    return max((times[-1] - times[0]) / (len(times) - 1), 1e-6)
-
-
-def _plain(config: RunConfig) -> tuple[SearchSpace, Method]:
-    """Return the space and the method as their steps are, without warm-up, early stop and stages."""
-    from archgrad.discretizers import Argmax
+    """Measure a step of the search at these sizes, of the last stage if there are several."""
+    from archgrad.loop.estimate import step_seconds
 
     space, method = config.build_space(), config.build_method()
     if method.progressive is not None:
         last = len(method.progressive.stages) - 1
         space, method = method.progressive.sized(space, last), method.in_stage(last)
-    schedule = replace(method.schedule, warmup_epochs=0)
-    derivation = Argmax() if method.discretizer.measures else method.discretizer
-    return space, replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
+    return step_seconds(
+        space, method, data, training=config.build_training(space, method), seed=config.seed, split=config.split,
+        held_out=config.held_out, device=config.device,
+    )  # fmt: skip

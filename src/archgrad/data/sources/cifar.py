@@ -16,8 +16,8 @@ from archgrad.data.dataset import ImageData
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
 from archgrad.data.sources.common import existing, shrunk
 from archgrad.data.sources.parquet import parquet
-from archgrad.data.sources.safe_pickle import read_pickle
 from archgrad.errors import UserError
+from archgrad.restricted_pickle import read_arrays
 
 __all__ = ["FOLDER_VARIABLE", "cifar", "cifar10", "cifar100"]
 
@@ -150,7 +150,7 @@ def _official(layout: CifarLayout, contents: dict[str, bytes], train: bool) -> I
 def _part(layout: CifarLayout, name: str, content: bytes, rows: int) -> tuple[Tensor, Tensor]:
     """Read one file into images uint8 [rows, 3, 32, 32] and labels int64 [rows]."""
     where = f"the {layout.title} file {name}"
-    values = read_pickle(content, where)
+    values = read_arrays(content, where)
     pixels, labels = values.get("data"), values.get(layout.label_key)
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape != (rows, _ROW):
         found = f"{pixels.dtype} {list(pixels.shape)}" if isinstance(pixels, np.ndarray) else type(pixels).__name__

@@ -1,0 +1,72 @@
+"""What a configured search would cost, without starting it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from archgrad.config import RunConfig
+
+__all__ = ["dry_run", "show_dry_run"]
+
+
+def dry_run(config: RunConfig, console: Console) -> dict[str, Any]:
+    """Check a configuration, choose its sizes where they are free, and measure a few steps; write no file."""
+    from archgrad import tables
+    from archgrad.cli.console import say
+    from archgrad.cli.running import check, load, with_threads
+    from archgrad.loop.estimate import estimate
+
+    config = with_threads(config)
+    check(config)
+    config.oracle_datasets(tables.datasets())
+    config, data = load(config, console)
+    space, method = config.build_space(), config.build_method()
+    training = config.build_training(space, method)
+    say("measuring a few steps", console)
+    found = estimate(
+        space, method, data, training=training, batch_size=config.batch_size, seed=config.seed, split=config.split,
+        held_out=config.held_out, device=config.device,
+    )  # fmt: skip
+    stages = method.progressive
+    sizes = {
+        "space": config.space, "method": config.method, "data": config.data, "images": len(data),
+        "image_size": data.image_size, "classes": data.num_classes, "channels": space.channels,
+        "depth": getattr(space, space.depth_knob) if stages is None else [stage.cells for stage in stages.stages],
+        "epochs": training.epochs, "batch_size": config.batch_size or training.batch_size, "threads": config.threads,
+    }  # fmt: skip
+    return sizes | asdict(found)
+
+
+def show_dry_run(found: Mapping[str, Any]) -> str:
+    """Say it in lines."""
+    depth, memory = found["depth"], found["peak_megabytes"]
+    stages = f" in each of {len(depth)} stages" if isinstance(depth, list) else ""
+    return "\n".join(
+        [
+            f"{found['method']} on {found['space']} would search {found['images']:,} images of {found['classes']} "
+            f"classes, {found['image_size']}×{found['image_size']} pixels",
+            f"sizes      {found['channels']} channels, depth {', '.join(map(str, depth)) if stages else depth}, "
+            f"{found['epochs']} epochs{stages}, batches of {found['batch_size']}",
+            f"supernet   {found['parameters']:,} parameters",
+            f"steps      {found['weight_steps']:,} of the weights, {found['arch_steps']:,} of the architecture",
+            f"time       {found['step_seconds']:.2g} s a step, about {_duration(found['seconds'])} in all",
+            f"memory     {'unknown here' if memory is None else f'{memory:,.0f} MB at the peak of a few steps'}",
+            "nothing was started; leave --dry-run out to search",
+        ]
+    )
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in a unit that suits it.
+
+    >>> _duration(95), _duration(1000), _duration(10000)
+    ('95 seconds', '17 minutes', '2.8 hours')
+    """
+    if seconds < 120:
+        return f"{seconds:.0f} seconds"
+    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"

@@ -1,0 +1,124 @@
+"""How long a search will take and how much memory, from a few of its steps."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from archgrad.data import ImageData
+from archgrad.discretizers import Argmax
+from archgrad.loop.events import Event, StepFinished
+from archgrad.loop.progressive import method_of
+from archgrad.loop.run import search
+from archgrad.loop.setup import Setup
+from archgrad.method import Method
+from archgrad.spaces import SearchSpace
+from archgrad.training import WeightTraining
+
+__all__ = ["OVERHEAD", "Estimate", "estimate", "step_seconds"]
+
+OVERHEAD = 1.25
+"""What an epoch takes beyond its steps, as a factor: measurements and checkpoints."""
+_TIMED = 6
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The size and the cost of a search. A progressive one has the sums of its stages, and its largest supernet.
+
+    ``step_seconds`` is the mean time of a weight step with its share of the architecture steps, ``seconds`` that of the
+    whole search. ``peak_megabytes`` is the most memory that this process had while it took a few steps, Python and
+    PyTorch included; None where the system does not tell.
+    """
+
+    parameters: int
+    weight_steps: int
+    arch_steps: int
+    step_seconds: float
+    seconds: float
+    peak_megabytes: float | None
+
+
+def estimate(
+    space: SearchSpace, method: Method, data: ImageData, *, training: WeightTraining, **options: Any
+) -> Estimate:
+    """Take a few steps of the search that these arguments of :func:`search` describe, and leave nothing behind."""
+    _forget_peak()
+    stages = list(_stages(space, method))
+    setups = [Setup.of(*stage, data, training=training, **options) for stage in stages]
+    options.pop("batch_size", None)  # the setups have checked it, and it is in the training
+    sized = replace(training, batch_size=setups[0].weight_loader.batch_size)
+    times = [step_seconds(*stage, data, training=sized, **options) for stage in stages]
+    steps = [setup.training.epochs * setup.steps for setup in setups]
+    seconds = sum(count * taken for count, taken in zip(steps, times, strict=True))
+    return Estimate(
+        max(sum(weight.numel() for weight in setup.space.supernet().parameters()) for setup in setups),
+        sum(steps),
+        sum(setup.arch_steps for setup in setups),
+        seconds / sum(steps),
+        seconds * OVERHEAD,
+        _peak(),
+    )
+
+
+def step_seconds(
+    space: SearchSpace, method: Method, data: ImageData, *, training: WeightTraining, **options: Any
+) -> float:
+    """Measure a step of a search: the mean of a few after the first, without warm-up, early stop and diagnostics."""
+    schedule = replace(method.schedule, warmup_epochs=0)
+    derivation = Argmax() if method.discretizer.measures else method.discretizer
+    method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
+    count = math.ceil(_TIMED / schedule.inner_steps) * schedule.inner_steps
+    times: list[float] = []
+
+    def note(event: Event) -> None:
+        if isinstance(event, StepFinished):
+            times.append(time.perf_counter())
+        if len(times) > count:
+            raise _TimedEnough
+
+    training = replace(training, epochs=10 * count)
+    with suppress(_TimedEnough):
+        search(
+            space, method, data, training=training, listeners=[note], diagnostics=(), on_collapse="ignore",
+            alpha_budget="off", **options,
+        )  # fmt: skip
+    return max((times[-1] - times[0]) / (len(times) - 1), 1e-6)
+
+
+class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
+    """Raised by the listener that takes the time."""
+
+
+def _stages(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
+    """Yield what each stage searches, if every choice were as good as any other."""
+    plan = method.progressive
+    if plan is None:
+        yield space, method
+        return
+    searched = plan.sized(space, 0)
+    for number in range(1, len(plan.stages) + 1):
+        yield searched, method_of(method, plan, number)
+        if number < len(plan.stages):
+            even = {block.name: block.mask.float() for block in searched.blocks}
+            searched = plan.narrowed(searched, even, number)
+
+
+def _forget_peak() -> None:
+    """Let the kernel count the peak memory of this process anew, where it can."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> float | None:
+    """Return the peak memory of this process in megabytes, as Linux tells it."""
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return None

@@ -1,0 +1,51 @@
+"""Tables of architectures that others have trained, to judge a search without training what it found."""
+
+from __future__ import annotations
+
+from archgrad.tables.base import Answer, Oracle, Table, oracle_measure
+from archgrad.tables.nasbench101 import CellRecord, CellTable, NASBench101Table, cell_oracle, find_cells, open_cells
+from archgrad.tables.nasbench201 import (
+    Accuracies,
+    AccuracyTable,
+    NASBench201Table,
+    accuracy_oracle,
+    find_table,
+    open_table,
+)
+
+__all__ = [
+    "TABLES",
+    "Accuracies",
+    "AccuracyTable",
+    "Answer",
+    "CellRecord",
+    "CellTable",
+    "Oracle",
+    "Table",
+    "accuracy_oracle",
+    "cell_oracle",
+    "datasets",
+    "find_cells",
+    "find_table",
+    "open_cells",
+    "open_table",
+    "oracle_measure",
+    "tables_for",
+]
+
+TABLES: dict[str, Table] = {"nasbench201": NASBench201Table(), "nasbench101": NASBench101Table()}
+"""Every table that a search and ``archgrad query`` know."""
+
+
+def tables_for(space: str) -> list[Table]:
+    """Return the tables that answer for a space.
+
+    >>> [table.title for table in tables_for("nasbench1shot1-2")]
+    ['NAS-Bench-101']
+    """
+    return [table for table in TABLES.values() if space in table.spaces]
+
+
+def datasets() -> tuple[str, ...]:
+    """Return the data sets that any table has accuracies on."""
+    return tuple(dict.fromkeys(dataset for table in TABLES.values() for dataset in table.datasets))

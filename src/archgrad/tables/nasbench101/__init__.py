@@ -1,0 +1,37 @@
+"""NAS-Bench-101: what training found for 423,624 cells, read from the benchmark's own file."""
+
+from archgrad.tables.nasbench101.index import Index, open_index
+from archgrad.tables.nasbench101.index_builder import build_index
+from archgrad.tables.nasbench101.index_cache import cached_index
+from archgrad.tables.nasbench101.index_schema import DamagedIndex
+from archgrad.tables.nasbench101.lookup import NASBench101Table, cell_oracle
+from archgrad.tables.nasbench101.rows import read_rows
+from archgrad.tables.nasbench101.table import (
+    PUBLISHED_OPTIMA,
+    CellRecord,
+    CellTable,
+    Optimum,
+    find_cells,
+    open_cells,
+    spaces_with,
+)
+from archgrad.tables.nasbench101.tfrecord import read_records
+
+__all__ = [
+    "PUBLISHED_OPTIMA",
+    "CellRecord",
+    "CellTable",
+    "DamagedIndex",
+    "Index",
+    "NASBench101Table",
+    "Optimum",
+    "build_index",
+    "cached_index",
+    "cell_oracle",
+    "find_cells",
+    "open_cells",
+    "open_index",
+    "read_records",
+    "read_rows",
+    "spaces_with",
+]

@@ -1,0 +1,168 @@
+"""An index of a NAS-Bench-101 file: an SQLite database that finds a cell among 423,624 at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from archgrad.errors import UserError
+from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.nasbench101.index_packing import Run, unpack_module, unpack_runs
+from archgrad.tables.nasbench101.index_schema import MOST_BUDGETS, DamagedIndex, check_form, connected
+from archgrad.tables.nasbench101.protobuf import Malformed
+
+__all__ = ["Cell", "Highest", "Index", "Measure", "open_index"]
+
+Measure = Literal["valid", "test"]
+
+_BY_HASH = "SELECT id, hash, matrix, operations, parameters FROM cells WHERE hash = ?"
+_BY_NUMBER = "SELECT id, hash, matrix, operations, parameters FROM cells WHERE id = ?"
+_BEST = (
+    "SELECT cell FROM results WHERE epochs = :epochs "
+    "ORDER BY CASE :measure WHEN 'valid' THEN valid ELSE test END DESC, cell LIMIT 1"
+)
+_BETTER = (
+    "SELECT count(*) FROM results, (SELECT valid AS own_valid, test AS own_test FROM results "
+    "WHERE epochs = :epochs AND cell = :cell) "
+    "WHERE epochs = :epochs AND CASE :measure WHEN 'valid' THEN valid > own_valid ELSE test > own_test END"
+)
+
+
+class Cell(NamedTuple):
+    """What is known of a cell whatever its training."""
+
+    number: int
+    hash: str
+    module: Module
+    parameters: int
+
+
+class Highest(NamedTuple):
+    """How many of some cells are there, and the highest accuracies of any single run among theirs (shares)."""
+
+    cells: int
+    valid: float
+    test: float
+
+
+@dataclass(frozen=True)
+class Index:
+    """A complete index: where it is, of what, how many cells and records it has, and how many by their epochs."""
+
+    path: Path
+    source: str
+    cells: int
+    records: int
+    trained: Mapping[int, int]
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """For how many epochs cells were trained, rising."""
+        return tuple(self.trained)
+
+    def cell(self, hash_: str) -> Cell | None:
+        """Return the cell with this hash, if it is there."""
+        return self._cell(_BY_HASH, bytes.fromhex(hash_))
+
+    def runs(self, cell: Cell, epochs: int) -> tuple[Run, ...]:
+        """Return the runs of a cell with this many epochs, in the order of the file; none if there are none."""
+        with connected(self.path) as index:
+            found = index.execute(
+                "SELECT packed FROM runs WHERE epochs = ? AND cell = ?", (epochs, cell.number)
+            ).fetchone()
+        try:
+            return () if found is None else unpack_runs(found[0])
+        except Malformed as problem:
+            raise DamagedIndex(self.path, str(problem)) from None
+
+    def best(self, measure: Measure, epochs: int) -> Cell:
+        """Return the cell with the highest mean accuracy after so many epochs; of equal ones, the first of the file."""
+        with connected(self.path) as index:
+            found = index.execute(_BEST, {"epochs": epochs, "measure": measure}).fetchone()
+        cell = None if found is None else self._cell(_BY_NUMBER, found[0])
+        if cell is None:
+            raise DamagedIndex(self.path, f"it lists cells trained for {epochs} epochs, but has none")
+        return cell
+
+    def better(self, cell: Cell, measure: Measure, epochs: int) -> int:
+        """Return how many cells have a higher mean accuracy than this one."""
+        asked = {"epochs": epochs, "measure": measure, "cell": cell.number}
+        with connected(self.path) as index:
+            return int(index.execute(_BETTER, asked).fetchone()[0])
+
+    def highest(self, hashes: Iterable[str], epochs: int) -> Highest:
+        """Return how many of these cells have results, and the highest accuracies of single runs among them."""
+        with connected(self.path) as index:
+            index.execute("CREATE TEMP TABLE wanted (hash BLOB PRIMARY KEY) WITHOUT ROWID")
+            rows = ((bytes.fromhex(hash_),) for hash_ in hashes)
+            index.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", rows)
+            found = index.execute(
+                "SELECT count(*), max(highest_valid), max(highest_test) FROM wanted "
+                "JOIN cells USING (hash) JOIN results ON cell = id AND epochs = ?",
+                (epochs,),
+            ).fetchone()
+        if found[0] == 0:
+            return Highest(0, 0.0, 0.0)
+        if not _are_shares(*found[1:]):
+            raise DamagedIndex(self.path, f"its highest accuracies after {epochs} epochs are none")
+        return Highest(*found)
+
+    def remembered(self, name: str) -> Any:
+        """Return what was remembered by this name, or None."""
+        with connected(self.path) as index:
+            found = index.execute("SELECT value FROM facts WHERE name = ?", (f"remembered {name}",)).fetchone()
+        try:
+            return None if found is None else json.loads(found[0])
+        except (TypeError, ValueError, RecursionError):
+            raise DamagedIndex(self.path, f"what it remembers as {name} cannot be read") from None
+
+    def remember(self, name: str, value: Any) -> None:
+        """Keep a plain value that was computed from the index, where the file may be written."""
+        with suppress(DamagedIndex), connected(self.path, "rw") as index, index:
+            index.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (f"remembered {name}", json.dumps(value)))
+
+    def _cell(self, query: str, value: object) -> Cell | None:
+        with connected(self.path) as index:
+            found = index.execute(query, (value,)).fetchone()
+        if found is None:
+            return None
+        number, hash_, matrix, operations, parameters = found
+        if not isinstance(hash_, bytes) or not isinstance(number, int) or not isinstance(parameters, int):
+            raise DamagedIndex(self.path, "a cell has a hash, a number or a size that is none")
+        try:
+            module = unpack_module(matrix, operations)
+            if module.hash == hash_.hex():
+                return Cell(number, module.hash, module, parameters)
+        except (Malformed, UserError) as problem:
+            raise DamagedIndex(self.path, str(problem).rstrip(".")) from None
+        raise DamagedIndex(self.path, f"a cell has another hash than {hash_.hex()}")
+
+
+def open_index(path: Path) -> Index:
+    """Open an index; raise DamagedIndex for whatever is not a complete one of this version."""
+    check_form(path)
+    with connected(path) as index:
+        facts = dict(index.execute("SELECT name, value FROM facts WHERE name IN ('source', 'cells', 'records')"))
+        budgets = index.execute(
+            "SELECT epochs, cells FROM budgets ORDER BY epochs LIMIT ?", (MOST_BUDGETS + 1,)
+        ).fetchall()
+    if len(facts) < 3:
+        raise DamagedIndex(path, "it was not finished")
+    source, cells, records = facts["source"], facts["cells"], facts["records"]
+    if not isinstance(source, str) or not _are_counts(cells, records):
+        raise DamagedIndex(path, "its facts are not a path and two numbers")
+    if not 1 <= len(budgets) <= MOST_BUDGETS or not all(_are_counts(*budget) for budget in budgets):
+        raise DamagedIndex(path, f"its cells are not trained for 1 to {MOST_BUDGETS} numbers of epochs")
+    return Index(path, source, cells, records, dict(budgets))
+
+
+def _are_counts(*values: object) -> bool:
+    return all(isinstance(value, int) and value > 0 for value in values)
+
+
+def _are_shares(*values: object) -> bool:
+    return all(isinstance(value, float) and 0 <= value <= 1 for value in values)

@@ -1,0 +1,152 @@
+"""Making an index of a NAS-Bench-101 file: one pass, in a memory that does not grow with the file."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from itertools import groupby, islice
+from math import fsum, isqrt
+from pathlib import Path
+
+from archgrad.errors import UserError
+from archgrad.files import replacing
+from archgrad.notices import warn_once
+from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.base import Progress
+from archgrad.tables.nasbench101.index_packing import Run, pack_module, pack_runs, unpack_runs
+from archgrad.tables.nasbench101.index_schema import APPLICATION, FORMAT, MOST_BUDGETS, TABLES
+from archgrad.tables.nasbench101.rows import Row, read_rows
+from archgrad.tables.nasbench101.tfrecord import damaged
+
+__all__ = ["build_index"]
+
+_OFTEN = 1000
+_MOST_RUNS = 100
+_BEGIN = f"""
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {FORMAT};
+PRAGMA journal_mode = OFF;
+PRAGMA synchronous = OFF;
+PRAGMA cache_size = -65536;
+BEGIN;
+{";".join(TABLES.values())};
+"""
+
+_logger = logging.getLogger(__name__)
+
+
+def build_index(source: Path, target: Path, progress: Progress | None = None) -> None:
+    """Read a TFRecord file of NAS-Bench-101 and write an index of it, which appears when it is complete.
+
+    Every cell's hash is computed anew and compared, so a cell may be drawn in two ways but two cells not share a hash.
+    Rows that contradict each other are refused, and so are more runs of a cell than a training could have made; runs
+    that repeat another are taken as they are, with a warning.
+    """
+    total = source.stat().st_size if source.is_file() else 0
+    try:
+        with replacing(target) as file, closing(sqlite3.connect(str(file.name), isolation_level=None)) as index:
+            index.executescript(_BEGIN)
+            writer = _Writer(source, index)
+            for number, (_, rows) in enumerate(groupby(read_rows(source), lambda row: (row.hash, row.epochs))):
+                end = writer.add(list(islice(rows, _MOST_RUNS + 1)))
+                if progress is not None and number % _OFTEN == 0:
+                    progress(end, total)
+            writer.finish()
+            if progress is not None:
+                progress(total, total)
+    except (OSError, sqlite3.Error) as error:
+        raise UserError(
+            f"the index {target} of {source} cannot be written ({error}); make room there, or set ARCHGRAD_CACHE to "
+            "another folder."
+        ) from error
+
+
+class _Writer:
+    """Adds the runs of one cell after those of another."""
+
+    def __init__(self, source: Path, index: sqlite3.Connection) -> None:
+        self.source, self.index = source, index
+        self.cells = self.records = self.repeated = 0
+
+    def add(self, rows: list[Row]) -> int:
+        """Add runs of one cell with one number of epochs; return the byte of the file behind them."""
+        cell = self._cell(rows[0])
+        first = (rows[0].matrix, rows[0].operations, rows[0].metrics.parameters)
+        for row in rows[1:]:
+            if (row.matrix, row.operations, row.metrics.parameters) != first:
+                self._cell(row)
+        key = rows[0].epochs, cell
+        found = self.index.execute("SELECT packed FROM runs WHERE epochs = ? AND cell = ?", key).fetchone()
+        known = () if found is None else unpack_runs(found[0])
+        if len(known) + len(rows) > _MOST_RUNS:
+            too_many = rows[_MOST_RUNS - len(known)]
+            raise damaged(
+                self.source,
+                too_many.offset,
+                f"it is run {_MOST_RUNS + 1} of its cell with {too_many.epochs} epochs, and the benchmark made three",
+            )
+        runs = [*known, *(Run(row.metrics.midway, row.metrics.end) for row in rows)]
+        self.repeated += _repetitions(runs) - _repetitions(known)
+        self.index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (*key, pack_runs(runs)))
+        valid, test = [run.end.valid for run in runs], [run.end.test for run in runs]
+        results = fsum(valid) / len(runs), fsum(test) / len(runs), max(valid), max(test)
+        self.index.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)", (*key, *results))
+        self.records += len(rows)
+        return rows[-1].end
+
+    def finish(self) -> None:
+        """Write what the whole is, and with it that it is whole."""
+        self.index.execute("INSERT INTO budgets SELECT epochs, count(*) FROM results GROUP BY epochs")
+        if (budgets := self.index.execute("SELECT count(*) FROM budgets").fetchone()[0]) > MOST_BUDGETS:
+            raise UserError(
+                f"the cells of {self.source} are trained for {budgets} numbers of epochs, and an index holds at most "
+                f"{MOST_BUDGETS}; give the benchmark's own file, which has four."
+            )
+        if self.repeated:
+            warn_once(_logger, "%d runs in %s repeat another one and are counted again.", self.repeated, self.source)
+        source = os.fsencode(self.source.resolve()).decode(errors="replace")
+        facts = {"source": source, "cells": self.cells, "records": self.records}
+        self.index.executemany("INSERT INTO facts VALUES (?, ?)", facts.items())
+        self.index.execute("COMMIT")
+
+    def _cell(self, row: Row) -> int:
+        """Return the number of the row's cell, a new one if it is new; its hash is computed unless it was already."""
+        module, key = self._module(row), bytes.fromhex(row.hash)
+        drawn = pack_module(module)
+        query = "SELECT id, parameters, matrix, operations FROM cells WHERE hash = ?"
+        number, parameters, *known = self.index.execute(query, (key,)).fetchone() or (None, row.metrics.parameters)
+        if drawn != tuple(known):
+            self._check_hash(row, module)
+        if parameters != row.metrics.parameters:
+            raise self._contradiction(row, f"{row.metrics.parameters} trainable parameters", f"{parameters} elsewhere")
+        if number is None:
+            number = self.cells = self.cells + 1
+            self.index.execute("INSERT INTO cells VALUES (?, ?, ?, ?, ?)", (key, number, *drawn, parameters))
+        return int(number)
+
+    def _module(self, row: Row) -> Module:
+        size = isqrt(len(row.matrix))
+        entries = [int(digit) for digit in row.matrix]
+        matrix = tuple(tuple(entries[start : start + size]) for start in range(0, len(entries), size))
+        try:
+            return Module(matrix, tuple(row.operations.split(",")))
+        except UserError as error:
+            raise damaged(self.source, row.offset, f"its cell cannot be ({error})") from None
+
+    def _check_hash(self, row: Row, module: Module) -> None:
+        try:
+            found = module.hash
+        except UserError as error:
+            raise damaged(self.source, row.offset, f"its cell cannot be ({error})") from None
+        if found != row.hash:
+            raise self._contradiction(row, f"the hash {row.hash}", f"{found} by its matrix and operations")
+
+    def _contradiction(self, row: Row, this: str, other: str) -> UserError:
+        return damaged(self.source, row.offset, f"its cell has {this} here and {other}")
+
+
+def _repetitions(runs: Sequence[Run]) -> int:
+    return len(runs) - len(set(runs))

@@ -1,0 +1,174 @@
+"""Looking cells of NAS-Bench-101 up: for ``archgrad query``, and in every epoch of a search."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from archgrad.diagnostics import Diagnostic, Snapshot
+from archgrad.errors import UserError
+from archgrad.notices import warn_once
+from archgrad.spaces import Genotype, SearchSpace
+from archgrad.spaces.nasbench101 import Module, module_of
+from archgrad.spaces.notation.node_form import BLOCKS
+from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.nasbench101.table import (
+    EPOCHS,
+    INDEX_SUFFIX,
+    MEASURES,
+    PUBLISHED_OPTIMA,
+    CellTable,
+    find_cells,
+    is_at_hand,
+    open_cells,
+    spaces_with,
+)
+
+__all__ = ["NASBench101Table", "cell_oracle"]
+
+_SPACES = {f"nasbench1shot1-{number}": number for number in PUBLISHED_OPTIMA}
+_logger = logging.getLogger(__name__)
+
+
+class NASBench101Table(Table):
+    """Accuracies on CIFAR-10 from a TFRecord file of NAS-Bench-101, which also has the cells of NAS-Bench-1Shot1."""
+
+    title = "NAS-Bench-101"
+    spaces = tuple(_SPACES)
+    datasets = ("cifar10",)
+    suffixes = (".tfrecord", INDEX_SUFFIX)
+
+    def is_available(self) -> bool:
+        """Tell whether one of the published files is there."""
+        return is_at_hand()
+
+    def has_form_of(self, cell: Cell) -> bool:
+        """Tell whether it is a module, or a genotype with the blocks of NAS-Bench-1Shot1."""
+        return isinstance(cell, Module) or cell.names == BLOCKS
+
+    def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
+        """Return test and validation accuracy and regret. A file that cannot be read stops no search."""
+        if "cifar10" not in datasets:
+            return None
+        number = _SPACES[space.name]
+        try:
+            cells = find_cells(progress=progress)
+            if cells is None:
+                return None
+            oracle, optimum = cell_oracle(cells, number), cells.space_optimum(number)
+        except (UserError, OSError) as problem:
+            return Oracle((), f"no oracle accuracy: {problem}")
+        whose = "of that file" if optimum.source == cells.source else "as published, since that file lacks cells"
+        return Oracle(
+            (oracle,),
+            f"oracle accuracy: test and validation accuracy on cifar10 after 108 epochs, from {cells.source}; regret: "
+            f"mean error minus {optimum.test_error:.3f} % ({optimum.valid_error:.3f} % in validation), the lowest of "
+            f"any run in the space ({whose})",
+        )
+
+    def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
+        """Return accuracies and ranks after every number of epochs, and regrets in the spaces that have the cell."""
+        return _answer(cell, open_cells(path, progress))
+
+    def best(self, path: Path, progress: Progress | None = None) -> Answer:
+        """Return what a file says of its best cell after the longest training."""
+        cells = open_cells(path, progress)
+        return _answer(cells.best("test", cells.epochs[-1]).module, cells)
+
+
+def cell_oracle(table: CellTable, space: int) -> Diagnostic:
+    """Look the current cell of a NAS-Bench-1Shot1 space up at the end of every epoch.
+
+    ``oracle_cifar10_test_108ep`` and ``oracle_cifar10_valid_108ep`` are the mean test and validation accuracy after 108
+    epochs, ``regret_cifar10_test_108ep`` and ``regret_cifar10_valid_108ep`` the mean errors minus those of the space's
+    optimum, all in per cent. An epoch that has decided nothing, or whose cell is not in the table, has none of them.
+    """
+    table.check_epochs(EPOCHS)
+    optimum = table.space_optimum(space)
+
+    def look_up(snapshot: Snapshot) -> dict[str, float]:
+        if snapshot.undecided:
+            return {}
+        try:
+            record = table.find(snapshot.genotype)
+        except UserError as error:  # the index was damaged or deleted while the search went on
+            warn_once(_logger, "no oracle accuracy from now on: %s", error)
+            return {}
+        if record is None:
+            warn_once(_logger, "%s lacks cells that this search comes across; those have no oracle.", table.source)
+            return {}
+        regret = optimum.regret(record)
+        test, valid = f"test_{EPOCHS}ep", f"valid_{EPOCHS}ep"
+        found = {
+            oracle_measure("cifar10", test): record.test,
+            oracle_measure("cifar10", valid): record.valid,
+            oracle_measure("cifar10", test, "regret"): regret["test"],
+            oracle_measure("cifar10", valid, "regret"): regret["valid"],
+        }
+        return {name: round(value, 4) for name, value in found.items()}
+
+    return look_up
+
+
+def _answer(cell: Cell, table: CellTable) -> Answer:
+    module = cell if isinstance(cell, Module) else module_of(cell)
+    records = {epochs: found for epochs in table.epochs if (found := table.find(module, epochs)) is not None}
+    record = records[max(records)] if records else table.query(module, table.epochs[-1])
+    drawn = {"genotype": str(cell)} if isinstance(cell, Genotype) else {}
+    trained = [_trained(table, module, epochs) for epochs in records]
+    content = drawn | {
+        "hash": record.hash,
+        **record.module.to_dict(),
+        "source": table.source,
+        "cells": len(table),
+        "parameters": record.parameters,
+        "trained": trained,
+        "regret": _regrets(table, cell) if EPOCHS in records else {},
+    }
+    return Answer(content, "\n".join(_lines(content)))
+
+
+def _trained(table: CellTable, module: Module, epochs: int) -> dict[str, Any]:
+    record = table.query(module, epochs)
+    measures: dict[str, Any] = {
+        measure: {
+            "mean": round(getattr(record, measure), 4),
+            "std": round(record.spread(measure), 4),
+            "runs": [round(accuracy, 4) for accuracy in record.accuracies(measure)],
+            "rank": table.rank(module, measure, epochs),
+        }
+        for measure in MEASURES
+    }
+    return {"epochs": epochs, "cells": table.index.trained[epochs], "seconds": round(record.seconds, 1), **measures}
+
+
+def _regrets(table: CellTable, cell: Cell) -> dict[str, Any]:
+    record, regrets = table.query(cell), {}
+    for number in spaces_with(cell):
+        optimum = table.space_optimum(number)
+        found = {measure: round(value, 4) for measure, value in optimum.regret(record).items()}
+        errors = {"optimum_valid_error": optimum.valid_error, "optimum_test_error": optimum.test_error}
+        regrets[f"nasbench1shot1-{number}"] = found | errors | {"optimum": optimum.source}
+    return regrets
+
+
+def _lines(answer: dict[str, Any]) -> list[str]:
+    lines = [f"cell {answer['hash']}" + (f" of {answer['genotype']}" if "genotype" in answer else "")]
+    for row, operation in zip(answer["matrix"], answer["ops"], strict=True):
+        lines.append(f"  {' '.join(map(str, row))}   {operation}")
+    lines.append(f"{answer['parameters']:,} trainable parameters; mean accuracy on CIFAR-10 ({answer['source']}):")
+    for found in answer["trained"]:
+        parts = [
+            f"{measure} {found[measure]['mean']:6.2f} ± {found[measure]['std']:.2f} %, rank {found[measure]['rank']}"
+            for measure in MEASURES
+        ]
+        lines.append(f"  {found['epochs']:>3} epochs   {'   '.join(parts)}   of {found['cells']}")
+    for space, regret in answer["regret"].items():
+        own = regret["optimum"] == answer["source"]
+        lines.append(
+            f"  regret in {space}: test {regret['test']:.2f} %, valid {regret['valid']:.2f} % to "
+            f"{'the best runs of this file' if own else 'the published optimum, as this file lacks cells of the space'}"
+        )
+    return lines

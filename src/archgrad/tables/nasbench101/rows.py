@@ -1,0 +1,77 @@
+"""The rows of a NAS-Bench-101 file: which cell was trained for how long, and what came of it.
+
+A record is a JSON list of the cell's hash, the number of epochs, the adjacency matrix as the digits 0 and 1 row by row,
+the operations by commas, and the metrics in base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from archgrad.tables.nasbench101.protobuf import Malformed
+from archgrad.tables.nasbench101.run_metrics import Metrics, decode
+from archgrad.tables.nasbench101.tfrecord import damaged, read_records
+
+__all__ = ["Row", "read_rows"]
+
+_HASH = re.compile(r"[0-9a-f]{32}")
+_MATRIX = re.compile(r"[01]{4,49}")
+_MOST_EPOCHS = 1_000_000
+
+
+class Row(NamedTuple):
+    """One training run of a cell, with the byte of the file at which its record begins and the bytes it takes."""
+
+    offset: int
+    end: int
+    hash: str
+    epochs: int
+    matrix: str
+    operations: str
+    metrics: Metrics
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the runs of a file one after another; whatever is not as it should be is refused with its place."""
+    for offset, data in read_records(path):
+        try:
+            hash_, epochs, matrix, operations, packed = _fields(data)
+            metrics = decode(base64.b64decode(packed.replace("\n", ""), validate=True))
+        except Malformed as problem:
+            raise damaged(path, offset, str(problem)) from None
+        except binascii.Error as error:
+            raise damaged(path, offset, f"its metrics are not base64 ({error})") from None
+        yield Row(offset, offset + len(data) + 16, hash_, epochs, matrix, operations, metrics)
+
+
+def _fields(data: bytes) -> tuple[str, int, str, str, str]:
+    try:
+        content = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"it is not JSON ({error})") from None
+    if not isinstance(content, list) or len(content) != 5:
+        raise Malformed("it is not a list of hash, epochs, matrix, operations and metrics")
+    hash_, epochs, matrix, operations, packed = content
+    if not isinstance(hash_, str) or not _HASH.fullmatch(hash_):
+        raise Malformed(f"its hash is {_shown(hash_)}, not 32 hexadecimal digits")
+    if isinstance(epochs, bool) or not isinstance(epochs, int) or not 0 < epochs <= _MOST_EPOCHS:
+        raise Malformed(f"its number of epochs is {_shown(epochs)}")
+    if not isinstance(matrix, str) or not _MATRIX.fullmatch(matrix) or math.isqrt(len(matrix)) ** 2 != len(matrix):
+        raise Malformed(f"its matrix is {_shown(matrix)}, not the digits 0 and 1 of a square of 2 to 7 rows")
+    if not isinstance(operations, str):
+        raise Malformed(f"its operations are {_shown(operations)}, not text")
+    if not isinstance(packed, str) or not packed.isascii():
+        raise Malformed(f"its metrics are {_shown(packed)}, not base64")
+    return hash_, epochs, matrix, operations, packed
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -1,0 +1,289 @@
+"""What training found for cells of NAS-Bench-101, and how far a cell is from the best of a NAS-Bench-1Shot1 space.
+
+The table is looked for in a file that the caller names, a TFRecord file or an index of one, then in
+``$ARCHGRAD_DATA/nasbench101/nasbench_full.tfrecord``, then in ``nasbench_only108.tfrecord`` beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import fmean, stdev
+
+from archgrad.errors import UserError, check_one_of
+from archgrad.notices import warn_once
+from archgrad.spaces import Genotype, nasbench1shot1
+from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
+from archgrad.tables.base import Progress
+from archgrad.tables.nasbench101.index import Cell, Index, Measure, open_index
+from archgrad.tables.nasbench101.index_cache import cached_index
+from archgrad.tables.nasbench101.index_packing import Run
+from archgrad.tables.nasbench101.index_schema import DamagedIndex
+
+__all__ = [
+    "EPOCHS",
+    "INDEX_SUFFIX",
+    "MEASURES",
+    "PUBLISHED_OPTIMA",
+    "CellRecord",
+    "CellTable",
+    "Optimum",
+    "find_cells",
+    "is_at_hand",
+    "open_cells",
+    "spaces_with",
+]
+
+EPOCHS = 108
+"""How long NAS-Bench-101 trains a cell unless another number is asked for."""
+MEASURES: tuple[Measure, ...] = ("valid", "test")
+INDEX_SUFFIX = ".sqlite"
+
+_IN_DATA_FOLDER = ("nasbench_full.tfrecord", "nasbench_only108.tfrecord")
+_PUBLISHED_CELLS = 423_624
+_FIRST_BATCH = 32
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The lowest errors in per cent of any single run of any cell in a space; ``source`` says who found them."""
+
+    test_error: float
+    valid_error: float
+    source: str = "published"
+
+    def regret(self, record: CellRecord) -> dict[Measure, float]:
+        """Return the mean errors of a cell minus the lowest of single runs, in per cent."""
+        return {"valid": 100 - record.valid - self.valid_error, "test": 100 - record.test - self.test_error}
+
+
+PUBLISHED_OPTIMA = {
+    1: Optimum(5.449, 4.928),
+    2: Optimum(5.759, 5.158),
+    3: Optimum(5.339, 4.848),
+}
+"""The optima of the spaces of NAS-Bench-1Shot1 in all of NAS-Bench-101 after 108 epochs, as the benchmark's authors
+give them with their code, to three decimals."""
+
+
+@dataclass(frozen=True)
+class CellRecord:
+    """What is known of a cell after some epochs of training; accuracies are in per cent."""
+
+    hash: str
+    module: Module
+    parameters: int
+    epochs: int
+    runs: tuple[Run, ...]
+    source: str
+
+    def accuracies(self, measure: str) -> tuple[float, ...]:
+        """Return the final accuracies of the runs on the images of ``train``, ``valid`` or ``test``."""
+        check_one_of("measure", measure, ("train", *MEASURES))
+        return tuple(100 * float(getattr(run.end, measure)) for run in self.runs)
+
+    def spread(self, measure: str) -> float:
+        """Return the standard deviation over the runs, 0 for a single one."""
+        return stdev(self.accuracies(measure)) if len(self.runs) > 1 else 0.0
+
+    @property
+    def train(self) -> float:
+        """Mean accuracy on the training images."""
+        return fmean(self.accuracies("train"))
+
+    @property
+    def valid(self) -> float:
+        """Mean accuracy on the validation images."""
+        return fmean(self.accuracies("valid"))
+
+    @property
+    def test(self) -> float:
+        """Mean accuracy on the test images."""
+        return fmean(self.accuracies("test"))
+
+    @property
+    def seconds(self) -> float:
+        """Mean time of training."""
+        return fmean(run.end.seconds for run in self.runs)
+
+
+@dataclass(frozen=True)
+class CellTable:
+    """The cells of a NAS-Bench-101 file, asked by module or by NAS-Bench-1Shot1 genotype."""
+
+    index: Index
+
+    def __len__(self) -> int:
+        return self.index.cells
+
+    @property
+    def epochs(self) -> tuple[int, ...]:
+        """For how many epochs its cells were trained."""
+        return self.index.epochs
+
+    @property
+    def source(self) -> str:
+        """The file that it was read from."""
+        return self.index.source
+
+    def find(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord | None:
+        """Return what the table knows of a cell, or None if it is not there."""
+        found = self._find(_module(cell), epochs)
+        return None if found is None else self._record(*found, epochs)
+
+    def query(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord:
+        """Return what the table knows of a cell."""
+        return self._record(*self._query(_module(cell), epochs), epochs)
+
+    def best(self, measure: Measure = "test", epochs: int = EPOCHS) -> CellRecord:
+        """Return the cell with the highest mean accuracy; of equal ones, the first of the file."""
+        self._check(measure, epochs)
+        return self.query(self.index.best(measure, epochs).module, epochs)
+
+    def rank(self, cell: Module | Genotype, measure: Measure = "test", epochs: int = EPOCHS) -> int:
+        """Return the cell's place by mean accuracy: 1 for the best; equal accuracies share the better place."""
+        self._check(measure, epochs)
+        found, _ = self._query(_module(cell), epochs)
+        return 1 + self.index.better(found, measure, epochs)
+
+    def optimum(self, hashes: Iterable[str], epochs: int = EPOCHS) -> Optimum | None:
+        """Return the lowest errors of single runs among these cells, or None unless all of them are in the table."""
+        self.check_epochs(epochs)
+        valid = test = 0.0
+        for some in _batches(iter(hashes)):
+            found = self.index.highest(some, epochs)
+            if found.cells < len(some):
+                return None
+            valid, test = max(valid, found.valid), max(test, found.test)
+        return Optimum(100 - 100 * test, 100 - 100 * valid, self.source)
+
+    def space_optimum(self, number: int) -> Optimum:
+        """Return the optimum of a space of NAS-Bench-1Shot1: the table's own if it has every cell, else the published.
+
+        The first time it takes as long as enumerating the space; then the index remembers it.
+        """
+        name = f"optimum of space {number}"
+        known = self.index.remembered(name)
+        if known is None:
+            space = nasbench1shot1(number)
+            found = self.optimum(hash_ for hash_, _ in hashed_modules(space)) if EPOCHS in self.epochs else None
+            known = [] if found is None else [found.test_error, found.valid_error]
+            self.index.remember(name, known)
+        if known != [] and not _are_errors(known):
+            raise DamagedIndex(self.index.path, f"what it remembers as {name} is no pair of errors")
+        return Optimum(known[0], known[1], self.source) if known else PUBLISHED_OPTIMA[number]
+
+    def check_epochs(self, epochs: int) -> None:
+        """Raise a UserError unless some cells were trained for so long."""
+        if epochs not in self.epochs:
+            listed = ", ".join(map(str, self.epochs))
+            raise UserError(f"{self.source} has no cells trained for {epochs} epochs; choose from: {listed}.")
+
+    def _check(self, measure: Measure, epochs: int) -> None:
+        check_one_of("measure", measure, MEASURES)
+        self.check_epochs(epochs)
+
+    def _find(self, module: Module, epochs: int) -> tuple[Cell, tuple[Run, ...]] | None:
+        self.check_epochs(epochs)
+        cell = self.index.cell(module.hash)
+        runs = () if cell is None else self.index.runs(cell, epochs)
+        return (cell, runs) if cell is not None and runs else None
+
+    def _query(self, module: Module, epochs: int) -> tuple[Cell, tuple[Run, ...]]:
+        found = self._find(module, epochs)
+        if found is None:
+            module.check()
+            raise UserError(
+                f"the cell {module.hash} is not in {self.source} with {epochs} epochs of training, which has "
+                f"{len(self)} cells; the benchmark's own file nasbench_only108.tfrecord has {_PUBLISHED_CELLS}."
+            )
+        return found
+
+    def _record(self, cell: Cell, runs: tuple[Run, ...], epochs: int) -> CellRecord:
+        return CellRecord(cell.hash, cell.module, cell.parameters, epochs, runs, self.source)
+
+
+def find_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable | None:
+    """Return the table at ``path``, else the one at hand, else None. A ``path`` that holds no table is an error."""
+    if path is not None:
+        is_index = path.suffix.lower() == INDEX_SUFFIX
+        return _complete(path, CellTable(open_index(path) if is_index else cached_index(path, progress)))
+    own = next(_published_files(), None)
+    return None if own is None else _complete(own, CellTable(cached_index(own, progress)))
+
+
+def is_at_hand() -> bool:
+    """Tell whether a published file is in ``$ARCHGRAD_DATA``; nothing is read."""
+    return next(_published_files(), None) is not None
+
+
+def _published_files() -> Iterator[Path]:
+    data = os.environ.get("ARCHGRAD_DATA")
+    paths = (Path(data, "nasbench101", name) for name in _IN_DATA_FOLDER) if data else ()
+    return (path for path in paths if path.exists())
+
+
+def open_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable:
+    """Return the table that :func:`find_cells` finds, or say how to get one."""
+    table = find_cells(path, progress)
+    if table is None:
+        raise UserError(
+            "no NAS-Bench-101 file is at hand; name a TFRecord file with --table FILE, or put one at "
+            f"{' or '.join(f'$ARCHGRAD_DATA/nasbench101/{name}' for name in _IN_DATA_FOLDER)}."
+        )
+    return table
+
+
+def spaces_with(cell: Module | Genotype) -> tuple[int, ...]:
+    """Return the numbers of the NAS-Bench-1Shot1 spaces that a cell lies in; a genotype lies in its own only."""
+    return tuple(number for number in PUBLISHED_OPTIMA if _lies_in(number, cell))
+
+
+def _lies_in(number: int, cell: Module | Genotype) -> bool:
+    space = nasbench1shot1(number)
+    try:
+        if isinstance(cell, Genotype):
+            space.check(cell)
+        else:
+            genotype_of(space, cell)
+    except UserError:
+        return False
+    return True
+
+
+def _module(cell: Module | Genotype) -> Module:
+    return cell if isinstance(cell, Module) else module_of(cell)
+
+
+def _batches(hashes: Iterator[str]) -> Iterator[list[str]]:
+    """Yield lists that grow, so that little is asked for in vain if the first ones are not there already."""
+    size = _FIRST_BATCH
+    while some := list(islice(hashes, size)):
+        yield some
+        size *= 2
+
+
+def _are_errors(values: object) -> bool:
+    if not isinstance(values, list) or len(values) != 2:
+        return False
+    return all(isinstance(value, float | int) and 0 <= value <= 100 for value in values)
+
+
+def _complete(path: Path, table: CellTable) -> CellTable:
+    """Warn of a published file that has lost cells, which a cut between two records does not show in any checksum."""
+    is_published = {path.name, Path(table.source).name} & set(_IN_DATA_FOLDER)
+    if is_published and len(table) != _PUBLISHED_CELLS:
+        warn_once(
+            _logger,
+            "%s has %d cells, but was published with %d; fetch it again.",
+            table.source,
+            len(table),
+            _PUBLISHED_CELLS,
+        )
+    return table

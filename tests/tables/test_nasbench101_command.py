@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import sqlite3
+import struct
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from rich.console import Console
+
+from archgrad.cli.indexing import reading_progress
+from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.nasbench101.tfrecord import masked
+from archgrad.tables.nasbench201.cells import codes_by_name
+
+REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
+needs_real = pytest.mark.skipif(
+    not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
+)
+
+GENOTYPE = "[conv3x3-bn-relu~0][conv3x3-bn-relu~0,1][maxpool3x3~0,1][maxpool3x3~0,1][output~0,2]"
+MODULE = {
+    "matrix": [[0, 1, 1, 1], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]],
+    "ops": ["input", "conv3x3-bn-relu", "conv3x3-bn-relu", "output"],
+}
+"""What is left of GENOTYPE without its loose ends."""
+CELL_201 = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
+
+
+def check(data: bytes) -> bytes:
+    return struct.pack("<I", masked(google_crc32c.value(data)))
+
+
+def framed(module: Module, accuracy: float, epochs: int) -> bytes:
+    doubles = (epochs, 60.0, 1.0, accuracy, accuracy - 0.125)
+    snapshot = b"".join(bytes([number << 3 | 1]) + struct.pack("<d", value) for number, value in enumerate(doubles, 1))
+    metrics = 3 * (bytes([10, len(snapshot)]) + snapshot) + bytes([16, 99])
+    matrix = "".join(str(entry) for row in module.matrix for entry in row)
+    packed = base64.encodebytes(metrics).decode()
+    data = json.dumps([module.hash, epochs, matrix, ",".join(module.operations), packed]).encode()
+    length = struct.pack("<Q", len(data))
+    return length + check(length) + data + check(data)
+
+
+@pytest.fixture
+def table(tmp_path, monkeypatch):
+    """Two cells after 4 epochs, and two runs of one of them after 108."""
+    monkeypatch.setenv("ARCHGRAD_CACHE", str(tmp_path / "cache"))
+    cell, skip = Module.parse(json.dumps(MODULE)), Module(((0, 1), (0, 0)), ("input", "output"))
+    runs = [(cell, 0.5, 4), (skip, 0.75, 4), (cell, 0.875, 108), (cell, 0.9375, 108)]
+    path = tmp_path / "some.tfrecord"
+    path.write_bytes(b"".join(framed(*run) for run in runs))
+    return path
+
+
+@pytest.mark.parametrize("asked", [GENOTYPE, json.dumps(MODULE)])
+def test_query_of_a_genotype_and_of_a_module(archgrad, table, asked):
+    code, out, err = archgrad("query", asked, "--table", table, "--json")
+    assert code == 0
+    assert "reading the table, once: 100 %" in err
+    answer = json.loads(out)
+    assert {name: answer[name] for name in ("matrix", "ops", "parameters", "cells")} == MODULE | {
+        "parameters": 99,
+        "cells": 2,
+    }
+    assert [(found["epochs"], found["cells"], found["valid"]["rank"]) for found in answer["trained"]] == [
+        (4, 2, 2),
+        (108, 1, 1),
+    ]
+    assert answer["trained"][1]["valid"] == {"mean": 90.625, "std": 4.4194, "runs": [87.5, 93.75], "rank": 1}
+    assert answer["trained"][1]["test"]["mean"] == 78.125
+    regret = answer["regret"]["nasbench1shot1-1"]
+    assert (regret["test"], regret["valid"], regret["optimum"]) == (16.426, 4.447, "published")
+    assert set(answer["regret"]) >= {"nasbench1shot1-1"}
+    code, out, err = archgrad("query", asked, "--table", table)
+    assert (code, err) == (0, "")
+    assert "0 1 1 1   input" in out
+    assert "99 trainable parameters" in out
+    assert "108 epochs   valid  90.62 ± 4.42 %, rank 1   test  78.12 ± 4.42 %, rank 1   of 1" in out
+    assert "regret in nasbench1shot1-1: test 16.43 %, valid 4.45 % to the published optimum" in out
+
+
+def test_query_of_files_and_run_directories(archgrad, table, tmp_path):
+    (tmp_path / "cell.json").write_text(json.dumps(MODULE | {"hash": "whatever"}))
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "genotype.json").write_text(GENOTYPE)
+    answers = [archgrad("query", name, "--table", table, "--json")[1] for name in ("cell.json", "run")]
+    assert json.loads(answers[0])["hash"] == json.loads(answers[1])["hash"]
+
+
+def test_a_module_is_drawn_without_its_loose_ends(archgrad):
+    matrix = [[0, 1, 1, 0, 1], [0, 0, 1, 0, 0], [0, 0, 0, 1, 1], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
+    operations = ["input", "conv3x3-bn-relu", "maxpool3x3", "conv1x1-bn-relu", "output"]
+    code, out, err = archgrad("draw", json.dumps({"matrix": matrix, "ops": operations}))
+    assert (code, err) == (0, "")
+    assert out.split("\n")[1:5] == [
+        "  0  (input)",
+        "  1  [conv3x3-bn-relu]  ◄── 0",
+        "  2  [maxpool3x3]       ◄── 0, 1",
+        "  3  (output)           ◄── 0, 2",
+    ]
+    code, _, err = archgrad("draw", '{"matrix": [[0]], "ops": ["input"]}')
+    assert (code, err[:6]) == (2, "error:")
+
+
+def test_query_of_the_best_cell(archgrad, table):
+    code, out, _ = archgrad("query", "--best", "--table", table, "--json")
+    assert code == 0
+    assert json.loads(out)["matrix"] == MODULE["matrix"]
+
+
+@pytest.mark.parametrize("name", ["table.csv", "TABLE.CSV"])
+def test_query_of_the_best_cell_of_nasbench201(archgrad, tmp_path, name):
+    rows = [f"{name},{code / 200},{code / 400},50.0" for name, code in codes_by_name().items()]
+    (tmp_path / name).write_text("\n".join(["arch,cifar10_test,cifar100_test,imagenet16_test", *rows]))
+    code, out, _ = archgrad("query", "--best", "--table", name)
+    assert code == 0
+    assert "cifar10          78.12 %   rank 1 of 15625" in out
+
+
+def test_a_terminal_gets_a_bar_and_nothing_before_it_is_needed():
+    silent, busy = (Console(file=io.StringIO(), force_terminal=True, width=80) for _ in range(2))
+    with reading_progress(silent):
+        pass
+    with reading_progress(busy) as progress:
+        progress(5, 10)
+        progress(10, 10)
+    assert "reading" not in silent.file.getvalue()
+    assert "reading the table, once" in busy.file.getvalue()
+    assert "100%" in busy.file.getvalue()
+
+
+def test_elsewhere_there_is_a_line_for_every_tenth():
+    console = Console(file=io.StringIO())
+    with reading_progress(console) as progress:
+        for done in range(0, 2_000_001, 1000):
+            progress(done, 2_000_000)
+        progress(0, 0)
+    lines = console.file.getvalue().splitlines()
+    assert [line.split(":")[1].split("%")[0].strip() for line in lines] == [str(10 * tenth) for tenth in range(11)]
+
+
+@needs_real
+def test_the_best_cell_of_the_real_file(archgrad, monkeypatch, tmp_path):
+    monkeypatch.setenv("ARCHGRAD_CACHE", str(tmp_path / "cache"))
+    code, out, _ = archgrad("query", "--best", "--table", REAL)
+    assert code == 0
+    assert "cell ea9270f536a1f1094f446246dad4fe89" in out
+    assert "21,220,234 trainable parameters" in out
+    assert "108 epochs   valid  94.25 ± 0.09 %, rank 1   test  93.35 ± 0.09 %, rank 1   of 91" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either a genotype to look up, or --best"),
+        (["--best"], "--best with --table FILE"),
+        ([GENOTYPE, "--best", "--table", "some.tfrecord"], "give either a genotype"),
+        ([GENOTYPE], "no NAS-Bench-101 file is at hand"),
+        ([GENOTYPE, "--table", "absent.tfrecord"], "absent.tfrecord does not exist"),
+        ([GENOTYPE, "--table", "cut.tfrecord"], "record at byte 0"),
+        (["--best", "--table", "cut.tfrecord"], "record at byte 0"),
+        ([GENOTYPE.replace("conv3x3-bn-relu~0,1", "conv1x1-bn-relu~0,1"), "--table", "some.tfrecord"], "is not in"),
+        (['{"matrix": [[0]], "ops": []}', "--table", "some.tfrecord"], "the matrix of a module has 1 rows"),
+        (["[conv3x3-bn-relu~0][output~1]", "--table", "some.tfrecord"], "at each of the nodes"),
+        (["/dev/zero", "--table", "some.tfrecord"], "/dev/zero is no regular file; give a genotype"),
+        (["long.json", "--table", "some.tfrecord"], "long.json has more than 1000000 characters"),
+        (["--best", "--table", "other.sqlite"], "another program. Give the path of an index, or of a TFRecord file"),
+        ([GENOTYPE, "--table", "a.CSV"], "a.CSV is by its name a table of NAS-Bench-201, but the cell is one of"),
+        ([json.dumps(MODULE), "--table", "a.csv"], "a table of NAS-Bench-201, but the cell is one of NAS-Bench-101"),
+        ([CELL_201, "--table", "some.tfrecord"], "a table of NAS-Bench-101, but the cell is one of NAS-Bench-201"),
+        ([CELL_201, "--table", "other.sqlite"], "a table of NAS-Bench-101, but the cell is one of NAS-Bench-201"),
+    ],
+)
+def test_mistakes_are_sentences(archgrad, table, arguments, message):
+    (table.parent / "cut.tfrecord").write_bytes(table.read_bytes()[:100])
+    (table.parent / "long.json").write_text(" " * 1_000_001)
+    with sqlite3.connect(table.parent / "other.sqlite") as other:
+        other.execute("CREATE TABLE something (x)")
+    other.close()
+    code, out, err = archgrad("query", *arguments)
+    assert (code, out) == (2, "")
+    assert message in " ".join(err.split())
+    assert err.count("error: ") == 1
+    assert "Traceback" not in err

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from records101 import CHAIN, PAIR, SKIP, record, small, write
+
+from archgrad.errors import UserError
+from archgrad.tables.nasbench101 import (
+    DamagedIndex,
+    build_index,
+    cached_index,
+    open_cells,
+    open_index,
+)
+from archgrad.tables.nasbench101.cache_folder import cache_folder
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ARCHGRAD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return small(tmp_path / "small.tfrecord")
+
+
+def test_the_cache_is_used_until_the_file_changes(source: Path) -> None:
+    told: list[int] = []
+    first = cached_index(source, lambda done, total: told.append(done))
+    asked = len(told)
+    assert asked
+    assert cached_index(source.parent / "." / source.name, lambda done, total: told.append(done)) == first
+    assert len(told) == asked
+    write(source, record(CHAIN, 0.5))
+    assert cached_index(source).cells == 1
+
+
+def test_where_indices_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache_folder() == tmp_path / "cache"
+    monkeypatch.delenv("ARCHGRAD_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_folder() == tmp_path / "xdg" / "archgrad"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "archgrad"
+
+
+@pytest.mark.parametrize("keep", [0, 50, 4096, -1])
+def test_a_damaged_index_is_made_again_and_said_so(source: Path, keep: int, said: list[str]) -> None:
+    path = cached_index(source).path
+    path.write_bytes(path.read_bytes()[:keep])
+    assert cached_index(source).cells == 3
+    assert [f"the index {path} of {source} is made again: it" in message for message in said] == [True]
+    assert open_index(path).cells == 3
+
+
+def changed(path: Path, statement: str) -> None:
+    with sqlite3.connect(path) as index:
+        index.execute(statement)
+    index.close()
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("PRAGMA application_id = 5", "the database of another program"),
+        ("PRAGMA user_version = 99", "version 99 of the format, not 1"),
+        ("DELETE FROM facts", "it was not finished"),
+    ],
+)
+def test_what_is_no_index_is_refused(source: Path, statement: str, problem: str) -> None:
+    path = cached_index(source).path
+    changed(path, statement)
+    with pytest.raises(DamagedIndex, match=rf"{problem}.*Delete it, and it is made again"):
+        open_index(path)
+
+
+def test_paths_without_an_index_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="is a folder"):
+        open_index(tmp_path)
+    with pytest.raises(UserError, match=r"cannot be read .No such file"):
+        open_index(tmp_path / "absent.sqlite")
+    with pytest.raises(UserError, match="does not exist; give the path of a TFRecord"):
+        cached_index(tmp_path / "absent.tfrecord")
+    with pytest.raises(UserError, match="cannot be read"):
+        cached_index(tmp_path / "a\0b")
+
+
+def test_an_index_can_be_asked_where_nothing_may_be_written(source: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "has space & 100%?#"
+    folder.mkdir()
+    build_index(source, folder / "a.sqlite")
+    index = open_index(folder / "a.sqlite")
+    index.remember("x", [1.5])
+    assert index.remembered("x") == [1.5]
+    assert index.remembered("y") is None
+
+
+# --- indices from elsewhere -----------------------------------------------------------------------------------------
+
+
+def ask_everything(path: Path) -> None:
+    """Ask an index for whatever a table asks it."""
+    table = open_cells(path)
+    for epochs in table.epochs:
+        for measure in ("valid", "test"):
+            table.rank(table.best(measure, epochs).module, measure, epochs)
+    for module in (CHAIN, PAIR, SKIP):
+        table.find(module)
+    table.optimum([CHAIN.hash, PAIR.hash, SKIP.hash])
+    table.space_optimum(1)
+
+
+@pytest.fixture
+def strangers(source: Path, tmp_path: Path) -> Path:
+    """An index that somebody else has made, or says so."""
+    build_index(source, tmp_path / "strangers.sqlite")
+    return tmp_path / "strangers.sqlite"
+
+
+NOT_A_NUMBER = f"UPDATE runs SET packed = x'66{'0000c07f' * 10}'"  # noqa: S608
+REMEMBERED = "INSERT INTO facts VALUES ('remembered optimum of space 1', '{}')"
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE facts SET value = 'x' WHERE name = 'cells'", "its facts are not a path and two numbers"),
+        ("UPDATE facts SET value = 0 WHERE name = 'records'", "its facts are not a path and two numbers"),
+        ("UPDATE facts SET value = x'ff' WHERE name = 'source'", "its facts are not a path"),
+        ("DELETE FROM budgets", "not trained for 1 to 1000 numbers of epochs"),
+        ("UPDATE budgets SET cells = 'x'", "not trained for 1 to 1000 numbers of epochs"),
+        ("INSERT INTO budgets VALUES (-1, 3)", "not trained for 1 to 1000 numbers of epochs"),
+        (
+            "WITH RECURSIVE n(i) AS (SELECT 200 UNION ALL SELECT i + 1 FROM n LIMIT 2000) "
+            "INSERT INTO budgets SELECT i, 1 FROM n",
+            "not trained for 1 to 1000 numbers of epochs",
+        ),
+        ("INSERT INTO budgets VALUES (200, 3)", "lists cells trained for 200 epochs, but has none"),
+        ("UPDATE results SET cell = cell + 100", "lists cells trained for 36 epochs, but has none"),
+        ("UPDATE results SET highest_test = 'high'", "its highest accuracies after 108 epochs are none"),
+        ("UPDATE results SET highest_valid = 9e9", "its highest accuracies after 108 epochs are none"),
+        ("UPDATE runs SET packed = x'66'", "the runs of a cell take 1 bytes"),
+        ("UPDATE runs SET packed = x'6600'", "the runs of a cell take 2 bytes"),
+        ("UPDATE runs SET packed = x''", "the runs of a cell cannot be read"),
+        ("UPDATE runs SET packed = x'7300'", "the runs of a cell cannot be read"),
+        ("UPDATE runs SET packed = 'abc'", "the runs of a cell cannot be read"),
+        (NOT_A_NUMBER, "the runs of a cell have numbers that are none"),
+        ("UPDATE cells SET operations = 'zz'", "the operations of a cell cannot be"),
+        ("UPDATE cells SET operations = x'33'", "the operations of a cell cannot be"),
+        ("UPDATE cells SET operations = '333333'", "the operations of a cell cannot be"),
+        ("UPDATE cells SET matrix = -1", "the matrix of a cell cannot be"),
+        ("UPDATE cells SET matrix = 9223372036854775807", "the matrix of a cell cannot be"),
+        ("UPDATE cells SET matrix = 'x'", "the matrix of a cell cannot be"),
+        ("UPDATE cells SET matrix = 0", "no path leads from the input to the output"),
+        ("UPDATE cells SET operations = replace(operations, '3', '1')", "a cell has another hash than"),
+        ("UPDATE cells SET parameters = 'many'", "a cell has a hash, a number or a size that is none"),
+        ("UPDATE cells SET hash = 'x' || id", "a cell has a hash, a number or a size that is none"),
+        (REMEMBERED.format("[1]"), "remembers as optimum of space 1 is no pair of errors"),
+        (REMEMBERED.format("[1, NaN]"), "remembers as optimum of space 1 is no pair of errors"),
+        (REMEMBERED.format('["a", "b"]'), "remembers as optimum of space 1 is no pair of errors"),
+        (REMEMBERED.format("{}"), "remembers as optimum of space 1 is no pair of errors"),
+        (REMEMBERED.format("{"), "remembers as optimum of space 1 cannot be read"),
+        (REMEMBERED.format("[" * 100_000), "remembers as optimum of space 1 cannot be read"),
+        ("DROP TABLE facts", "its tables are not those of an index"),
+        ("CREATE TABLE more (x)", "its tables are not those of an index"),
+        ("CREATE INDEX quick ON cells (id)", "its tables are not those of an index"),
+        (
+            "CREATE TRIGGER t AFTER INSERT ON facts BEGIN DELETE FROM cells; END",
+            "its tables are not those of an index",
+        ),
+        ("ALTER TABLE facts ADD COLUMN x AS (abs(1)) VIRTUAL", "its tables are not those of an index"),
+    ],
+)
+def test_a_strangers_index_is_refused_with_a_sentence(strangers: Path, statement: str, problem: str) -> None:
+    changed(strangers, statement)
+    with pytest.raises(DamagedIndex, match=rf"{problem}.*\. Give the path of an index, or of a TFRecord file"):
+        ask_everything(strangers)
+
+
+def test_whole_indices_answer_everything(strangers: Path) -> None:
+    ask_everything(strangers)
+
+
+def test_a_view_without_end_is_not_read(strangers: Path) -> None:
+    changed(strangers, "DROP TABLE budgets")
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS epochs, 1 AS cells FROM n"
+    changed(strangers, f"CREATE VIEW budgets AS {endless}")
+    with pytest.raises(DamagedIndex, match="its tables are not those of an index"):
+        open_index(strangers)
+
+
+def test_only_what_is_kept_here_is_to_be_deleted(source: Path, tmp_path: Path) -> None:
+    kept = cached_index(source).path
+    other = tmp_path / "other.sqlite"
+    for path in (kept, other):
+        changed(path, "PRAGMA application_id = 5")
+        changed(path, "CREATE TABLE IF NOT EXISTS something (x)")
+    with pytest.raises(DamagedIndex, match="Delete it, and it is made again from the TFRecord file"):
+        open_index(kept)
+    with pytest.raises(DamagedIndex, match=r"no whole index of NAS-Bench-101: .* Give the path of") as caught:
+        open_index(other)
+    assert "Delete" not in str(caught.value)
+
+
+def test_devices_are_no_indices() -> None:
+    with pytest.raises(UserError, match="is no regular file; give the path"):
+        open_index(Path("/dev/zero"))
+
+
+def test_a_cache_folder_that_cannot_be(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setenv("ARCHGRAD_CACHE", "~nouser/x")
+    with pytest.raises(UserError, match="is '~nouser/x', whose home folder is not known; set ARCHGRAD_CACHE to"):
+        cached_index(source)
+    monkeypatch.delenv("ARCHGRAD_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", homeless)
+    with pytest.raises(UserError, match="is not set, and the user's home folder is not known; set ARCHGRAD_CACHE to"):
+        cached_index(source)

@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from statistics import stdev
+
+import pytest
+from records101 import CHAIN, PAIR, SKIP, TURNED, record, small, write
+
+from archgrad.diagnostics import Snapshot
+from archgrad.errors import UserError
+from archgrad.notices import forget
+from archgrad.spaces import nasbench1shot1
+from archgrad.spaces.nasbench101 import (
+    INPUT,
+    MAXPOOL3X3,
+    OUTPUT,
+    Module,
+    genotypes,
+    hashed_modules,
+    module_of,
+)
+from archgrad.tables import cell_oracle
+from archgrad.tables.nasbench101 import (
+    PUBLISHED_OPTIMA,
+    CellTable,
+    DamagedIndex,
+    build_index,
+    find_cells,
+    open_cells,
+    spaces_with,
+)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ARCHGRAD_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return small(tmp_path / "small.tfrecord")
+
+
+def test_a_table_answers(source: Path) -> None:
+    table = open_cells(source)
+    assert len(table) == 3
+    assert table.epochs == (36, 108)
+    found = table.query(TURNED)
+    assert found == table.find(PAIR)
+    assert found.accuracies("test") == pytest.approx((70, 75, 80))
+    assert (found.test, found.valid, found.train) == pytest.approx((75, 90, 90))
+    assert found.spread("test") == pytest.approx(stdev([70, 75, 80]))
+    assert (found.seconds, found.parameters, found.hash, found.module) == (1080, 7, PAIR.hash, PAIR)
+    assert [run.midway.test for run in found.runs] == pytest.approx([0.35, 0.375, 0.4])
+    assert table.query(CHAIN).spread("valid") == 0
+    assert table.query(CHAIN, 36).test == pytest.approx(50)
+    assert table.find(PAIR, 36) is None
+    assert (table.best().hash, table.best("valid").hash) == (CHAIN.hash, PAIR.hash)
+    assert [table.rank(module) for module in (CHAIN, PAIR, SKIP)] == [1, 2, 3]
+    assert [table.rank(module, "valid") for module in (CHAIN, PAIR, SKIP)] == [2, 1, 3]
+
+
+def test_equal_cells_share_the_better_rank(tmp_path: Path) -> None:
+    table = open_cells(write(tmp_path / "a", *(record(module, 0.5) for module in (SKIP, CHAIN, PAIR))))
+    assert [table.rank(module) for module in (CHAIN, PAIR, SKIP)] == [1, 1, 1]
+    assert table.best().hash == SKIP.hash
+
+
+def test_questions_without_an_answer(source: Path) -> None:
+    table = open_cells(source)
+    other = Module(CHAIN.matrix, (INPUT, MAXPOOL3X3, OUTPUT))
+    assert table.find(other) is None
+    with pytest.raises(UserError, match=f"the cell {other.hash} is not in .*with 108 epochs.*3 cells"):
+        table.query(other)
+    with pytest.raises(UserError, match="with 36 epochs"):
+        table.query(PAIR, 36)
+    with pytest.raises(UserError, match="no cells trained for 12 epochs; choose from: 36, 108"):
+        table.query(PAIR, 12)
+    with pytest.raises(UserError, match=r"unknown value of measure: 'train'.*valid, test"):
+        table.best("train")  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="unknown value of measure: 'loss'"):
+        table.query(PAIR).accuracies("loss")
+
+
+def test_the_optimum_is_that_of_single_runs(source: Path) -> None:
+    table = open_cells(source)
+    optimum = table.optimum([PAIR.hash, SKIP.hash])
+    assert optimum is not None
+    assert (optimum.test_error, optimum.valid_error) == pytest.approx((20, 5))
+    assert optimum.regret(table.query(PAIR)) == pytest.approx({"test": 5, "valid": 5})
+    assert table.optimum([PAIR.hash, "0" * 32]) is None
+    assert table.optimum([PAIR.hash], 36) is None
+
+
+def test_the_published_optima() -> None:
+    assert {number: (found.test_error, found.valid_error) for number, found in PUBLISHED_OPTIMA.items()} == {
+        1: (5.449, 4.928),
+        2: (5.759, 5.158),
+        3: (5.339, 4.848),
+    }
+
+
+def test_an_incomplete_table_falls_back_on_the_published_optimum(source: Path) -> None:
+    table = open_cells(source)
+    assert table.space_optimum(1) is PUBLISHED_OPTIMA[1]
+    assert table.space_optimum(1) is PUBLISHED_OPTIMA[1]  # as the index remembers
+
+
+@pytest.fixture(scope="module")
+def space_1(tmp_path_factory: pytest.TempPathFactory) -> CellTable:
+    """Every cell of space 1, with test accuracies that grow from 0.25 in steps of 2⁻¹³."""
+    modules = [module for _, module in hashed_modules(nasbench1shot1(1))]
+    records = (record(module, 0.25 + place / 2**13, place / 2**13) for place, module in enumerate(modules))
+    folder = tmp_path_factory.mktemp("space")
+    (folder / "nasbench101").mkdir()
+    path = write(folder / "nasbench101" / "nasbench_only108.tfrecord", *records)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ARCHGRAD_CACHE", str(folder))
+        return open_cells(path)
+
+
+def test_a_complete_table_finds_its_own_optimum(space_1: CellTable) -> None:
+    optimum = space_1.space_optimum(1)
+    assert optimum.source == space_1.source
+    assert optimum.test_error == pytest.approx(75 - 100 * (len(space_1) - 1) / 2**13)
+    assert optimum.valid_error == pytest.approx(100 - 100 * (len(space_1) - 1) / 2**13)
+    assert space_1.space_optimum(1) == optimum == open_cells(space_1.index.path).space_optimum(1)
+    assert optimum.regret(space_1.best())["test"] == pytest.approx(0)
+    for genotype in islice(genotypes(nasbench1shot1(1)), 0, None, 5003):
+        found = space_1.query(genotype)
+        assert found.module.hash == found.hash == module_of(genotype).hash
+        assert optimum.regret(found)["valid"] >= 0
+        assert spaces_with(genotype) == (1,)
+        assert 1 in spaces_with(found.module)
+
+
+def test_modules_outside_of_all_spaces() -> None:
+    assert spaces_with(SKIP) == ()
+
+
+# --- finding ------------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_found_where_they_should_be(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    assert find_cells() is None
+    with pytest.raises(UserError, match=r"--table FILE.*nasbench_full.tfrecord or .*nasbench_only108.tfrecord"):
+        open_cells()
+    folder = tmp_path / "nasbench101"
+    folder.mkdir()
+    monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path))
+    small(folder / "four-vertex.tfrecord")
+    assert find_cells() is None
+    for name in ("nasbench_only108.tfrecord", "nasbench_full.tfrecord"):
+        small(folder / name)
+        found = find_cells()
+        assert found is not None
+        assert found.source == str(folder / name)
+    full = folder / "nasbench_only108.tfrecord"
+    assert said == [f"{full} has 3 cells, but was published with 423624; fetch it again."]
+    build_index(source, tmp_path / "own.sqlite")
+    named = find_cells(tmp_path / "own.sqlite")
+    assert named is not None
+    assert named.source == str(source)
+    (tmp_path / "bad.sqlite").write_text("nothing")
+    with pytest.raises(DamagedIndex, match="no SQLite database"):
+        find_cells(tmp_path / "bad.sqlite")
+
+
+@pytest.mark.parametrize("name", ["nasbench_full.tfrecord", "nasbench_only108.tfrecord", "some.tfrecord"])
+def test_a_named_file_that_lost_cells_is_told_by_its_name(tmp_path: Path, name: str, said: list[str]) -> None:
+    """A cut between two records is seen in no checksum."""
+    path = small(tmp_path / name)
+    lost = [] if name.startswith("some") else [f"{path} has 3 cells, but was published with 423624; fetch it again."]
+    open_cells(path)
+    assert said == lost
+    (tmp_path / "link.tfrecord").symlink_to(path)
+    build_index(path, tmp_path / "own.SQLITE")
+    for other in ("link.tfrecord", "own.SQLITE"):
+        forget()
+        said.clear()
+        open_cells(tmp_path / other)
+        assert said == lost
+
+
+# --- the oracle ---------------------------------------------------------------------------------------------------
+
+
+def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
+    table, space = space_1, nasbench1shot1(1)
+    genotype = next(genotypes(space))
+    measured = cell_oracle(table, 1)(Snapshot(space, {}, genotype))
+    found, optimum = table.query(genotype), table.space_optimum(1)
+    assert measured == pytest.approx(
+        {
+            "oracle_cifar10_test_108ep": found.test,
+            "oracle_cifar10_valid_108ep": found.valid,
+            "regret_cifar10_test_108ep": 100 - found.test - optimum.test_error,
+            "regret_cifar10_valid_108ep": 100 - found.valid - optimum.valid_error,
+        },
+        abs=1e-4,
+    )
+
+
+def test_the_oracle_is_silent_on_cells_it_does_not_know(source: Path, said: list[str]) -> None:
+    space = nasbench1shot1(1)
+    look_up = cell_oracle(open_cells(source), 1)
+    snapshot = Snapshot(space, {}, next(genotypes(space)))
+    assert look_up(snapshot) == look_up(snapshot) == {}
+    assert said == [f"{source} lacks cells that this search comes across; those have no oracle."]
+
+
+def test_a_table_that_goes_away_does_not_stop_a_search(source: Path, said: list[str]) -> None:
+    table = open_cells(source)
+    look_up = cell_oracle(table, 1)
+    table.index.path.unlink()
+    assert look_up(Snapshot(nasbench1shot1(1), {}, next(genotypes(nasbench1shot1(1))))) == {}
+    (sentence,) = said
+    assert sentence.startswith("no oracle accuracy from now on: ")
+
+
+def test_a_search_logs_its_oracle_and_regret(
+    archgrad: Callable[..., tuple[int, str, str]], space_1: CellTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget()
+    monkeypatch.setenv("ARCHGRAD_CACHE", str(space_1.index.path.parent))
+    monkeypatch.setenv("ARCHGRAD_DATA", str(space_1.index.path.parent))
+    small = ("--channels", 2, "--cells", 3, "--limit", 40, "--batch-size", 10, "--epochs", 1)
+    code, out, err = archgrad("search", "--space", "nasbench1shot1-1", *small, "--oracle", "cifar10", "--out", "run")
+    assert code == 0, err
+    assert "has 2685 cells, but was published with 423624" in err
+    lowest = space_1.space_optimum(1).test_error
+    assert f"mean error minus {lowest:.3f} % (" in out
+    assert "the lowest of any run in the space (of that file)" in out
+    (line,) = Path("run/metrics.jsonl").read_text().splitlines()
+    epoch = json.loads(line)
+    accuracy, regret = epoch["oracle_cifar10_test_108ep"], epoch["regret_cifar10_test_108ep"]
+    assert accuracy == pytest.approx(epoch["oracle_cifar10_valid_108ep"] + 25)
+    assert regret == pytest.approx(100 - accuracy - lowest, abs=1e-3)
+    assert regret == pytest.approx(epoch["regret_cifar10_valid_108ep"], abs=1e-3)
+
+
+def test_an_oracle_needs_the_usual_training(tmp_path: Path) -> None:
+    table = open_cells(write(tmp_path / "a", record(SKIP, 0.5, epochs=4)))
+    with pytest.raises(UserError, match="no cells trained for 108 epochs; choose from: 4"):
+        cell_oracle(table, 1)
+
+
+@pytest.mark.parametrize("problem", ["cache", "file", "library", "epochs"])
+def test_a_search_goes_on_without_an_oracle(
+    archgrad: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
+) -> None:
+    (tmp_path / "nasbench101").mkdir()
+    path = small(tmp_path / "nasbench101" / "nasbench_only108.tfrecord")
+    monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path))
+    told = {
+        "cache": "set ARCHGRAD_CACHE to another folder",
+        "file": "record at byte 0: ",
+        "library": "needs google-crc32c",
+        "epochs": "no cells trained for 108 epochs",
+    }
+    if problem == "cache":
+        (tmp_path / "file").touch()
+        monkeypatch.setenv("ARCHGRAD_CACHE", str(tmp_path / "file" / "cache"))
+    elif problem == "file":
+        path.write_bytes(path.read_bytes()[:100])
+    elif problem == "library":
+        monkeypatch.setitem(sys.modules, "google_crc32c", None)
+    else:
+        write(path, record(SKIP, 0.5, epochs=4))
+    size = ("--channels", 2, "--cells", 3, "--limit", 40, "--batch-size", 10, "--epochs", 1)
+    code, out, err = archgrad("search", "--space", "nasbench1shot1-1", *size, "--oracle", "cifar10", "--out", "run")
+    assert code == 0, err
+    assert "no oracle accuracy: " in out
+    assert told[problem] in " ".join(out.split())
+    assert "oracle_cifar10" not in json.loads(Path("run/metrics.jsonl").read_text())

