@@ -21,10 +21,11 @@ import torch
 from torch import Tensor, nn
 
 import archgrad as ag
-from archgrad.hypergradients import ExactProducts, FiniteProducts, ForwardProducts, Point
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.hypergradients.pieces import PIECES
-from archgrad.linalg import Vector, added, cosine, zeros_like
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.kinked_functions import KINKED_FUNCTIONS
+from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
+from archgrad.autodiff.vectors import Vector, added, cosine, zeros_like
+from archgrad.hypergradients import Point
 from archgrad.loop.reopen import standing_at
 from archgrad.loop.setup import Setup
 from archgrad.operations import Identity, Operation, Site, Vocabulary
@@ -55,7 +56,7 @@ class OnlyReLUs(ActivationPattern):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Let everything but ReLUs go its own way."""
-        if func in PIECES:
+        if func in KINKED_FUNCTIONS:
             return func(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 

@@ -15,7 +15,8 @@ import archgrad
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
-    ("errors", "typing", "files", "notices", "knobs", "randomness", "training", "schedule", "stopping", "linalg"),
+    ("errors", "typing", "files", "notices", "knobs", "randomness", "training", "schedule", "stopping", "tensors"),
+    ("autodiff",),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),

@@ -12,19 +12,20 @@ import pytest
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.krylov import dense
+from archgrad.autodiff.vectors import flattened, unflattened
 from archgrad.bilevel import BilevelProblem
 from archgrad.data import ImageData
 from archgrad.diagnostics import ArchCurvature, standard
 from archgrad.diagnostics.arch_curvature import largest_eigenvalue
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, Point, standing
-from archgrad.hypergradients.point import gradients, leaves
-from archgrad.linalg import dense, flattened, unflattened
 from archgrad.loop import search
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import Drawn
 from archgrad.method import Method
-from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, r_darts, random_nas
 from archgrad.spaces import nasbench201
 

@@ -14,7 +14,7 @@ from archgrad.data import ImageData
 from archgrad.diagnostics import StageSimilarity, average_similarity, layer_similarity
 from archgrad.errors import UserError
 from archgrad.hypergradients import standing
-from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.evaluation_point import Point
 from archgrad.loop.reopen import standing_at
 from archgrad.loop.setup import Setup
 from archgrad.operations import Identity, Operation

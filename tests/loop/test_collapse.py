@@ -18,12 +18,11 @@ import torch
 import archgrad as ag
 from archgrad import randomness
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
+from archgrad.autodiff.difference_check import difference_products
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis, movement
 from archgrad.diagnostics.doctor import Verdict
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.hypergradients import difference_products
 from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.collapse import Doctor, Memory, switched
 from archgrad.loop.judging import judge_of
@@ -34,6 +33,7 @@ from archgrad.loop.steps import Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
 from archgrad.regularizers import LayerAlignment
 from archgrad.spaces.staged import StagedSpace
+from archgrad.tensors import Alpha
 
 EPOCHS, STEPS = 5, 2
 IMAGES = torch.randint(256, (16, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

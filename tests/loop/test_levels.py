@@ -15,7 +15,6 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.bilevel import Alpha
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import Event, SearchResult, SearchStarted, StepFinished
@@ -24,6 +23,7 @@ from archgrad.loop.step_batches import Drawn
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, Regularizer, WeightStep
 from archgrad.schedule import Level, Schedule, Updates
+from archgrad.tensors import Alpha
 
 DATA = ag.data.digits(limit=64)
 SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)

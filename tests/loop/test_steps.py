@@ -14,7 +14,6 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha, Weights
 from archgrad.data import Batch, Loader, measure
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Hypergradient, Point
@@ -25,6 +24,7 @@ from archgrad.relaxations import Relaxation, Relaxed, Softmax, spread
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Supernet
+from archgrad.tensors import Alpha, Weights
 
 DATA = ag.data.digits(limit=64)
 SEED = 3

@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.func import functional_call
 
 import archgrad as ag
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.vectors import added, cosine, norm, scaled
 from archgrad.errors import UserError
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.linalg import added, cosine, norm, scaled
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import Drawn
-from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.relaxations import GumbelHard, Softmax

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.benchmarks.reference import reference_supernet
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
 from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, shuffle

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["Adam"]
 

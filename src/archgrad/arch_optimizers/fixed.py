@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_one_of
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["Fixed"]
 

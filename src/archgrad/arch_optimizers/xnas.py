@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError, check_bool, check_number, check_whole
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["XNAS"]
 

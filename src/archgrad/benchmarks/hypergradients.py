@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar, get_args
 
+from archgrad.autodiff.products import Kind
+from archgrad.autodiff.vectors import added, cosine, norm
 from archgrad.benchmarks import hypergradient_memory as memory_of
 from archgrad.benchmarks.hypergradient_memory import MemoryRow
 from archgrad.benchmarks.midway import TRAINING_STEPS, Midway
@@ -27,8 +29,6 @@ from archgrad.hypergradients import (
     TruncatedReverse,
     Unrolled,
 )
-from archgrad.hypergradients.products import Kind
-from archgrad.linalg import added, cosine, norm
 
 __all__ = ["BARS", "ESTIMATORS", "HEADER", "KINDS", "Bar", "Report", "Row", "bars", "cases", "measure", "run"]
 

@@ -16,7 +16,6 @@ from torch import Tensor
 from archgrad import randomness
 from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
-from archgrad.bilevel import Alpha
 from archgrad.data import Augmentation, ImageData
 from archgrad.errors import unknown
 from archgrad.loop.setup import Setup
@@ -28,6 +27,7 @@ from archgrad.recipes import RECIPES, named
 from archgrad.regularizers import LayerAlignment, Regularizer
 from archgrad.relaxations import GumbelHard
 from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.tensors import Alpha
 
 __all__ = ["HEADER", "REFERENCE", "Kind", "Report", "Row", "Share", "cases", "measure", "run", "shares"]
 

@@ -11,14 +11,15 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from archgrad import randomness
+from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.benchmarks.speed import Case
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch
 from archgrad.descent import Descent
 from archgrad.hypergradients import Batches, Hypergradient, standing
-from archgrad.hypergradients.point import gradients, leaves
 from archgrad.relaxations import Softmax
 from archgrad.spaces import SearchSpace
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["TRAINING_STEPS", "Midway"]
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.krylov import extreme_eigenvalues
+from archgrad.autodiff.products import Kind, products_of
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Point
-from archgrad.hypergradients.products import Kind, products_of
-from archgrad.linalg import extreme_eigenvalues
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["ArchCurvature", "largest_eigenvalue"]
 

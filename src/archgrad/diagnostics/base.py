@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from archgrad.autodiff.products import Kind
 from archgrad.discretizers import Judge
 from archgrad.hypergradients import Point
-from archgrad.hypergradients.products import Kind
 from archgrad.spaces import Genotype, SearchSpace
 
 __all__ = ["Diagnostic", "Probe", "Snapshot"]

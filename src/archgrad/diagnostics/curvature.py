@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
+from archgrad.autodiff.krylov import extreme_eigenvalues
+from archgrad.autodiff.products import Kind, check_kind
+from archgrad.autodiff.vectors import Vector
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Neumann, Point, largest_safe_rate
-from archgrad.hypergradients.products import Kind, check_kind, products_at
-from archgrad.linalg import Vector, extreme_eigenvalues
 from archgrad.notices import warn_once
 
 __all__ = ["Curvature", "start_vector"]
@@ -49,7 +50,7 @@ class Curvature(Probe):
 
     def __call__(self, point: Point) -> dict[str, float]:
         """Return ``lambda_max``, ``lambda_min`` and ``contraction``."""
-        products = products_at(point, self.products)
+        products = point.products(self.products)
         smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), self.steps)
         rate = self._rate(point, smallest, largest)
         contraction = max(abs(1 - rate * largest), abs(1 - rate * smallest))

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import mean
 
+from archgrad.autodiff.krylov import extreme_eigenvalues
+from archgrad.autodiff.products import products_of
+from archgrad.autodiff.vectors import added, cosine, norm
 from archgrad.diagnostics.curvature import start_vector
 from archgrad.hypergradients import ConjugateGradient, Hypergradient, Point
-from archgrad.hypergradients.products import products_of
-from archgrad.linalg import added, cosine, extreme_eigenvalues, norm
 
 __all__ = ["Comparison", "Reference", "average", "compare", "reference_at"]
 

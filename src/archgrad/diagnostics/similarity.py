@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from archgrad.autodiff.gradients import leaves
 from archgrad.errors import UserError
 from archgrad.hypergradients import Point
-from archgrad.hypergradients.point import leaves
 from archgrad.operations import FactorizedReduce, Operation
 from archgrad.supernet import Edge, MixedCell
 

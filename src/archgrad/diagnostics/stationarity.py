@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers import GEOMETRIES, Geometry
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.vectors import Vector, added, dot, scaled
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import UserError, check_number, check_one_of, check_whole
 from archgrad.hypergradients import Point
-from archgrad.hypergradients.point import gradients, leaves
-from archgrad.linalg import Vector, added, dot, scaled
 from archgrad.notices import warn_once
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Stationarity", "bregman_stationarity"]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.autodiff.products import Kind
+from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
-from archgrad.hypergradients.point import Point, standing
-from archgrad.hypergradients.products import Kind
+from archgrad.hypergradients.evaluation_point import Point, standing
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Hypergradient"]
 

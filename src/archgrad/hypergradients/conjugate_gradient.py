@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.krylov import conjugate_gradient
+from archgrad.autodiff.products import Products
 from archgrad.errors import check_number, check_whole
+from archgrad.hypergradients.evaluation_point import Point
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
-from archgrad.linalg import conjugate_gradient
 from archgrad.notices import warn_once
+from archgrad.tensors import Weights
 
 __all__ = ["ConjugateGradient"]
 

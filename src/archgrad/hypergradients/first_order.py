@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.bilevel import Alpha
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.evaluation_point import Point
+from archgrad.tensors import Alpha
 
 __all__ = ["FirstOrder"]
 

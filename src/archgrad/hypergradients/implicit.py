@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.products import Kind, Products, check_kind
+from archgrad.autodiff.vectors import added
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Kind, Products, check_kind, products_at
-from archgrad.linalg import added
+from archgrad.hypergradients.evaluation_point import Point
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Implicit"]
 
@@ -30,7 +30,7 @@ class Implicit(Hypergradient):
     def estimate(self, point: Point) -> Alpha:
         """Combine both terms."""
         direct, of_weights = point.outer()
-        products = products_at(point, self.products)
+        products = point.products(self.products)
         return added(direct, products.mixed(self.solve(products, of_weights, point)), -1.0)
 
     @property

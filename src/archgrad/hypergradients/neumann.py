@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.krylov import extreme_eigenvalues, neumann
+from archgrad.autodiff.products import Products
 from archgrad.errors import UserError, check_number, check_whole
+from archgrad.hypergradients.evaluation_point import Point
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
-from archgrad.linalg import extreme_eigenvalues, neumann
+from archgrad.tensors import Weights
 
 __all__ = ["Neumann", "largest_safe_rate"]
 

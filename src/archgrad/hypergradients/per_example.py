@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 
-from archgrad.bilevel import Alpha
+from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.errors import UserError, check_number
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point, gradients, leaves
+from archgrad.hypergradients.evaluation_point import Point
+from archgrad.tensors import Alpha
 
 __all__ = ["PerExample"]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.products import Kind, Products, check_kind
+from archgrad.autodiff.vectors import added
 from archgrad.descent import Descent
 from archgrad.errors import check_number
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point, gradients, leaves
-from archgrad.hypergradients.products import Kind, Products, check_kind, products_at
-from archgrad.linalg import added
+from archgrad.hypergradients.evaluation_point import Point
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Reverse"]
 
@@ -39,7 +40,7 @@ class Reverse(Hypergradient):
         weights, descent = self._after(point, steps - kept)
         path: list[tuple[Products, Descent]] = []
         for index in range(steps - kept, steps):
-            products = products_at(point, self.products, index, weights)
+            products = point.products(self.products, index, weights)
             path.append((products, descent))
             weights, descent = descent.step(weights, products.gradient())
         return _back(path, *point.outer(weights))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.products import Products
+from archgrad.hypergradients.evaluation_point import Point
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
+from archgrad.tensors import Weights
 
 __all__ = ["T1T2"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from archgrad.descent import Descent
 from archgrad.errors import check_bool
-from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.evaluation_point import Point
 from archgrad.hypergradients.reverse import Reverse
 
 __all__ = ["Unrolled"]

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch
 from archgrad.descent import Descent
 from archgrad.hypergradients import Batches, Point, standing
-from archgrad.loop.passes import Slopes
+from archgrad.tensors import Alpha, MixtureGradients, Weights
 
 __all__ = ["Moment", "Seen"]
 
@@ -33,7 +33,7 @@ class Moment:
     weights: Weights
     descent: Descent
     seen: list[Seen]
-    slopes: Slopes
+    slopes: MixtureGradients
     differences_mislead: bool
     look: Callable[[Batch], Seen]
 

@@ -17,7 +17,6 @@ from torch import Tensor
 from archgrad import diagnostics as measures
 from archgrad import notices, randomness
 from archgrad.alpha_budget import BudgetChoice
-from archgrad.bilevel import Alpha
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe, Snapshot
 from archgrad.errors import DivergedError, SearchInterrupted, UserError
@@ -40,13 +39,14 @@ from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums, nothing_decided
 from archgrad.loop.step_batches import Drawn
-from archgrad.loop.steps import Slopes, Stepper
+from archgrad.loop.steps import Stepper
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.method import Method
 from archgrad.relaxations import spread
 from archgrad.schedule import Moves
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.supernet import Supernet
+from archgrad.tensors import Alpha, MixtureGradients
 from archgrad.training import WeightTraining
 
 __all__ = ["SearchResult", "search"]
@@ -274,7 +274,7 @@ class _Run:
                 measured = probe(point)
             state.sums.note({name: _number(value) for name, value in measured.items()})
 
-    def _measure_layers(self, state: SearchState, slopes: Slopes, at_rest: bool = False) -> None:
+    def _measure_layers(self, state: SearchState, slopes: MixtureGradients, at_rest: bool = False) -> None:
         """Measure the gradients of the cells, which have moved the architecture or would have."""
         for measure in self.diagnostics:
             if isinstance(measure, LayerMeasure) and slopes and (not at_rest or state.step % measure.every == 0):

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from archgrad import randomness
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
-from archgrad.bilevel import Alpha
 from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
@@ -26,6 +25,7 @@ from archgrad.method import Method
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Level, Moves
 from archgrad.spaces import SearchSpace
+from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
 __all__ = ["Setup", "fractions_of"]

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
-from archgrad.bilevel import Alpha, Weights
 from archgrad.errors import UserError
 from archgrad.loop.events import Record
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["PRODUCTS", "SearchState", "Sums", "all_trusted", "nothing_decided"]
 

@@ -15,27 +15,36 @@ from torch import Tensor
 from torch.func import functional_call
 
 from archgrad import randomness
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.frozen_activations import ActivationPattern, evaluate_frozen
+from archgrad.autodiff.gradients import (
+    backward,
+    constants,
+    detached_parameters,
+    gradient_or_zero,
+    gradients,
+    leaves,
+    record_gradients,
+    split_trained,
+)
+from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch, Loader
-from archgrad.descent import Descent
+from archgrad.descent import Descent, momentum_of
 from archgrad.discretizers import Tuning
 from archgrad.errors import DivergedError
-from archgrad.hypergradients import Batches, constants
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.hypergradients.point import gradients, leaves
+from archgrad.hypergradients import Batches
 from archgrad.loop.decided import Decided
 from archgrad.loop.moment import Moment, Seen
-from archgrad.loop.passes import Slopes, backward, by_training, evaluated, keep_gradients, or_zero, still, velocity
 from archgrad.loop.state import PRODUCTS, SearchState, Sums, all_trusted
 from archgrad.loop.step_batches import Drawn
 from archgrad.method import Method
-from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
+from archgrad.tensors import Alpha, MixtureGradients, Weights
 from archgrad.training import WeightTraining
 
-__all__ = ["Slopes", "Stepper"]
+__all__ = ["Stepper"]
 
 _SKIP_DROPOUT_DECAY = 0.2
 """By how much the logarithm of the rate falls from epoch to epoch once α moves."""
@@ -76,7 +85,7 @@ class Stepper:
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
 
-    def architecture_step(self, state: SearchState, batches: Drawn) -> Slopes:
+    def architecture_step(self, state: SearchState, batches: Drawn) -> MixtureGradients:
         """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
         hypergradient = self.method.hypergradient
         moment = self.moment(state)
@@ -91,15 +100,15 @@ class Stepper:
     def moment(self, state: SearchState) -> Moment:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
-        trained, frozen = by_training(state.weights)
+        trained, frozen = split_trained(state.weights)
         seen: list[Seen] = []
-        slopes: Slopes = {}
+        slopes: MixtureGradients = {}
         start = randomness.Rewind(state.device)
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
             """Add what is not trained."""
-            return {**still(state, frozen), **weights}
+            return {**detached_parameters(state.supernet, frozen), **weights}
 
         def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             return self._training_loss(whole(weights), self._relax(alpha, noise, state), batch, state)[0]
@@ -111,7 +120,7 @@ class Stepper:
             if not seen and _same(weights, trained):
                 seen.append((loss.detach(), logits.detach(), batch.labels))
             if not slopes:
-                keep_gradients(relaxed.mixture, slopes)
+                record_gradients(relaxed.mixture, slopes)
             return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
         def look(batch: Batch) -> Seen:
@@ -122,11 +131,11 @@ class Stepper:
         problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
         return Moment(problem, trained, self._descent(state, trained), seen, slopes, mislead, look)
 
-    def slopes(self, state: SearchState, batch: Batch) -> Slopes:
+    def slopes(self, state: SearchState, batch: Batch) -> MixtureGradients:
         """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""
         with torch.no_grad():
             relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
-        mixture, weights = leaves(relaxed.mixture), still(state, state.weights)
+        mixture, weights = leaves(relaxed.mixture), detached_parameters(state.supernet, state.weights)
         with randomness.Rewind(state.device).again():
             (found,) = gradients(
                 lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
@@ -147,7 +156,7 @@ class Stepper:
             self, method=method, training=replace(self.training, lr=rate, lr_min=rate), decided=Decided.of(tuning)
         )
 
-    def joint_step(self, state: SearchState, batch: Batch) -> Slopes:
+    def joint_step(self, state: SearchState, batch: Batch) -> MixtureGradients:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
 
         One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α and
@@ -176,7 +185,7 @@ class Stepper:
         relaxed = self._relax(alpha, self._noise(state, "weights"), state)
         return self._perturbed(relaxed, batch, state)
 
-    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> Slopes:
+    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> MixtureGradients:
         """Take a step of the weights; return the gradient of the mixture if it was computed.
 
         It is where a regulariser reads it, or the step is ``joint`` and moves the architecture too.
@@ -225,7 +234,7 @@ class Stepper:
         start = randomness.Rewind(state.device)
         kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
         with TwiceDifferentiable() if twice else nullcontext():
-            loss, logits = evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
+            loss, logits = evaluate_frozen(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
         slopes = backward(loss, inputs, mixture if wanted else {}, twice)
         if kinks is not None:
             kinks.pack()
@@ -244,9 +253,12 @@ class Stepper:
         kinks = passed.kinks if part.freezes_kinks else None
 
         def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
-            whole, found = {**still(state, state.weights), **weights}, Relaxed(mixture, passed.relaxed.active)
+            whole, found = (
+                {**detached_parameters(state.supernet, state.weights), **weights},
+                Relaxed(mixture, passed.relaxed.active),
+            )
             with passed.start.again():
-                return evaluated(kinks, lambda: self._training_loss(whole, found, batch, state))[0]
+                return evaluate_frozen(kinks, lambda: self._training_loss(whole, found, batch, state))[0]
 
         return WeightStep(
             loss,
@@ -288,7 +300,7 @@ class Stepper:
         start = randomness.Rewind(state.device)
 
         def loss(mixture: dict[str, Tensor]) -> Tensor:
-            weights, found = still(state, state.weights), Relaxed(mixture, relaxed.active)
+            weights, found = detached_parameters(state.supernet, state.weights), Relaxed(mixture, relaxed.active)
             with torch.enable_grad(), start.again():
                 return self._training_loss(weights, found, batch, state)[0]
 
@@ -350,7 +362,7 @@ class Stepper:
         """Return how the weights descend now, with the momentum they have."""
         settings = self.training
         lr, decay = settings.lr_at(state.current_epoch), settings.weight_decay_at(state.current_epoch)
-        return Descent(lr, settings.momentum, decay, settings.nesterov, velocity(state.optimizer, trained))
+        return Descent(lr, settings.momentum, decay, settings.nesterov, momentum_of(state.optimizer, trained))
 
     def held_out(self, state: SearchState, loader: Loader) -> dict[str, float]:
         """Measure loss and accuracy in per cent on images that did not train the weights, as they are.
@@ -358,7 +370,7 @@ class Stepper:
         ``heldout_chance`` is the accuracy of naming the most common class each time.
         The network is that of the architecture step, with a mixture drawn for each batch where the relaxation samples.
         """
-        sums, weights, labels = Sums(), still(state, state.weights), []
+        sums, weights, labels = Sums(), detached_parameters(state.supernet, state.weights), []
         for number in range(loader.steps):
             batch, stream = loader.batch(number), ("held-out", state.epoch, number)
             with torch.no_grad(), randomness.Rewind(state.device).again():
@@ -388,14 +400,14 @@ class _Passed:
     logits: Tensor
     inputs: Weights
     relaxed: Relaxed
-    slopes: Slopes
+    slopes: MixtureGradients
     kinks: ActivationPattern | None
     start: randomness.Rewind
 
     @cached_property
     def gradient(self) -> Weights:
         """∂L1/∂w, before any regulariser has added to it."""
-        return {name: or_zero(weight.grad, weight) for name, weight in self.inputs.items()}
+        return {name: gradient_or_zero(weight.grad, weight) for name, weight in self.inputs.items()}
 
 
 def _add_gradient(inputs: Weights, added: Weights) -> None:

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from archgrad.operations.functions import apply, wanted
+from archgrad.autodiff.functions import apply, wanted
 
 __all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 

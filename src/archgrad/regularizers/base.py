@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, Weights
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
 

@@ -9,12 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.vectors import Vector, added, norm, scaled
 from archgrad.errors import UserError, check_number, check_one_of
-from archgrad.linalg import Vector, added, norm, scaled
 from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
 from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Weights
 
 __all__ = ["Difference", "LayerAlignment"]
 

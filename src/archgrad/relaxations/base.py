@@ -10,8 +10,8 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha
 
 __all__ = ["Domain", "Relaxation", "Relaxed", "spread"]
 

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha
 
 __all__ = ["Dirichlet", "concentration"]
 

@@ -9,13 +9,13 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError, check_bool, check_number, check_one_of
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha
 
 __all__ = ["Gumbel"]
 

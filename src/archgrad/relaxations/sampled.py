@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError
 from archgrad.relaxations.base import Relaxation, Relaxed, spread
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha
 
 __all__ = ["Sampled"]
 

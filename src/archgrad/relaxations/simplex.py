@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha
 
 __all__ = ["Simplex"]
 

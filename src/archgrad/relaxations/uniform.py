@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha
 
 __all__ = ["Uniform"]
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["PIECES", "Keeper"]
+__all__ = ["KINKED_FUNCTIONS", "Keeper"]
 
 
 class Keeper(Protocol):
@@ -296,7 +296,7 @@ def _table() -> dict[Any, Frozen]:
     return found | {one: _constant(one) for name in _JUMPING for one in _functions(name)}
 
 
-PIECES: dict[Any, Frozen] = _table()
+KINKED_FUNCTIONS: dict[Any, Frozen] = _table()
 """Functions of PyTorch with kinks or jumps; ReLU is frequent enough for a way of its own.
 
 Not all: kinks inside a function of :mod:`torch.nn.functional` that is written in Python and not listed, of norms and

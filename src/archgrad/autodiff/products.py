@@ -10,21 +10,21 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.gradients import gradients, leaves, named_like
+from archgrad.autodiff.vectors import Vector, added, norm, scaled, zeros_like
 from archgrad.errors import unknown
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.hypergradients.point import Point, gradients, leaves, named
-from archgrad.linalg import Vector, added, norm, scaled, zeros_like
-from archgrad.operations.twice import TwiceDifferentiable
+from archgrad.tensors import Alpha, Weights
 
 __all__ = [
     "ExactProducts",
     "FiniteProducts",
     "ForwardProducts",
+    "InnerLoss",
     "Kind",
     "Products",
     "check_kind",
-    "products_at",
     "products_of",
 ]
 
@@ -113,13 +113,13 @@ class ExactProducts(Products):
             allow_unused=True,
             materialize_grads=True,
         )
-        return named(found, variables)
+        return named_like(found, variables)
 
 
 class _DifferenceProducts(Products):
     """By differences of gradients along v, of the smooth function that L1 is around this point.
 
-    Kinks go the way they go at w; see :class:`~archgrad.hypergradients.pattern.ActivationPattern`.
+    Kinks go the way they go at w; see :class:`~archgrad.autodiff.frozen_activations.ActivationPattern`.
     Nothing but the weights and that pattern is kept between products.
     """
 
@@ -221,15 +221,6 @@ _KINDS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FinitePro
 def products_of(kind: Kind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
     """Return the products of this kind at a point."""
     return _KINDS[kind](loss, weights, alpha)
-
-
-def products_at(point: Point, kind: Kind, step: int = 0, weights: Weights | None = None) -> Products:
-    """Return the products of this kind at a point of a search, or exact ones where differences mislead there.
-
-    They are those of the inner loss of a ``step``, at ``weights`` if these are not the point's own.
-    """
-    at = point.weights if weights is None else weights
-    return products_of("exact" if point.differences_mislead else kind, point.inner(step), at, point.alpha)
 
 
 def check_kind(kind: str) -> None:

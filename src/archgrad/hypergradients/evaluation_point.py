@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, BilevelProblem, Loss, Weights
+from archgrad.autodiff.gradients import constants, gradients, leaves
+from archgrad.autodiff.products import Kind, Products, products_of
+from archgrad.bilevel import BilevelProblem, Loss
 from archgrad.descent import Descent
 from archgrad.errors import UserError
-from archgrad.linalg import Vector
 from archgrad.randomness import Rewind
+from archgrad.tensors import Alpha, Weights
 
-__all__ = ["Batches", "Point", "constants", "gradients", "leaves", "named", "standing"]
+__all__ = ["Batches", "Point", "standing"]
 
 
 class Batches(tuple[Any, ...]):
@@ -54,6 +56,14 @@ class Point:
         batch = self._batch(step) if isinstance(self.inner_batch, Batches) else self.inner_batch
         return lambda weights, alpha: self.problem.inner(weights, alpha, batch)
 
+    def products(self, kind: Kind, step: int = 0, weights: Weights | None = None) -> Products:
+        """Return second-derivative products of the inner loss of a ``step``, exact ones where differences mislead.
+
+        They are taken at ``weights``, by default the point's own.
+        """
+        at = self.weights if weights is None else weights
+        return products_of("exact" if self.differences_mislead else kind, self.inner(step), at, self.alpha)
+
     def _batch(self, step: int) -> Any:
         if step >= len(self.inner_batch):
             raise UserError(
@@ -74,28 +84,6 @@ class Point:
         return Descent(lr)
 
 
-def leaves(tensors: Vector) -> Vector:
-    """Return the same values as new variables to differentiate by."""
-    return {name: value.detach().requires_grad_() for name, value in tensors.items()}
-
-
-def gradients(loss: Callable[[], Tensor], *variables: Vector, create_graph: bool = False) -> tuple[Vector, ...]:
-    """Differentiate a loss with respect to several vectors; zero where it does not depend on them."""
-    flat = [value for vector in variables for value in vector.values()]
-    value = loss()
-    if value.requires_grad:
-        found = torch.autograd.grad(value, flat, create_graph=create_graph, allow_unused=True, materialize_grads=True)
-    else:
-        found = tuple(map(torch.zeros_like, flat))
-    return named(found, variables)
-
-
-def named(flat: Sequence[Tensor], like: Sequence[Vector]) -> tuple[Vector, ...]:
-    """Give tensors in a row the names of these vectors."""
-    pieces = iter(flat)
-    return tuple({name: next(pieces) for name in vector} for vector in like)
-
-
 @contextmanager
 def standing(
     problem: BilevelProblem,
@@ -111,11 +99,6 @@ def standing(
         weights, alpha = constants(weights), constants(alpha)
         with _still(problem, [*weights.values(), *alpha.values()]) as repeated:
             yield Point(repeated, weights, alpha, inner_batch, outer_batch, descent, differences_mislead)
-
-
-def constants(vector: Vector) -> Vector:
-    """Return the same values, not to be differentiated by."""
-    return {name: value.clone() if value.is_inference() else value.detach() for name, value in vector.items()}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Linear algebra on vectors that are dicts of tensors, with matrices that are only known by their products."""
+"""Krylov solvers: linear systems and eigenvalues of matrices that are known only by their products with vectors."""
 
 from __future__ import annotations
 
@@ -9,76 +9,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Operator",
-    "Solution",
-    "Vector",
-    "added",
-    "conjugate_gradient",
-    "cosine",
-    "dense",
-    "dot",
-    "extreme_eigenvalues",
-    "flattened",
-    "neumann",
-    "norm",
-    "scaled",
-    "unflattened",
-    "zeros_like",
-]
+from archgrad.autodiff.vectors import Vector, added, dot, flattened, norm, scaled, unflattened, zeros_like
 
-Vector = dict[str, Tensor]
-"""A vector in pieces, by name."""
+__all__ = ["Operator", "Solution", "conjugate_gradient", "dense", "extreme_eigenvalues", "neumann"]
 
 Operator = Callable[[Vector], Vector]
 """A matrix A, as the function v ↦ A·v."""
-
-
-def added(x: Mapping[str, Tensor], y: Mapping[str, Tensor], factor: float = 1.0) -> Vector:
-    """Return x + factor·y.
-
-    >>> added({"a": torch.tensor(1.0)}, {"a": torch.tensor(2.0)}, -3.0)
-    {'a': tensor(-5.)}
-    """
-    return {name: torch.add(value, y[name], alpha=factor) for name, value in x.items()}
-
-
-def scaled(x: Mapping[str, Tensor], factor: float) -> Vector:
-    """Return factor·x."""
-    return {name: value * factor for name, value in x.items()}
-
-
-def zeros_like(x: Mapping[str, Tensor]) -> Vector:
-    """Return the zero vector of this shape."""
-    return {name: torch.zeros_like(value) for name, value in x.items()}
-
-
-def dot(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
-    """Return ⟨x, y⟩, with the pieces summed in float64."""
-    pieces = [torch.dot(value.flatten(), y[name].flatten()).double() for name, value in x.items()]
-    return torch.stack(pieces).sum().item() if pieces else 0.0
-
-
-def norm(x: Mapping[str, Tensor]) -> float:
-    """Return ‖x‖.
-
-    >>> norm({"a": torch.tensor([3.0]), "b": torch.tensor([[4.0]])})
-    5.0
-    """
-    pieces = [torch.linalg.vector_norm(value).double() for value in x.values()]
-    return torch.linalg.vector_norm(torch.stack(pieces)).item() if pieces else 0.0
-
-
-def cosine(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
-    """Return the cosine of the angle between x and y; 1 if both vanish, 0 if one of them does.
-
-    >>> cosine({"a": torch.tensor([1.0, 0.0])}, {"a": torch.tensor([0.0, 2.0])})
-    0.0
-    """
-    lengths = norm(x), norm(y)
-    if not all(lengths):
-        return float(lengths[0] == lengths[1])
-    return dot(x, y) / (lengths[0] * lengths[1])
 
 
 def neumann(apply: Operator, b: Vector, terms: int, lr: float) -> Vector:
@@ -157,17 +93,6 @@ def _tridiagonal_ends(diagonal: list[float], beside: list[float]) -> tuple[float
         return math.nan, math.nan
     values = torch.linalg.eigvalsh(matrix)
     return values[0].item(), values[-1].item()
-
-
-def flattened(x: Mapping[str, Tensor]) -> Tensor:
-    """Return all pieces in one tensor of one dimension."""
-    return torch.cat([value.flatten() for value in x.values()])
-
-
-def unflattened(flat: Tensor, like: Mapping[str, Tensor]) -> Vector:
-    """Undo :func:`flattened`."""
-    pieces = torch.split(flat, [value.numel() for value in like.values()])
-    return {name: piece.view(value.shape) for piece, (name, value) in zip(pieces, like.items(), strict=True)}
 
 
 def dense(apply: Operator, like: Mapping[str, Tensor]) -> Tensor:
