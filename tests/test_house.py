@@ -15,7 +15,7 @@ import archgrad
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
-    ("errors", "typing", "files", "notices", "knobs", "randomness", "training", "schedule", "stopping", "tensors"),
+    ("errors", "files", "warn_once", "knobs", "random_streams", "training", "schedule", "stopping", "tensors"),
     ("autodiff",),
     ("operations",),
     ("supernet",),

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad import notices
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
 from archgrad.diagnostics import Curvature, standard
 from archgrad.errors import UserError
 from archgrad.hypergradients import Neumann, standing
 from archgrad.recipes import darts, idarts
+from archgrad.warn_once import forget_warnings
 
 SPECTRUM = torch.tensor([-0.5, 0.1, 1.0, 2.0, 8.0], dtype=torch.float64)
 Tensors = dict[str, Tensor]
@@ -30,7 +30,7 @@ def measured(neumann: Neumann, descent: Descent | None = None) -> dict[str, floa
 
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
-    notices.forget()
+    forget_warnings()
 
 
 def test_the_ends_of_the_spectrum_and_the_contraction_are_found() -> None:

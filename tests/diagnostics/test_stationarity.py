@@ -13,13 +13,13 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 import archgrad as ag
-from archgrad import notices
 from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, ExponentiatedGradient
 from archgrad.bilevel import BilevelProblem
 from archgrad.diagnostics.stationarity import Stationarity, bregman_stationarity
 from archgrad.errors import UserError
 from archgrad.hypergradients import standing
 from archgrad.spaces import DecisionBlock, Row
+from archgrad.warn_once import forget_warnings
 
 Tensors = dict[str, Tensor]
 every_seed = pytest.mark.parametrize("seed", range(3))
@@ -27,7 +27,7 @@ every_seed = pytest.mark.parametrize("seed", range(3))
 
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
-    notices.forget()
+    forget_warnings()
 
 
 def randn(*shape: int, seed: int) -> Tensor:

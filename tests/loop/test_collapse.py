@@ -16,7 +16,7 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.autodiff.difference_check import difference_products
 from archgrad.data import ImageData
@@ -295,7 +295,7 @@ def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick:
     result = run(on_collapse="switch")
     settings = {"epochs": EPOCHS, "batch_size": 4, "seed": 3}
     with torch.random.fork_rng([]):
-        torch.manual_seed(randomness.seed_of(3, "global"))
+        torch.manual_seed(random_streams.seed_of(3, "global"))
         setup = Setup.of(SPACE, METHOD, DATA, **settings)
         state = setup.initial_state()
     plain, other = setup.stepper(state), replace(setup, method=switched(setup.method)).stepper(state)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
 from archgrad.data import Augmentation, ImageData
@@ -246,7 +246,7 @@ def _begun(regularizer: Regularizer) -> Regularizer:
 def _starts(setup: Setup, alpha: Alpha) -> list[Alpha]:
     """Return α itself, or, if operations are drawn from it, α that are certain of each operation in turn."""
     relaxation, space = setup.method.relaxation, setup.space
-    noise = relaxation.noise(space.searched, randomness.generator(_SEED, "trial"))
+    noise = relaxation.noise(space.searched, random_streams.generator(_SEED, "trial"))
     if not relaxation.sampled or relaxation.relax(space.searched, alpha, noise, 0.0).active is None:
         return [alpha]
     width = max(block.shape[1] for block in space.blocks)
@@ -274,7 +274,7 @@ def _operations(space: SearchSpace, seen: Iterable[Marks]) -> float:
 
 def _data(case: Case) -> ImageData:
     """Return random images, varied as photographs are."""
-    count, stream = _BATCHES * case.batch, randomness.generator(_SEED, "images")
+    count, stream = _BATCHES * case.batch, random_streams.generator(_SEED, "images")
     shape = (count, 3, case.image_size, case.image_size)
     images = torch.randint(0, 256, shape, generator=stream, dtype=torch.uint8)
     augmentation = Augmentation(crop_padding=case.image_size // 8, flip=True)

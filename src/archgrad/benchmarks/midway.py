@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.benchmarks.speed import Case
 from archgrad.bilevel import BilevelProblem
@@ -49,7 +49,7 @@ class Midway:
         start = cls(
             _problem_of(space, supernet),
             {name: weight.detach() for name, weight in supernet.named_parameters()},
-            Softmax().init(space.blocks, randomness.generator(_SEED, "alpha")),
+            Softmax().init(space.blocks, random_streams.generator(_SEED, "alpha")),
             Descent(lr=0.025, momentum=0.9, weight_decay=5e-4, nesterov=True),
             inner,
             pictures.batch(case.batch, "outer", 0),
@@ -102,8 +102,8 @@ class _Pictures:
 
     def batch(self, count: int, purpose: str, number: int) -> Batch:
         shape = (3, self.size, self.size)
-        stream = randomness.generator(_SEED, purpose, number)
+        stream = random_streams.generator(_SEED, purpose, number)
         labels = torch.randint(0, _CLASSES, (count,), generator=stream)
-        classes = torch.randn(_CLASSES, *shape, generator=randomness.generator(_SEED, "classes"))
+        classes = torch.randn(_CLASSES, *shape, generator=random_streams.generator(_SEED, "classes"))
         images = classes[labels] + torch.randn(count, *shape, generator=stream)
         return Batch(images.contiguous(memory_format=torch.channels_last), labels)

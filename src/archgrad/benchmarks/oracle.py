@@ -14,7 +14,7 @@ from archgrad.benchmarks.nasbench101.table import EPOCHS
 from archgrad.benchmarks.nasbench201 import DATASETS, AccuracyTable
 from archgrad.diagnostics import Diagnostic, Snapshot
 from archgrad.errors import UserError
-from archgrad.notices import warn_once
+from archgrad.warn_once import warn_once
 
 __all__ = ["cell_oracle", "oracle", "oracle_measure"]
 

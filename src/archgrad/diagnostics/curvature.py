@@ -13,7 +13,7 @@ from archgrad.autodiff.vectors import Vector
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import Neumann, Point, largest_safe_rate
-from archgrad.notices import warn_once
+from archgrad.warn_once import warn_once
 
 __all__ = ["Curvature", "start_vector"]
 

@@ -17,9 +17,9 @@ from archgrad.autodiff.vectors import Vector, added, dot, scaled
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import UserError, check_number, check_one_of, check_whole
 from archgrad.hypergradients import Point
-from archgrad.notices import warn_once
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha, Weights
+from archgrad.warn_once import warn_once
 
 __all__ = ["Stationarity", "bregman_stationarity"]
 

@@ -12,8 +12,8 @@ from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, Judge
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_whole
-from archgrad.notices import warn_once
 from archgrad.spaces import SKIP, Genotype, SearchSpace
+from archgrad.warn_once import warn_once
 
 __all__ = ["LimitedSkips"]
 

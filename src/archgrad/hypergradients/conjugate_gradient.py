@@ -10,8 +10,8 @@ from archgrad.autodiff.products import Products
 from archgrad.errors import check_number, check_whole
 from archgrad.hypergradients.evaluation_point import Point
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.notices import warn_once
 from archgrad.tensors import Weights
+from archgrad.warn_once import warn_once
 
 __all__ = ["ConjugateGradient"]
 

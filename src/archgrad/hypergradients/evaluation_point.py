@@ -15,7 +15,7 @@ from archgrad.autodiff.products import Kind, Products, products_of
 from archgrad.bilevel import BilevelProblem, Loss
 from archgrad.descent import Descent
 from archgrad.errors import UserError
-from archgrad.randomness import Rewind
+from archgrad.random_streams import Rewind
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Batches", "Point", "standing"]

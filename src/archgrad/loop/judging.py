@@ -8,7 +8,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.discretizers import Judge, Tuning
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState, Sums
@@ -30,7 +30,7 @@ def judge_of(
     Asked to tune, it goes on with a copy of the search, by which it judges from then on; the search itself stays as it
     is. It calls ``between`` before every batch, which may raise to end it all.
     """
-    seed = randomness.seed_of(setup.seed, "judge")
+    seed = random_streams.seed_of(setup.seed, "judge")
     copies: list[SearchState] = []
 
     def accuracy(mixture: Mapping[str, Tensor], number: int) -> float:
@@ -46,7 +46,7 @@ def judge_of(
             copies.append(_copied(setup, state))
         return _tune(setup, copies[0], tuning, between)
 
-    draws = randomness.generator(setup.seed, "judge", "draws", state.epoch)
+    draws = random_streams.generator(setup.seed, "judge", "draws", state.epoch)
     return Judge(accuracy, draws, setup.judge_loader.steps, tune, report)
 
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from archgrad import diagnostics as measures
-from archgrad import notices, randomness
+from archgrad import random_streams
 from archgrad.alpha_budget import BudgetChoice
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe, Snapshot
@@ -48,6 +48,7 @@ from archgrad.spaces import Genotype, SearchSpace
 from archgrad.supernet import Supernet
 from archgrad.tensors import Alpha, MixtureGradients
 from archgrad.training import WeightTraining
+from archgrad.warn_once import forget_warnings
 
 __all__ = ["SearchResult", "search"]
 
@@ -154,9 +155,9 @@ def _carried_out(
     compile_: bool,
 ) -> SearchResult:
     """Run one search from its beginning, or from where its folder has come to, to its end."""
-    notices.forget()
+    forget_warnings()
     with _own_modes(setup.device):
-        _seed_globally(randomness.seed_of(setup.seed, "global"), setup.device)
+        _seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: it may refuse, and then nothing shall be left
         with (
             folder.opened(resume) if folder else nullcontext() as saved,
@@ -229,7 +230,7 @@ class _Run:
         index = state.index
         # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
         # whether or not the steps before were taken in this process.
-        _seed_globally(randomness.seed_of(self.stepper.seed, "global", index), state.device)
+        _seed_globally(random_streams.seed_of(self.stepper.seed, "global", index), state.device)
         batches, moves = self.setup.drawn(index), self.setup.moves(index)
         self._compare(state, batches, moves)
         self._probe(state, batches)
@@ -332,7 +333,7 @@ class _Run:
             return discretizer.interim(space, probabilities, judge_of(self.setup, state))
         if self.folder is not None:
             self.folder.save(state)
-        _seed_globally(randomness.seed_of(self.stepper.seed, "derivation"), state.device)
+        _seed_globally(random_streams.seed_of(self.stepper.seed, "derivation"), state.device)
 
         def report(what: str, done: int, total: int) -> None:
             self._tell(DecisionMade(state, what, done, total))

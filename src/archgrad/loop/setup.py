@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
@@ -143,7 +143,7 @@ class Setup:
 
     def first_alpha(self) -> Alpha:
         """Return the architecture parameters that the search begins with."""
-        first = self.method.relaxation.init(self.space.searched, randomness.generator(self.seed, "alpha"))
+        first = self.method.relaxation.init(self.space.searched, random_streams.generator(self.seed, "alpha"))
         return {name: value.to(self.device) for name, value in first.items()}
 
     def initial_state(self) -> SearchState:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.frozen_activations import ActivationPattern, evaluate_frozen
 from archgrad.autodiff.gradients import (
@@ -103,7 +103,7 @@ class Stepper:
         trained, frozen = split_trained(state.weights)
         seen: list[Seen] = []
         slopes: MixtureGradients = {}
-        start = randomness.Rewind(state.device)
+        start = random_streams.Rewind(state.device)
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
@@ -136,7 +136,7 @@ class Stepper:
         with torch.no_grad():
             relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
         mixture, weights = leaves(relaxed.mixture), detached_parameters(state.supernet, state.weights)
-        with randomness.Rewind(state.device).again():
+        with random_streams.Rewind(state.device).again():
             (found,) = gradients(
                 lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
             )
@@ -214,7 +214,7 @@ class Stepper:
 
     def added_gradient(self, part: Regularizer, state: SearchState, relaxed: Relaxed, batch: Batch) -> Weights | None:
         """Return what a regulariser would add to the gradient of the weights, and leave everything as it is."""
-        with randomness.Rewind(state.device).again():
+        with random_streams.Rewind(state.device).again():
             passed = self._passed(state, relaxed, batch, (part,), part.needs_mixture_gradient)
             gradient = part.weight_gradient(self._step_of(part, passed, state, batch))
         state.optimizer.zero_grad(set_to_none=True)
@@ -231,7 +231,7 @@ class Stepper:
         inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
         state.optimizer.zero_grad(set_to_none=True)
         twice = any(part.differentiates_gradient for part in parts)
-        start = randomness.Rewind(state.device)
+        start = random_streams.Rewind(state.device)
         kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
         with TwiceDifferentiable() if twice else nullcontext():
             loss, logits = evaluate_frozen(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
@@ -292,12 +292,12 @@ class Stepper:
 
     def _draw(self, state: SearchState, *stream: int | str) -> dict[str, Tensor] | None:
         """Draw what the relaxation needs, None if that is nothing."""
-        generator = randomness.generator(self.seed, "relaxation", *stream)
+        generator = random_streams.generator(self.seed, "relaxation", *stream)
         noise = self.method.relaxation.noise(self.space.searched, generator)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
-        start = randomness.Rewind(state.device)
+        start = random_streams.Rewind(state.device)
 
         def loss(mixture: dict[str, Tensor]) -> Tensor:
             weights, found = detached_parameters(state.supernet, state.weights), Relaxed(mixture, relaxed.active)
@@ -306,7 +306,7 @@ class Stepper:
 
         mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
-            stream = randomness.generator(self.seed, "perturb", position, state.index)
+            stream = random_streams.generator(self.seed, "perturb", position, state.index)
             mixture = part.perturb(PerturbStep(self.space.searched, mixture, loss, state.progress, stream))
         return Relaxed(mixture, relaxed.active)
 
@@ -317,7 +317,7 @@ class Stepper:
         return F.cross_entropy(logits, batch.labels), logits
 
     def _forward(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object) -> Any:
-        seed, extra = randomness.seed_of(self.seed, "supernet", state.index), {**self._on_skips(state), **extra}
+        seed, extra = random_streams.seed_of(self.seed, "supernet", state.index), {**self._on_skips(state), **extra}
         return self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
 
     def _on_skips(self, state: SearchState) -> dict[str, float]:
@@ -373,9 +373,9 @@ class Stepper:
         sums, weights, labels = Sums(), detached_parameters(state.supernet, state.weights), []
         for number in range(loader.steps):
             batch, stream = loader.batch(number), ("held-out", state.epoch, number)
-            with torch.no_grad(), randomness.Rewind(state.device).again():
+            with torch.no_grad(), random_streams.Rewind(state.device).again():
                 relaxed = self._relax(state.alpha, self._draw(state, *stream), state)
-                seed = randomness.seed_of(self.seed, "supernet", *stream)
+                seed = random_streams.seed_of(self.seed, "supernet", *stream)
                 skips = self._auxiliary_skip(state)
                 logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **skips)
             loss = F.cross_entropy(logits, batch.labels).item()
@@ -402,7 +402,7 @@ class _Passed:
     relaxed: Relaxed
     slopes: MixtureGradients
     kinks: ActivationPattern | None
-    start: randomness.Rewind
+    start: random_streams.Rewind
 
     @cached_property
     def gradient(self) -> Weights:

@@ -17,8 +17,8 @@ from archgrad.benchmarks.nasbench101.schema import APPLICATION, FORMAT, MOST_BUD
 from archgrad.benchmarks.nasbench101.tfrecord import damaged
 from archgrad.errors import UserError
 from archgrad.files import replacing
-from archgrad.notices import warn_once
 from archgrad.spaces.nasbench101 import Module
+from archgrad.warn_once import warn_once
 
 __all__ = ["Progress", "build_index"]
 

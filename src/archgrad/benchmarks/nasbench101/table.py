@@ -20,9 +20,9 @@ from archgrad.benchmarks.nasbench101.index import Cell, Index, Measure, open_ind
 from archgrad.benchmarks.nasbench101.packing import Run
 from archgrad.benchmarks.nasbench101.schema import DamagedIndex
 from archgrad.errors import UserError, check_one_of
-from archgrad.notices import warn_once
 from archgrad.spaces import Genotype, nasbench1shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
+from archgrad.warn_once import warn_once
 
 __all__ = [
     "EPOCHS",
