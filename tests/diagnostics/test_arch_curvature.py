@@ -21,7 +21,7 @@ from archgrad.data import ImageData
 from archgrad.diagnostics import ArchCurvature, standard
 from archgrad.diagnostics.arch_curvature import largest_eigenvalue
 from archgrad.errors import UserError
-from archgrad.hypergradients import Batches, Point, standing
+from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import Drawn
@@ -41,7 +41,7 @@ def images(count: int = 48) -> ImageData:
 
 
 @contextmanager
-def quadratic(matrix: Tensor, slope: Tensor) -> Iterator[Point]:
+def quadratic(matrix: Tensor, slope: Tensor) -> Iterator[EvaluationPoint]:
     """Stand at α = 0 of ½αᵀAα + gᵀα, in two blocks."""
     alpha = {"a": torch.zeros(2, 2, dtype=torch.float64), "b": torch.zeros(1, 2, dtype=torch.float64)}
 
@@ -50,7 +50,7 @@ def quadratic(matrix: Tensor, slope: Tensor) -> Iterator[Point]:
         return w["w"] * (flat @ matrix @ flat / 2 + slope @ flat)
 
     problem = BilevelProblem(inner=outer, outer=outer)
-    with standing(problem, {"w": torch.ones((), dtype=torch.float64)}, alpha, None, None) as point:
+    with evaluate_at(problem, {"w": torch.ones((), dtype=torch.float64)}, alpha, None, None) as point:
         yield point
 
 
@@ -94,7 +94,7 @@ def test_it_costs_one_gradient_more_than_it_takes_steps() -> None:
 
 
 @contextmanager
-def trained(method: Method, steps: int, seed: int = 0) -> Iterator[Point]:
+def trained(method: Method, steps: int, seed: int = 0) -> Iterator[EvaluationPoint]:
     """Stand in a tiny search in float64 after some steps."""
     space = nasbench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
     setup = Setup.of(space, method, images(), epochs=9, seed=seed, batch_size=12)
@@ -116,7 +116,7 @@ def trained(method: Method, steps: int, seed: int = 0) -> Iterator[Point]:
         yield point
 
 
-def dense_hessian(point: Point) -> Tensor:
+def dense_hessian(point: EvaluationPoint) -> Tensor:
     """Differentiate twice, column by column."""
     alpha = leaves(point.alpha)
     with TwiceDifferentiable():

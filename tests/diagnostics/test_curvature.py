@@ -10,7 +10,7 @@ from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
 from archgrad.diagnostics import Curvature, standard
 from archgrad.errors import UserError
-from archgrad.hypergradients import Neumann, standing
+from archgrad.hypergradients import Neumann, evaluate_at
 from archgrad.recipes import darts, idarts
 from archgrad.warn_once import forget_warnings
 
@@ -24,7 +24,7 @@ def loss(w: Tensors, a: Tensors, batch: None) -> Tensor:
 
 def measured(neumann: Neumann, descent: Descent | None = None) -> dict[str, float]:
     weights, alpha = {"w": torch.ones(5, dtype=torch.float64)}, {"a": torch.ones(5, dtype=torch.float64)}
-    with standing(BilevelProblem(loss, loss), weights, alpha, None, None, descent) as point:
+    with evaluate_at(BilevelProblem(loss, loss), weights, alpha, None, None, descent) as point:
         return Curvature(neumann, products="exact")(point)
 
 

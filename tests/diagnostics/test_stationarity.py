@@ -17,7 +17,7 @@ from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, Exponentiat
 from archgrad.bilevel import BilevelProblem
 from archgrad.diagnostics.stationarity import Stationarity, bregman_stationarity
 from archgrad.errors import UserError
-from archgrad.hypergradients import standing
+from archgrad.hypergradients import evaluate_at
 from archgrad.spaces import DecisionBlock, Row
 from archgrad.warn_once import forget_warnings
 
@@ -217,7 +217,7 @@ THETA = torch.tensor([[0.2, 0.5, 0.3], [0.7, 0.3, 0.0]], dtype=torch.float64)
 def probed(probe: Stationarity, theta: Tensor = THETA, dtype: torch.dtype = torch.float64) -> float:
     weights, alpha = {"w": randn(3, seed=0).to(dtype)}, {"cell": theta.to(dtype)}
     batch = torch.tensor([1.0, 2.0, -1.0], dtype=dtype)
-    with standing(BilevelProblem(unread, coupled), weights, alpha, None, batch) as point:
+    with evaluate_at(BilevelProblem(unread, coupled), weights, alpha, None, batch) as point:
         found = probe(point)
         assert torch.equal(point.weights["w"], randn(3, seed=0).to(dtype))
         assert torch.equal(point.alpha["cell"], theta.to(dtype))

@@ -16,7 +16,7 @@ import archgrad as ag
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.data import Batch, Loader, measure
 from archgrad.errors import DivergedError
-from archgrad.hypergradients import Hypergradient, Point
+from archgrad.hypergradients import EvaluationPoint, Hypergradient
 from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
@@ -171,7 +171,7 @@ class Both(Hypergradient):
 
     seen: list[tuple[Batch | None, Batch]] = field(default_factory=list, repr=False)
 
-    def estimate(self, point: Point) -> Alpha:
+    def estimate(self, point: EvaluationPoint) -> Alpha:
         (inner_batch,) = point.inner_batch
         self.seen.append((inner_batch, point.outer_batch))
         assert math.isfinite(point.inner()(point.weights, point.alpha).item())

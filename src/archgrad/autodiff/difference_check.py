@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from archgrad.autodiff.products import InnerLoss, Kind, products_of
+from archgrad.autodiff.products import InnerLoss, ProductKind, products_of
 from archgrad.autodiff.vectors import Vector, added, cosine, norm
 from archgrad.tensors import Alpha, Weights
 
@@ -28,7 +28,7 @@ class Noisy(NamedTuple):
 
 
 def difference_products(
-    loss: InnerLoss, weights: Weights, alpha: Alpha, v: Weights, kind: Kind, stretch: float = 1.0
+    loss: InnerLoss, weights: Weights, alpha: Alpha, v: Weights, kind: ProductKind, stretch: float = 1.0
 ) -> Noisy:
     """Return H·v and M·v of a loss by differences of this kind, over a step ``stretch`` times as long."""
     products = products_of(kind, loss, weights, alpha)

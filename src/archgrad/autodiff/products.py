@@ -22,13 +22,13 @@ __all__ = [
     "FiniteProducts",
     "ForwardProducts",
     "InnerLoss",
-    "Kind",
+    "ProductKind",
     "Products",
-    "check_kind",
+    "check_product_kind",
     "products_of",
 ]
 
-Kind = Literal["exact", "finite", "forward"]
+ProductKind = Literal["exact", "finite", "forward"]
 """How products are computed: by double backward, by central differences, or by one-sided ones."""
 
 Variables = tuple[str, ...]
@@ -218,12 +218,12 @@ class ForwardProducts(_DifferenceProducts):
 _KINDS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FiniteProducts, "forward": ForwardProducts}
 
 
-def products_of(kind: Kind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
+def products_of(kind: ProductKind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
     """Return the products of this kind at a point."""
     return _KINDS[kind](loss, weights, alpha)
 
 
-def check_kind(kind: str) -> None:
-    """Refuse a kind that does not exist."""
+def check_product_kind(kind: str) -> None:
+    """Raise a UserError for an unknown kind of products."""
     if kind not in _KINDS:
         raise unknown("kind of products:", kind, _KINDS)

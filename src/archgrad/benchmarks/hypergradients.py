@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any, TypeVar, get_args
 
-from archgrad.autodiff.products import Kind
+from archgrad.autodiff.products import ProductKind
 from archgrad.autodiff.vectors import added, cosine, norm
 from archgrad.benchmarks import hypergradient_memory as memory_of
 from archgrad.benchmarks.hypergradient_memory import MemoryRow
@@ -32,7 +32,7 @@ from archgrad.hypergradients import (
 
 __all__ = ["BARS", "ESTIMATORS", "HEADER", "KINDS", "Bar", "Report", "Row", "bars", "cases", "measure", "run"]
 
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[ProductKind, ...] = get_args(ProductKind)
 
 ESTIMATORS: dict[str, Callable[..., Hypergradient]] = {
     "Unrolled": Unrolled,

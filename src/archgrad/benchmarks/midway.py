@@ -16,7 +16,7 @@ from archgrad.benchmarks.speed import Case
 from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch
 from archgrad.descent import Descent
-from archgrad.hypergradients import Batches, Hypergradient, standing
+from archgrad.hypergradients import Batches, Hypergradient, evaluate_at
 from archgrad.relaxations import Softmax
 from archgrad.spaces import SearchSpace
 from archgrad.tensors import Alpha, Weights
@@ -69,7 +69,7 @@ class Midway:
 
     def first_term(self, hypergradient: Hypergradient) -> Alpha:
         """Return ∂L2/∂α where the estimator takes it."""
-        at = standing(self.problem, self.weights, self.alpha, self.inner, self.outer, self.descent)
+        at = evaluate_at(self.problem, self.weights, self.alpha, self.inner, self.outer, self.descent)
         with at as point:
             return hypergradient.direct(point)
 

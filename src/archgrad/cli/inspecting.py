@@ -78,12 +78,12 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
 def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
     """Compare the cells of a run's supernet, stage by stage, where the run stands, and keep it in the run."""
     from archgrad.diagnostics import average_similarity, layer_similarity
-    from archgrad.loop.reopen import standing_at
+    from archgrad.loop.reopen import evaluate_at_state
 
     setup, state, stage = _opened(folder, device)
     rows = []
     for batch in range(batches):
-        with standing_at(setup, state, batch) as point:
+        with evaluate_at_state(setup, state, batch) as point:
             rows.append(layer_similarity(point, state.supernet))
     found = {
         **_standing(folder, state, stage),
@@ -117,14 +117,14 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
 
     from archgrad.cli.console import say
     from archgrad.diagnostics import average, compare, reference_at
-    from archgrad.loop.reopen import standing_at
+    from archgrad.loop.reopen import evaluate_at_state
 
     setup, state, stage = _opened(folder, device)
     estimators = _estimators(setup.method.hypergradient)
     references, rows = [], []
     for batch in range(batches):
         say(f"batch {batch + 1} of {batches}: {len(estimators)} estimates, reference of {steps} steps", console)
-        with standing_at(setup, state, batch, max(one.inner_batches for one in estimators.values())) as point:
+        with evaluate_at_state(setup, state, batch, max(one.inner_batches for one in estimators.values())) as point:
             references.append(reference_at(point, steps))
             rows.append(compare(point, estimators, references[-1].estimator))
     found = {

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
-from archgrad.autodiff.products import Kind, products_of
+from archgrad.autodiff.products import ProductKind, products_of
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
-from archgrad.hypergradients import Point
+from archgrad.hypergradients import EvaluationPoint
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["ArchCurvature", "largest_eigenvalue"]
@@ -40,16 +40,16 @@ class ArchCurvature(Probe):
         return (index + 1) % (apart * steps) == 0
 
     @property
-    def difference(self) -> Kind:
+    def difference(self) -> ProductKind:
         """One-sided ones."""
         return "forward"
 
-    def __call__(self, point: Point) -> dict[str, float]:
+    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
         """Return ``alpha_eigenvalue``."""
         return {"alpha_eigenvalue": largest_eigenvalue(point, self.steps)}
 
 
-def largest_eigenvalue(point: Point, steps: int) -> float:
+def largest_eigenvalue(point: EvaluationPoint, steps: int) -> float:
     """Return the largest eigenvalue of ∇²α L2 within the span of g, A·g, …, where g = ∂L2/∂α and A = ∇²α L2.
 
     The gradient is a good start, because most of it lies in the leading eigenspaces of the Hessian (Gur-Ari et al.,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.autodiff.products import Kind
+from archgrad.autodiff.products import ProductKind
 from archgrad.discretizers import Judge
-from archgrad.hypergradients import Point
+from archgrad.hypergradients import EvaluationPoint
 from archgrad.spaces import Genotype, SearchSpace
 
 __all__ = ["Diagnostic", "Probe", "Snapshot"]
@@ -49,7 +49,7 @@ class Probe(ABC):
     """How many steps lie between two measurements, unless :meth:`due` says otherwise."""
 
     @property
-    def difference(self) -> Kind | None:
+    def difference(self) -> ProductKind | None:
         """The kind of differences of gradients that it takes; None where it takes none."""
         return None
 
@@ -58,5 +58,5 @@ class Probe(ABC):
         return index % self.every == 0
 
     @abstractmethod
-    def __call__(self, point: Point) -> Mapping[str, float]:
+    def __call__(self, point: EvaluationPoint) -> Mapping[str, float]:
         """Measure at a point of the search."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import torch
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
-from archgrad.autodiff.products import Kind, check_kind
+from archgrad.autodiff.products import ProductKind, check_product_kind
 from archgrad.autodiff.vectors import Vector
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
-from archgrad.hypergradients import Neumann, Point, largest_safe_rate
+from archgrad.hypergradients import EvaluationPoint, Neumann, largest_safe_rate
 from archgrad.warn_once import warn_once
 
 __all__ = ["Curvature", "start_vector"]
@@ -36,19 +36,19 @@ class Curvature(Probe):
     neumann: Neumann
     every: int = 250
     steps: int = 10
-    products: Kind = "forward"
+    products: ProductKind = "forward"
 
     def __post_init__(self) -> None:
         check_whole("every of Curvature", self.every)
         check_whole("steps of Curvature", self.steps)
-        check_kind(self.products)
+        check_product_kind(self.products)
 
     @property
-    def difference(self) -> Kind | None:
+    def difference(self) -> ProductKind | None:
         """The kind of its products, unless they are exact."""
         return None if self.products == "exact" else self.products
 
-    def __call__(self, point: Point) -> dict[str, float]:
+    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
         """Return ``lambda_max``, ``lambda_min`` and ``contraction``."""
         products = point.products(self.products)
         smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), self.steps)
@@ -58,7 +58,7 @@ class Curvature(Probe):
             warn_once(_log, _DIVERGES, rate, largest, contraction, largest_safe_rate(smallest, largest))
         return {"lambda_max": largest, "lambda_min": smallest, "contraction": contraction}
 
-    def _rate(self, point: Point, smallest: float, largest: float) -> float:
+    def _rate(self, point: EvaluationPoint, smallest: float, largest: float) -> float:
         if isinstance(self.neumann.lr, str):
             return largest_safe_rate(smallest, largest)
         return point.descent_at(self.neumann.lr).lr

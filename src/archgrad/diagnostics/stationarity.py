@@ -16,7 +16,7 @@ from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.vectors import Vector, added, dot, scaled
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import UserError, check_number, check_one_of, check_whole
-from archgrad.hypergradients import Point
+from archgrad.hypergradients import EvaluationPoint
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha, Weights
 from archgrad.warn_once import warn_once
@@ -65,7 +65,7 @@ class Stationarity(Probe):
                 "from one that does not exist; give blocks=space.searched, or geometry='entropy'."
             )
 
-    def __call__(self, point: Point) -> dict[str, float]:
+    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
         """Return ``stationarity``."""
         value = bregman_stationarity(
             lambda weights, alpha: point.problem.outer(weights, alpha, point.outer_batch),

@@ -7,7 +7,7 @@ from archgrad.errors import chosen
 from archgrad.hypergradients.amended import Amended
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
-from archgrad.hypergradients.evaluation_point import Batches, Point, standing
+from archgrad.hypergradients.evaluation_point import Batches, EvaluationPoint, evaluate_at
 from archgrad.hypergradients.exact_implicit import ExactImplicit
 from archgrad.hypergradients.first_order import FirstOrder
 from archgrad.hypergradients.implicit import Implicit
@@ -25,20 +25,20 @@ __all__ = [
     "Amended",
     "Batches",
     "ConjugateGradient",
+    "EvaluationPoint",
     "ExactImplicit",
     "FirstOrder",
     "Hypergradient",
     "Implicit",
     "Neumann",
     "PerExample",
-    "Point",
     "Reverse",
     "ReverseMode",
     "TruncatedReverse",
     "Unrolled",
+    "evaluate_at",
     "largest_safe_rate",
     "named",
-    "standing",
 ]
 
 HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {

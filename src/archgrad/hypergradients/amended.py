@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from archgrad.autodiff.products import Products
 from archgrad.autodiff.vectors import scaled
 from archgrad.errors import check_number
-from archgrad.hypergradients.evaluation_point import Point
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.tensors import Weights
 
@@ -31,6 +31,6 @@ class Amended(Implicit):
         super().__post_init__()
         check_number("eta of Amended", self.eta)
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Return x = η·H·b."""
         return scaled(products.hessian(b), self.eta)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from archgrad.autodiff.krylov import conjugate_gradient
 from archgrad.autodiff.products import Products
 from archgrad.errors import check_number, check_whole
-from archgrad.hypergradients.evaluation_point import Point
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.tensors import Weights
 from archgrad.warn_once import warn_once
@@ -38,7 +38,7 @@ class ConjugateGradient(Implicit):
         check_whole("steps of ConjugateGradient", self.steps)
         check_number("damping of ConjugateGradient", self.damping)
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Solve the damped system."""
         solution = conjugate_gradient(products.hessian, b, self.steps, self.damping)
         if solution.bad_curvature is not None:

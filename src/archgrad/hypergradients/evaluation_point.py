@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, gradients, leaves
-from archgrad.autodiff.products import Kind, Products, products_of
+from archgrad.autodiff.products import ProductKind, Products, products_of
 from archgrad.bilevel import BilevelProblem, Loss
 from archgrad.descent import Descent
 from archgrad.errors import UserError
 from archgrad.random_streams import Rewind
 from archgrad.tensors import Alpha, Weights
 
-__all__ = ["Batches", "Point", "standing"]
+__all__ = ["Batches", "EvaluationPoint", "evaluate_at"]
 
 
 class Batches(tuple[Any, ...]):
@@ -26,7 +26,7 @@ class Batches(tuple[Any, ...]):
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class EvaluationPoint:
     """One place (w, α) of a bilevel problem, as constants; evaluating a loss there changes nothing at all.
 
     ``differences_mislead`` says that the problem has kinks which cannot be frozen, so that exact products are needed.
@@ -56,7 +56,7 @@ class Point:
         batch = self._batch(step) if isinstance(self.inner_batch, Batches) else self.inner_batch
         return lambda weights, alpha: self.problem.inner(weights, alpha, batch)
 
-    def products(self, kind: Kind, step: int = 0, weights: Weights | None = None) -> Products:
+    def products(self, kind: ProductKind, step: int = 0, weights: Weights | None = None) -> Products:
         """Return second-derivative products of the inner loss of a ``step``, exact ones where differences mislead.
 
         They are taken at ``weights``, by default the point's own.
@@ -85,7 +85,7 @@ class Point:
 
 
 @contextmanager
-def standing(
+def evaluate_at(
     problem: BilevelProblem,
     weights: Weights,
     alpha: Alpha,
@@ -93,16 +93,16 @@ def standing(
     outer_batch: Any,
     descent: Descent | None = None,
     differences_mislead: bool = False,
-) -> Iterator[Point]:
-    """Stand at a point: gradients are recorded whatever the caller does, and the random state is given back."""
+) -> Iterator[EvaluationPoint]:
+    """Open an evaluation point: gradients are recorded even under ``no_grad``, and the random state is restored."""
     with torch.inference_mode(False), torch.enable_grad():
         weights, alpha = constants(weights), constants(alpha)
-        with _still(problem, [*weights.values(), *alpha.values()]) as repeated:
-            yield Point(repeated, weights, alpha, inner_batch, outer_batch, descent, differences_mislead)
+        with _repeatable(problem, [*weights.values(), *alpha.values()]) as repeated:
+            yield EvaluationPoint(repeated, weights, alpha, inner_batch, outer_batch, descent, differences_mislead)
 
 
 @contextmanager
-def _still(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
+def _repeatable(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
     """Give both losses the same random numbers at every evaluation, and afterwards the random state back.
 
     A difference of two evaluations is then a difference of weights, not of dropout masks.

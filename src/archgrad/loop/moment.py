@@ -11,7 +11,7 @@ from torch import Tensor
 from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch
 from archgrad.descent import Descent
-from archgrad.hypergradients import Batches, Point, standing
+from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.tensors import Alpha, MixtureGradients, Weights
 
 __all__ = ["Moment", "Seen"]
@@ -37,10 +37,10 @@ class Moment:
     differences_mislead: bool
     look: Callable[[Batch], Seen]
 
-    def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[Point]:
+    def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[EvaluationPoint]:
         """Stand at this moment of the search with these batches."""
         exact = self.differences_mislead
-        return standing(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
+        return evaluate_at(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
 
     def measured(self, batch: Batch) -> Seen:
         """Return loss, logits and labels of the outer loss at the weights, for every estimate the same measure.

@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any, TypeVar
 
 from archgrad.autodiff.difference_check import LEAST_COSINE, Noisy, agreement, difference_products
-from archgrad.autodiff.products import Kind, products_of
+from archgrad.autodiff.products import ProductKind, products_of
 from archgrad.autodiff.vectors import Vector
 from archgrad.data import Batch
 from archgrad.errors import UserError
-from archgrad.hypergradients import Batches, Point
+from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.state import PRODUCTS, SearchState
 from archgrad.loop.step_batches import Drawn
 from archgrad.loop.steps import Stepper
@@ -33,7 +33,7 @@ _IMAGES = 32
 """As many as tell, and few enough for an exact product to need no more memory than a step."""
 
 
-def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind: Kind) -> None:
+def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind: ProductKind) -> None:
     """Note in the state whether differences of this kind agree with exact products, unless it is noted already."""
     key = f"{PRODUCTS} {kind}"
     if key in state.trusted:
@@ -41,15 +41,15 @@ def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind:
     inner, outer = Batches([_few(batches.inner(0))]), _few(batches.outer())
     plain = replace(stepper, forward=stepper.plain)
 
-    def at(measure: Callable[[Point], Found]) -> Found:
+    def at(measure: Callable[[EvaluationPoint], Found]) -> Found:
         with plain.moment(state).at(state.alpha, inner, outer) as point:
             return measure(point)
 
-    def differences_at(point: Point, stretch: float) -> Noisy:
+    def differences_at(point: EvaluationPoint, stretch: float) -> Noisy:
         _, v = point.outer()
         return difference_products(point.inner(), point.weights, point.alpha, v, kind, stretch)
 
-    def exact_at(point: Point) -> tuple[Vector, ...]:
+    def exact_at(point: EvaluationPoint) -> tuple[Vector, ...]:
         _, v = point.outer()
         return products_of("exact", point.inner(), point.weights, point.alpha).both(v)
 
