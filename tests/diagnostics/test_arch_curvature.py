@@ -24,7 +24,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, r_darts, random_nas
 from archgrad.spaces import nasbench201
@@ -103,16 +103,16 @@ def trained(method: Method, steps: int, seed: int = 0) -> Iterator[EvaluationPoi
         state = setup.initial_state()
     stepper = setup.stepper(state)
     for _ in range(steps):
-        batches = Drawn(setup.weight_loader, setup.arch_loader, state.index)
+        batches = StepBatches(setup.weight_loader, setup.arch_loader, state.index)
         stepper.architecture_step(state, batches)
         stepper.weight_step(state, batches.inner(0))
         state.step += 1
     state.supernet.double()
     state.alpha = {name: value.double() for name, value in state.alpha.items()}
-    batches = Drawn(setup.weight_loader, setup.arch_loader, state.index)
+    batches = StepBatches(setup.weight_loader, setup.arch_loader, state.index)
     outer = batches.outer()
     doubled = outer._replace(images=outer.images.double())
-    with setup.stepper(state).moment(state).at(state.alpha, Batches([doubled]), doubled) as point:
+    with setup.stepper(state).bilevel_step(state).at(state.alpha, Batches([doubled]), doubled) as point:
         yield point
 
 

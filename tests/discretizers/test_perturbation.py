@@ -25,7 +25,7 @@ from archgrad.loop.judging import judge_of
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.recipes import darts, darts_pt, lambda_darts
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import Genotype, SearchSpace, nasbench201
 from archgrad.spaces import darts as darts_space
 
@@ -359,7 +359,7 @@ ONE_HOT = torch.eye(3)[[0, 1, 2, 0, 1, 2]]
 
 def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_that_follow() -> None:
     setup, state = standing_after_training()
-    mixture = spread(SPACE.searched, {"cell": ONE_HOT})
+    mixture = expand_to_cells(SPACE.searched, {"cell": ONE_HOT})
     net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.training
     for index in (4, 5):  # what follows the four batches of the search
         batch = setup.weight_loader.batch(index)

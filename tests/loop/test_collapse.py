@@ -28,7 +28,7 @@ from archgrad.loop.collapse import Doctor, Memory, switched
 from archgrad.loop.judging import judge_of
 from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
 from archgrad.regularizers import LayerAlignment
@@ -301,7 +301,7 @@ def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick:
     plain, other = setup.stepper(state), replace(setup, method=switched(setup.method)).stepper(state)
     for index in range(EPOCHS * STEPS):
         stepper = plain if index < 2 * STEPS else other
-        batches = Drawn(setup.weight_loader, setup.arch_loader, index)
+        batches = StepBatches(setup.weight_loader, setup.arch_loader, index)
         stepper.architecture_step(state, batches)
         stepper.weight_step(state, batches.inner(0))
         state.step += 1

@@ -19,7 +19,7 @@ from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import Event, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, Regularizer, WeightStep
 from archgrad.schedule import Level, Schedule, Updates
@@ -270,10 +270,10 @@ def test_only_the_gradient_of_first_order_is_simultaneous() -> None:
 
 
 def test_a_search_that_moves_no_architecture_draws_no_batch_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Drawn) -> None:
+    def fail(self: StepBatches) -> None:
         raise AssertionError("drawn")
 
-    monkeypatch.setattr(Drawn, "outer", fail)
+    monkeypatch.setattr(StepBatches, "outer", fail)
     result = found(ag.recipes.random_nas())
     assert all(not value.any() for value in result.alpha.values())
     assert "valid_loss" not in result.history[-1]

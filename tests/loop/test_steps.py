@@ -20,7 +20,7 @@ from archgrad.hypergradients import EvaluationPoint, Hypergradient
 from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
-from archgrad.relaxations import Relaxation, Relaxed, Softmax, spread
+from archgrad.relaxations import Relaxation, Relaxed, Softmax, expand_to_cells
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Supernet
@@ -397,7 +397,7 @@ class OneHot(Relaxation):
         assert noise is not None
         mixture, active = {}, {}
         for block in blocks:
-            p = spread(blocks, self.probabilities(blocks, alpha))[block.name]
+            p = expand_to_cells(blocks, self.probabilities(blocks, alpha))[block.name]
             chosen = F.one_hot((p.detach().log() + noise[block.name]).argmax(-1), p.shape[-1])
             mixture[block.name] = chosen + p - p.detach()
             active[block.name] = chosen.bool()

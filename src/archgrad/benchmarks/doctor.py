@@ -10,7 +10,7 @@ from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
 from archgrad.diagnostics import Agreement, ArchCurvature
 from archgrad.hypergradients import Batches
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.recipes import named
 
 __all__ = ["BAR", "METHODS", "Checkup", "measure"]
@@ -57,18 +57,18 @@ def measure(case: Case, method: str, repeats: int = 5) -> Checkup:
 
 
 def _layers(search: TimedSearch) -> Callable[[], object]:
-    batch = Drawn(search.setup.weight_loader, search.setup.arch_loader, 0).outer()
-    slopes, agreement = search.stepper.slopes(search.state, batch), Agreement()
-    return lambda: [agreement(search.setup.space.searched, slopes) for _ in range(_CALLS)]
+    batch = StepBatches(search.setup.weight_loader, search.setup.arch_loader, 0).outer()
+    gradients, agreement = search.stepper.mixture_gradients(search.state, batch), Agreement()
+    return lambda: [agreement(search.setup.space.searched, gradients) for _ in range(_CALLS)]
 
 
 def _eigenvalue(search: TimedSearch, curvature: ArchCurvature) -> Callable[[], object]:
     setup, state = search.setup, search.state
-    batches = Drawn(setup.weight_loader, setup.arch_loader, 0)
+    batches = StepBatches(setup.weight_loader, setup.arch_loader, 0)
 
     def measured() -> object:
-        moment = setup.stepper(state).moment(state)
-        with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+        step = setup.stepper(state).bilevel_step(state)
+        with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
             return curvature(point)
 
     return measured

@@ -20,7 +20,7 @@ from archgrad.data import Augmentation, ImageData
 from archgrad.errors import unknown
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.recipes import RECIPES, named
@@ -213,7 +213,7 @@ class TimedSearch:
     def steps(self) -> dict[Kind, Callable[[], list[Marks]]]:
         """Return what takes each kind of step once from every start, and returns what was computed."""
         stepper, state = self.stepper, self.state
-        takes: dict[Kind, Callable[[Drawn], object]] = {
+        takes: dict[Kind, Callable[[StepBatches], object]] = {
             "architecture": lambda batches: stepper.architecture_step(state, batches),
             "weights": lambda batches: stepper.weight_step(state, batches.inner(0)),
             "joint": lambda batches: stepper.joint_step(state, batches.inner(0)),
@@ -225,14 +225,14 @@ class TimedSearch:
         pairs = zip(self.shares.items(), times, strict=True)
         return {kind: Share(share, time / len(self.starts)) for (kind, share), time in pairs}
 
-    def _from_every_start(self, take: Callable[[Drawn], object]) -> Callable[[], list[Marks]]:
+    def _from_every_start(self, take: Callable[[StepBatches], object]) -> Callable[[], list[Marks]]:
         setup, state, arch_state = self.setup, self.state, self.state.arch_state
 
         def steps() -> list[Marks]:
             self.seen.clear()
             for number, alpha in enumerate(self.starts):
                 state.step, state.alpha, state.arch_state = number, alpha, arch_state
-                take(Drawn(setup.weight_loader, setup.arch_loader, state.index))
+                take(StepBatches(setup.weight_loader, setup.arch_loader, state.index))
             return list(self.seen)
 
         return steps

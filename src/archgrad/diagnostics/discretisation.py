@@ -9,7 +9,7 @@ from torch import Tensor
 
 from archgrad.diagnostics.base import Snapshot
 from archgrad.errors import UserError
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 
 __all__ = ["discretisation", "measure_discretisation"]
 
@@ -34,6 +34,6 @@ def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]
         return mean(judge.accuracy(mixture, number) for number in range(min(batches, judge.batches)))
 
     return {
-        "mixture_accuracy": accuracy(spread(space.searched, dict(snapshot.probabilities))),
+        "mixture_accuracy": accuracy(expand_to_cells(space.searched, dict(snapshot.probabilities))),
         "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype)),
     }

@@ -14,7 +14,7 @@ from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, Judge, Tuning, edge_strengths
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_number, check_whole
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
 __all__ = ["Perturbation"]
@@ -178,7 +178,7 @@ class _Course:
         return fmean(judge.accuracy(mixture, batch) for batch in range(count))
 
     def _mixture(self, rows: Rows) -> Rows:
-        return spread(self.space.searched, rows)
+        return expand_to_cells(self.space.searched, rows)
 
 
 def _choosing(block: DecisionBlock) -> list[int]:

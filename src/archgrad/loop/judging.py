@@ -11,7 +11,7 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.discretizers import Judge, Tuning
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import SearchState, Sums
+from archgrad.loop.state import MetricSums, SearchState
 from archgrad.relaxations import Relaxed
 
 __all__ = ["judge_of"]
@@ -83,11 +83,11 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
     free = not all(bool(decided.all()) for decided in tuning.decided.values())
     for _ in range(tuning.epochs * copy.steps):
         between()
-        batches = setup.drawn(copy.index)
+        batches = setup.step_batches(copy.index)
         if free and not optimizer.finite and setup.moves(copy.index).architecture:
             stepper.architecture_step(copy, batches)
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     stepper.check(copy)
-    copy.sums = Sums()
+    copy.sums = MetricSums()
     return setup.method.relaxation.probabilities(setup.space.searched, copy.alpha)

@@ -30,7 +30,7 @@ def evaluate_at_state(
     setup: Setup, state: SearchState, batch: int, inner_batches: int = 1
 ) -> Iterator[EvaluationPoint]:
     """Open the evaluation point of a search, with the batches it would draw ``batch`` steps later."""
-    drawn = setup.drawn(state.index + batch)
-    inner = Batches(map(drawn.inner, range(inner_batches)))
-    with setup.stepper(state).moment(state).at(state.alpha, inner, drawn.outer()) as point:
+    batches = setup.step_batches(state.index + batch)
+    inner = Batches(map(batches.inner, range(inner_batches)))
+    with setup.stepper(state).bilevel_step(state).at(state.alpha, inner, batches.outer()) as point:
         yield point

@@ -37,12 +37,12 @@ from archgrad.loop.interrupts import Interrupt, interruptible
 from archgrad.loop.judging import judge_of
 from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import SearchState, Sums, nothing_decided
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.state import MetricSums, SearchState, nothing_decided
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.method import Method
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 from archgrad.schedule import Moves
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.supernet import Supernet
@@ -169,7 +169,7 @@ def _carried_out(
             doctor = Doctor(on_collapse, folder or Memory(), setup.method)
             _Run(setup, setup.stepper(state, compile_), told, watched, folder, interrupt, doctor, compile_).go(state)
     blocks = setup.space.searched
-    mixture = spread(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
+    mixture = expand_to_cells(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
     return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds, state.stopped)
 
@@ -231,7 +231,7 @@ class _Run:
         # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
         # whether or not the steps before were taken in this process.
         _seed_globally(random_streams.seed_of(self.stepper.seed, "global", index), state.device)
-        batches, moves = self.setup.drawn(index), self.setup.moves(index)
+        batches, moves = self.setup.step_batches(index), self.setup.moves(index)
         self._compare(state, batches, moves)
         self._probe(state, batches)
         if moves.together and self.setup.method.schedule.updates == "simultaneous":
@@ -247,7 +247,7 @@ class _Run:
         state.seconds += time.perf_counter() - started
         self._tell(StepFinished(state, state.epoch, state.step, state.sums.means()))
 
-    def _compare(self, state: SearchState, batches: Drawn, moves: Moves) -> None:
+    def _compare(self, state: SearchState, batches: StepBatches, moves: Moves) -> None:
         """Compare differences of gradients with exact ones before the first step that takes any."""
         method = self.stepper.method
         kinds = [method.hypergradient.difference if moves.architecture else None]
@@ -266,28 +266,32 @@ class _Run:
         """Return the probes that measure before this step."""
         return [one for one in self.diagnostics if isinstance(one, Probe) and one.due(state.index, state.steps)]
 
-    def _probe(self, state: SearchState, batches: Drawn) -> None:
+    def _probe(self, state: SearchState, batches: StepBatches) -> None:
         """Measure what is due before this step."""
         for probe in self._due(state):
             # A stepper of its own, which is never compiled: a probe may change how the supernet computes.
-            moment = self.setup.stepper(state).moment(state)
-            with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+            step = self.setup.stepper(state).bilevel_step(state)
+            with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
                 measured = probe(point)
             state.sums.note({name: _number(value) for name, value in measured.items()})
 
-    def _measure_layers(self, state: SearchState, slopes: MixtureGradients, at_rest: bool = False) -> None:
+    def _measure_layers(self, state: SearchState, mixture_gradients: MixtureGradients, at_rest: bool = False) -> None:
         """Measure the gradients of the cells, which have moved the architecture or would have."""
         for measure in self.diagnostics:
-            if isinstance(measure, LayerMeasure) and slopes and (not at_rest or state.step % measure.every == 0):
-                measured = measure(self.setup.space.searched, slopes)
+            if (
+                isinstance(measure, LayerMeasure)
+                and mixture_gradients
+                and (not at_rest or state.step % measure.every == 0)
+            ):
+                measured = measure(self.setup.space.searched, mixture_gradients)
                 state.sums.note({name: _number(value) for name, value in measured.items()})
 
-    def _measure_layers_at_rest(self, state: SearchState, batches: Drawn) -> None:
+    def _measure_layers_at_rest(self, state: SearchState, batches: StepBatches) -> None:
         """Measure them where the architecture is yet to move, from gradients computed for that alone."""
         if self.setup.method.arch_optimizer.moves and any(
             isinstance(measure, LayerMeasure) and state.step % measure.every == 0 for measure in self.diagnostics
         ):
-            self._measure_layers(state, self.stepper.slopes(state, batches.outer()), at_rest=True)
+            self._measure_layers(state, self.stepper.mixture_gradients(state, batches.outer()), at_rest=True)
 
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
@@ -315,7 +319,7 @@ class _Run:
         state.history.append(record)
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, and the first in order is taken.", ties)
-        state.epoch, state.step, state.sums = state.epoch + 1, 0, Sums()
+        state.epoch, state.step, state.sums = state.epoch + 1, 0, MetricSums()
         self._stop_early(state)
         self.doctor.look(state)
         if state.stopped is not None and measures.discretisation in self.diagnostics:

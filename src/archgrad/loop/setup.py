@@ -19,7 +19,7 @@ from archgrad.errors import UserError
 from archgrad.loop.collapse import check_reaction, switched
 from archgrad.loop.description import describe
 from archgrad.loop.state import SearchState
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.recipes import published_arch_steps
@@ -126,9 +126,9 @@ class Setup:
         """The weight steps of an epoch: T for each batch of a pass over the images that train the weights."""
         return self.weight_loader.steps * self.method.schedule.inner_steps
 
-    def drawn(self, index: int) -> Drawn:
+    def step_batches(self, index: int) -> StepBatches:
         """Return the batches of a step."""
-        return Drawn(self.weight_loader, self.arch_loader, index, self.method.schedule.inner_steps)
+        return StepBatches(self.weight_loader, self.arch_loader, index, self.method.schedule.inner_steps)
 
     def moves(self, index: int) -> Moves:
         """Return what step ``index`` of the search moves."""

@@ -33,10 +33,10 @@ from archgrad.descent import Descent, momentum_of
 from archgrad.discretizers import Tuning
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Batches
+from archgrad.loop.bilevel_step import BilevelStep, Seen
 from archgrad.loop.decided import Decided
-from archgrad.loop.moment import Moment, Seen
-from archgrad.loop.state import PRODUCTS, SearchState, Sums, all_trusted
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.state import PRODUCTS, MetricSums, SearchState, all_trusted
+from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
@@ -85,24 +85,24 @@ class Stepper:
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
 
-    def architecture_step(self, state: SearchState, batches: Drawn) -> MixtureGradients:
+    def architecture_step(self, state: SearchState, batches: StepBatches) -> MixtureGradients:
         """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
         hypergradient = self.method.hypergradient
-        moment = self.moment(state)
+        step = self.bilevel_step(state)
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
-        with moment.at(state.alpha, inner_batch, outer_batch) as point:
+        with step.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
-            measured = moment.measured(outer_batch)
+            measured = step.measured(outer_batch)
         self._record(state, "valid" if self.method.schedule.level == "bilevel" else "arch", *measured)
         self._move(state, gradient)
-        return moment.slopes
+        return step.mixture_gradients
 
-    def moment(self, state: SearchState) -> Moment:
+    def bilevel_step(self, state: SearchState) -> BilevelStep:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
         trained, frozen = split_trained(state.weights)
         seen: list[Seen] = []
-        slopes: MixtureGradients = {}
+        mixture_gradients: MixtureGradients = {}
         start = random_streams.Rewind(state.device)
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
@@ -119,8 +119,8 @@ class Stepper:
                 loss, logits = self._loss(whole(weights), relaxed, batch, state)
             if not seen and _same(weights, trained):
                 seen.append((loss.detach(), logits.detach(), batch.labels))
-            if not slopes:
-                record_gradients(relaxed.mixture, slopes)
+            if not mixture_gradients:
+                record_gradients(relaxed.mixture, mixture_gradients)
             return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
         def look(batch: Batch) -> Seen:
@@ -129,9 +129,9 @@ class Stepper:
             return loss, logits, batch.labels
 
         problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
-        return Moment(problem, trained, self._descent(state, trained), seen, slopes, mislead, look)
+        return BilevelStep(problem, trained, self._descent(state, trained), seen, mixture_gradients, mislead, look)
 
-    def slopes(self, state: SearchState, batch: Batch) -> MixtureGradients:
+    def mixture_gradients(self, state: SearchState, batch: Batch) -> MixtureGradients:
         """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""
         with torch.no_grad():
             relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
@@ -164,12 +164,12 @@ class Stepper:
         """
         alpha = leaves(state.alpha)
         relaxed = self._seen_by_weights(alpha, batch, state)
-        slopes = self._descend(state, relaxed, batch, joint=True)
-        terms = [(relaxed.mixture[name] * slope).sum() for name, slope in slopes.items()]
+        mixture_gradients = self._descend(state, relaxed, batch, joint=True)
+        terms = [(relaxed.mixture[name] * gradient).sum() for name, gradient in mixture_gradients.items()]
         terms += self._outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
         self._move(state, gradient)
-        return slopes
+        return mixture_gradients
 
     def _move(self, state: SearchState, gradient: Alpha) -> None:
         _check_gradient(gradient, state)
@@ -204,7 +204,7 @@ class Stepper:
             group["weight_decay"] = self.training.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
-        return {name: slope.detach() for name, slope in passed.slopes.items()}
+        return {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()}
 
     def regularizers(self, state: SearchState) -> tuple[Regularizer, ...]:
         """Return the regularisers of the method, without differences of gradients that mislead in this search."""
@@ -235,11 +235,11 @@ class Stepper:
         kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
         with TwiceDifferentiable() if twice else nullcontext():
             loss, logits = evaluate_frozen(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
-        slopes = backward(loss, inputs, mixture if wanted else {}, twice)
+        mixture_gradients = backward(loss, inputs, mixture if wanted else {}, twice)
         if kinks is not None:
             kinks.pack()
         # Detached, to let go of all that the backward pass has used.
-        return _Passed(loss.detach(), logits.detach(), inputs, relaxed, slopes, kinks, start)
+        return _Passed(loss.detach(), logits.detach(), inputs, relaxed, mixture_gradients, kinks, start)
 
     def check(self, state: SearchState) -> None:
         """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
@@ -266,7 +266,7 @@ class Stepper:
             passed.inputs,
             passed.gradient,
             passed.relaxed.mixture,
-            passed.slopes or None,
+            passed.mixture_gradients or None,
             state.progress,
             state.index,
         )
@@ -370,7 +370,7 @@ class Stepper:
         ``heldout_chance`` is the accuracy of naming the most common class each time.
         The network is that of the architecture step, with a mixture drawn for each batch where the relaxation samples.
         """
-        sums, weights, labels = Sums(), detached_parameters(state.supernet, state.weights), []
+        sums, weights, labels = MetricSums(), detached_parameters(state.supernet, state.weights), []
         for number in range(loader.steps):
             batch, stream = loader.batch(number), ("held-out", state.epoch, number)
             with torch.no_grad(), random_streams.Rewind(state.device).again():
@@ -400,7 +400,7 @@ class _Passed:
     logits: Tensor
     inputs: Weights
     relaxed: Relaxed
-    slopes: MixtureGradients
+    mixture_gradients: MixtureGradients
     kinks: ActivationPattern | None
     start: random_streams.Rewind
 

@@ -15,7 +15,7 @@ from archgrad.data import Batch
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.state import PRODUCTS, SearchState
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import Regularizer
 from archgrad.tensors import Weights
@@ -33,7 +33,7 @@ _IMAGES = 32
 """As many as tell, and few enough for an exact product to need no more memory than a step."""
 
 
-def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind: ProductKind) -> None:
+def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches, kind: ProductKind) -> None:
     """Note in the state whether differences of this kind agree with exact products, unless it is noted already."""
     key = f"{PRODUCTS} {kind}"
     if key in state.trusted:
@@ -42,7 +42,7 @@ def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind:
     plain = replace(stepper, forward=stepper.plain)
 
     def at(measure: Callable[[EvaluationPoint], Found]) -> Found:
-        with plain.moment(state).at(state.alpha, inner, outer) as point:
+        with plain.bilevel_step(state).at(state.alpha, inner, outer) as point:
             return measure(point)
 
     def differences_at(point: EvaluationPoint, stretch: float) -> Noisy:

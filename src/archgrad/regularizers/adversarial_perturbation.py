@@ -46,9 +46,9 @@ class AdversarialPerturbation(Regularizer):
         fixed = {name: value.detach() for name, value in step.mixture.items()}
         for _ in range(self.steps):
             at = shifted(step.blocks, fixed, shift)
-            slopes = _slopes(step, at, shift)
+            gradients = _mixture_gradients(step, at, shift)
             shift = {
-                name: (_moved(at[name], fixed[name], value) + 2 * radius / self.steps * slopes[name].sign()).clamp(
+                name: (_moved(at[name], fixed[name], value) + 2 * radius / self.steps * gradients[name].sign()).clamp(
                     -radius, radius
                 )
                 for name, value in shift.items()
@@ -58,7 +58,7 @@ class AdversarialPerturbation(Regularizer):
         return shifted(step.blocks, step.mixture, shift) if rose else step.mixture
 
 
-def _slopes(step: PerturbStep, at: dict[str, Tensor], shift: Shift) -> Shift:
+def _mixture_gradients(step: PerturbStep, at: dict[str, Tensor], shift: Shift) -> Shift:
     """Return ∂L1/∂p summed over the cells of the shifted blocks, zero where nothing that is computed reads it."""
     leaves = {name: at[name].detach().requires_grad_() for name in shift}
     with torch.enable_grad():

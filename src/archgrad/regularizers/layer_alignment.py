@@ -133,14 +133,14 @@ def _of_all_images(gradient: Tensor) -> Tensor:
 
 def _exact(step: WeightStep, delta: Vector, eps: float) -> Weights:
     """Return ∂/∂w ⟨∇_P L1, Δ⟩ by a backward pass through the gradient."""
-    slopes = {name: slope for name, slope in (step.mixture_gradient or {}).items() if name in delta}
-    live = [name for name, slope in slopes.items() if slope.requires_grad]
+    gradients = {name: gradient for name, gradient in (step.mixture_gradient or {}).items() if name in delta}
+    live = [name for name, gradient in gradients.items() if gradient.requires_grad]
     if not live:  # L1 is the sum of a function of P and one of w
         return {}
     found = torch.autograd.grad(
-        [slopes[name] for name in live],
+        [gradients[name] for name in live],
         list(step.weights.values()),
-        [delta[name].to(slopes[name]) for name in live],
+        [delta[name].to(gradients[name]) for name in live],
         allow_unused=True,
         materialize_grads=True,
     )

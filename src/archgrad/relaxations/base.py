@@ -13,7 +13,7 @@ from torch import Tensor
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha
 
-__all__ = ["Domain", "Relaxation", "Relaxed", "spread"]
+__all__ = ["Domain", "Relaxation", "Relaxed", "expand_to_cells"]
 
 Domain = Literal["real", "simplex"]
 """Where architecture parameters live: anywhere, or each row on the probability simplex."""
@@ -67,11 +67,11 @@ class Relaxation(ABC):
         self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float
     ) -> Relaxed:
         """Return the mixture of one step; ``progress`` runs from 0 to 1 over the search."""
-        return Relaxed(spread(blocks, self.probabilities(blocks, alpha)))
+        return Relaxed(expand_to_cells(blocks, self.probabilities(blocks, alpha)))
 
 
-def spread(blocks: Sequence[DecisionBlock], rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give every cell of a block its copy, without memory.
+def expand_to_cells(blocks: Sequence[DecisionBlock], rows: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give every cell of a block a view of the same rows.
 
     ``[rows, choices]`` → ``[cells, rows, choices]``, and with one mixture for each of N images
     ``[N, rows, choices]`` → ``[cells, N, rows, choices]``.

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.relaxations.base import Relaxation, Relaxed, spread
+from archgrad.relaxations.base import Relaxation, Relaxed, expand_to_cells
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha
 
@@ -52,7 +52,7 @@ class Sampled(Relaxation):
     ) -> Relaxed:
         """Sample the operations and weigh the edges."""
         weighed = [block for block in blocks if block.kind == "edge"]
-        mixture = spread(weighed, self.probabilities(weighed, alpha))
+        mixture = expand_to_cells(weighed, self.probabilities(weighed, alpha))
         drawn = {}
         for block in (block for block in blocks if block.kind == "operation"):
             self._check(block, alpha[block.name], noise)
