@@ -25,7 +25,7 @@ from archgrad.diagnostics.doctor import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.collapse import Doctor, Memory, switched
-from archgrad.loop.judging import judge_of
+from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
@@ -216,12 +216,12 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
     assert lines(tmp_path)[-1]["discrete_accuracy"] == last["discrete_accuracy"]
     setup = Setup.of(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop")
     state = reopened(setup, tmp_path)
-    judge = judge_of(setup, state)
+    evaluation = supernet_evaluation(setup, state)
     for name, mixture in (
         ("discrete_accuracy", setup.space.one_hot(result.genotype)),
         ("mixture_accuracy", dict(result.mixture)),
     ):
-        right = [judge.accuracy(mixture, number) for number in range(judge.batches)]
+        right = [evaluation.accuracy(mixture, number) for number in range(evaluation.batches)]
         assert last[name] == pytest.approx(sum(right) / len(right))
 
 

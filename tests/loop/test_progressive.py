@@ -19,7 +19,7 @@ import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.config import RunConfig, read_config
 from archgrad.diagnostics import Diagnosis
-from archgrad.discretizers import Argmax, BestSampled, Judge, Perturbation
+from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEvaluation
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.knobs import knobs_of, with_settings
@@ -170,9 +170,11 @@ def test_where_there_is_nothing_but_skips_they_stay_and_it_is_said(caplog: pytes
 
 
 def test_a_derivation_by_samples_is_limited_too() -> None:
-    judge = Judge(lambda mixture, batch: float(mixture["normal"][..., 1].sum()), torch.Generator().manual_seed(0))
+    evaluation = SupernetEvaluation(
+        lambda mixture, batch: float(mixture["normal"][..., 1].sum()), torch.Generator().manual_seed(0)
+    )
     table = {name: torch.tensor([[0.1, 0.8, 0.1]] * 4) for name in ("normal", "reduce")}
-    genotype = LimitedSkips(BestSampled(samples=20), 2).select(Skips(), table, judge)
+    genotype = LimitedSkips(BestSampled(samples=20), 2).select(Skips(), table, evaluation)
     assert genotype["normal"].count("skip_connect") <= 2
 
 

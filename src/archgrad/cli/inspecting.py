@@ -33,22 +33,22 @@ _log = logging.getLogger("archgrad")
 
 
 def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
-    """Measure what the supernet loses when its mixture becomes one architecture, on all images that judge it."""
+    """Measure what the supernet loses when its mixture becomes one architecture, on all images that evaluate it."""
     from archgrad.diagnostics import Snapshot, measure_discretisation
-    from archgrad.loop.judging import judge_of
+    from archgrad.loop.evaluation import supernet_evaluation
 
     setup, state, stage = _opened(folder, device)
-    space, judge = setup.space, judge_of(setup, state)
+    space, evaluation = setup.space, supernet_evaluation(setup, state)
     probabilities = setup.method.relaxation.probabilities(space.searched, state.alpha)
     if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
-        state.genotype = setup.method.discretizer.interim(space, probabilities, judge)
+        state.genotype = setup.method.discretizer.interim(space, probabilities, evaluation)
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:
         raise UserError(f"{folder} is undecided: all choices tie exactly, so that there is no architecture to measure.")
-    measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, judge), judge.batches)
+    measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
     found = {
         **_standing(folder, state, stage),
         "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
-        "images": judge.batches * setup.judge_loader.batch_size,
+        "images": evaluation.batches * setup.evaluation_loader.batch_size,
         "held_out": setup.method.schedule.level == "bilevel" or setup.held_out_loader is not None,
         **measured,
         "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from archgrad.autodiff.products import ProductKind
-from archgrad.discretizers import Judge
+from archgrad.discretizers import SupernetEvaluation
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.spaces import Genotype, SearchSpace
 
@@ -20,7 +20,7 @@ __all__ = ["Diagnostic", "Probe", "Snapshot"]
 class Snapshot:
     """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give.
 
-    ``judge`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete, and
+    ``evaluation`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete.
     ``initial`` are the probabilities that it began with. An ``undecided`` one has exact ties
     everywhere, so that nobody has chosen the genotype.
     """
@@ -28,7 +28,7 @@ class Snapshot:
     space: SearchSpace
     probabilities: Mapping[str, Tensor]
     genotype: Genotype
-    judge: Judge | None = None
+    evaluation: SupernetEvaluation | None = None
     last: bool = False
     initial: Mapping[str, Tensor] | None = None
     undecided: bool = False

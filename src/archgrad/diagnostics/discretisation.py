@@ -26,12 +26,12 @@ def discretisation(snapshot: Snapshot) -> dict[str, float]:
 
 def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]:
     """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches."""
-    judge, space = snapshot.judge, snapshot.space
-    if judge is None:
-        raise UserError("a snapshot without a judge cannot tell accuracies; give it one.")
+    evaluation, space = snapshot.evaluation, snapshot.space
+    if evaluation is None:
+        raise UserError("a snapshot without an evaluation cannot tell accuracies; give it one.")
 
     def accuracy(mixture: Mapping[str, Tensor]) -> float:
-        return mean(judge.accuracy(mixture, number) for number in range(min(batches, judge.batches)))
+        return mean(evaluation.accuracy(mixture, number) for number in range(min(batches, evaluation.batches)))
 
     return {
         "mixture_accuracy": accuracy(expand_to_cells(space.searched, dict(snapshot.probabilities))),

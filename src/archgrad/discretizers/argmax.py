@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, Judge, derived
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derived
 from archgrad.discretizers.ties import Ties, ties_of
 from archgrad.spaces import Genotype, SearchSpace
 
@@ -27,6 +27,8 @@ class Argmax(Discretizer):
         """Count them: nothing else chooses."""
         return ties_of(space, probabilities)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive by each block's own rule."""
         return derived(space, probabilities, {block.name: block.keep for block in space.blocks})

@@ -13,7 +13,7 @@ from torch import Tensor
 from archgrad.discretizers.ties import Ties
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
-__all__ = ["Discretizer", "Judge", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
+__all__ = ["Discretizer", "SupernetEvaluation", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ Tune = Callable[[Tuning], Mapping[str, Tensor]]
 
 
 @dataclass(frozen=True)
-class Judge:
+class SupernetEvaluation:
     """What a derivation may ask of the search: how good an architecture is with the shared weights, and to train them.
 
     ``accuracy`` takes a mixture ``{block: [cells, rows, choices]}`` of all searched blocks, of ones and zeros for a
@@ -43,8 +43,8 @@ class Judge:
     are those that train the architecture, as they are; a bilevel search holds them out from the weights. After
     ``batches`` batches the same images come again, in another order. ``generator`` is what a derivation draws from.
 
-    ``tune`` goes on with the search for so many epochs, as this judge sees it from then on; None where nothing can be
-    trained. ``report`` is told what has been decided, and how many decisions of how many are made.
+    ``tune`` continues the search for so many epochs, and later accuracies are those of the continued search; None where
+    nothing can be trained. ``report`` is told what has been decided, and how many decisions of how many are made.
     """
 
     accuracy: Callable[[Mapping[str, Tensor], int], float]
@@ -76,12 +76,16 @@ class Discretizer(ABC):
         return Ties()
 
     @abstractmethod
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
-        """Derive the discrete architecture; a derivation that measures architectures asks the ``judge``."""
+    def select(
+        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
+        """Derive the discrete architecture; a derivation that measures architectures asks the ``evaluation``."""
 
-    def interim(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def interim(
+        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive at the end of an epoch that is not the last: the same, but for what derives ``once``."""
-        return self.select(space, probabilities, judge)
+        return self.select(space, probabilities, evaluation)
 
 
 def derived(space: SearchSpace, probabilities: Mapping[str, Tensor], keep: Mapping[str, int | None]) -> Genotype:

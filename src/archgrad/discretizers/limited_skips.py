@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, Judge
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import SKIP, Genotype, SearchSpace
@@ -48,12 +48,14 @@ class LimitedSkips(Discretizer):
         """Ask the derivation."""
         return self.derivation.ties(space, probabilities, last)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive, and derive again without the weakest skip connection, until there are few enough."""
         left = dict(probabilities)
         suppressed: set[tuple[str, int]] = set()
         while True:
-            genotype = self.derivation.select(space, left, judge)
+            genotype = self.derivation.select(space, left, evaluation)
             weakest = self._weakest(space, genotype, probabilities, suppressed)
             if weakest is None:
                 return genotype

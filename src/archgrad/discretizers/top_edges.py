@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, Judge, derived
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derived
 from archgrad.discretizers.ties import Ties, ties_of
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
@@ -42,6 +42,8 @@ class TopEdges(Discretizer):
         """Count them: nothing else chooses."""
         return ties_of(space, probabilities)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive with the same number of edges at every node."""
         return derived(space, probabilities, {block.name: self.edges for block in space.blocks})

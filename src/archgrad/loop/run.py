@@ -22,6 +22,7 @@ from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe, Snapshot
 from archgrad.errors import DivergedError, SearchInterrupted, UserError
 from archgrad.hypergradients import Batches
 from archgrad.loop.collapse import Doctor, Memory
+from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.events import (
     DecisionMade,
     EpochFinished,
@@ -34,7 +35,6 @@ from archgrad.loop.events import (
 )
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.interrupts import Interrupt, interruptible
-from archgrad.loop.judging import judge_of
 from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import MetricSums, SearchState, nothing_decided
@@ -300,10 +300,10 @@ class _Run:
         probabilities = stepper.method.relaxation.probabilities(stepper.space.searched, state.alpha)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._derived(state, probabilities, last)
-        judge = judge_of(self.setup, state)
+        evaluation = supernet_evaluation(self.setup, state)
         initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
         ties = stepper.method.discretizer.ties(stepper.space, probabilities, last)
-        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial, ties.everywhere)
+        snapshot = Snapshot(stepper.space, probabilities, state.genotype, evaluation, last, initial, ties.everywhere)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
         record |= {} if self.setup.held_out_loader is None else stepper.held_out(state, self.setup.held_out_loader)
         for diagnostic in self.diagnostics:
@@ -334,7 +334,7 @@ class _Run:
         """
         space, discretizer, started = self.stepper.space, self.stepper.method.discretizer, time.perf_counter()
         if not (last and discretizer.once):
-            return discretizer.interim(space, probabilities, judge_of(self.setup, state))
+            return discretizer.interim(space, probabilities, supernet_evaluation(self.setup, state))
         if self.folder is not None:
             self.folder.save(state)
         _seed_globally(random_streams.seed_of(self.stepper.seed, "derivation"), state.device)
@@ -346,7 +346,7 @@ class _Run:
             if self.interrupt.signal and self.folder is not None:
                 raise _interrupted(state, self.folder, self.interrupt.signal)
 
-        genotype = discretizer.select(space, probabilities, judge_of(self.setup, state, report, between))
+        genotype = discretizer.select(space, probabilities, supernet_evaluation(self.setup, state, report, between))
         state.seconds += time.perf_counter() - started
         return genotype
 

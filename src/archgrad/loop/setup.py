@@ -35,8 +35,8 @@ __all__ = ["Setup", "fractions_of"]
 class Setup:
     """A space sized for the data, a method, how the weights are trained, and the batches of both.
 
-    ``judge_loader`` has images as they are, to judge architectures by: those that train the architecture, or in a
-    single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
+    ``evaluation_loader`` has unaugmented images to evaluate architectures on: those that train the architecture, or in
+    a single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
     The method's learning rate of α is scaled already, as ``budget`` says.
     """
 
@@ -47,7 +47,7 @@ class Setup:
     device: torch.device
     weight_loader: Loader
     arch_loader: Loader
-    judge_loader: Loader
+    evaluation_loader: Loader
     held_out_loader: Loader | None
     description: dict[str, str]
     budget: AlphaBudget

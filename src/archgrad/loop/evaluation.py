@@ -1,4 +1,4 @@
-"""Judging architectures by the weights that a search shares between them."""
+"""Evaluating architectures with the weights that a search shares between them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ import torch
 from torch import Tensor
 
 from archgrad import random_streams
-from archgrad.discretizers import Judge, Tuning
+from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import MetricSums, SearchState
 from archgrad.relaxations import Relaxed
 
-__all__ = ["judge_of"]
+__all__ = ["supernet_evaluation"]
 
 Report = Callable[[str, int, int], None]
 
 
-def judge_of(
+def supernet_evaluation(
     setup: Setup,
     state: SearchState,
     report: Report = lambda what, done, total: None,
     between: Callable[[], None] = lambda: None,
-) -> Judge:
-    """Return a judge that classifies the images which train the architecture, as they are, with the present weights.
+) -> SupernetEvaluation:
+    """Return an evaluation that classifies the images which train the architecture with the present weights.
 
-    Asked to tune, it goes on with a copy of the search, by which it judges from then on; the search itself stays as it
+    Asked to tune, it goes on with a copy of the search, which it evaluates from then on; the search itself stays as it
     is. It calls ``between`` before every batch, which may raise to end it all.
     """
     seed = random_streams.seed_of(setup.seed, "judge")
@@ -36,7 +36,7 @@ def judge_of(
     def accuracy(mixture: Mapping[str, Tensor], number: int) -> float:
         between()
         supernet = (copies or [state])[0].supernet
-        batch, relaxed = setup.judge_loader.batch(number), _relaxed(mixture, state.device)
+        batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
             logits = supernet(batch.images, relaxed.mixture, active=relaxed.active, seed=seed)
         return 100 * float((logits.argmax(1) == batch.labels).double().mean())
@@ -47,7 +47,7 @@ def judge_of(
         return _tune(setup, copies[0], tuning, between)
 
     draws = random_streams.generator(setup.seed, "judge", "draws", state.epoch)
-    return Judge(accuracy, draws, setup.judge_loader.steps, tune, report)
+    return SupernetEvaluation(accuracy, draws, setup.evaluation_loader.steps, tune, report)
 
 
 def _relaxed(mixture: Mapping[str, Tensor], device: torch.device) -> Relaxed:
