@@ -16,6 +16,7 @@ ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
     ("errors", "files", "warn_once", "knobs", "random_streams", "training", "schedule", "stopping", "tensors"),
+    ("_compat",),
     ("autodiff",),
     ("operations",),
     ("supernet",),

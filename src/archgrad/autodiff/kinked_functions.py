@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from archgrad._compat import function_places
+
 __all__ = ["KINKED_FUNCTIONS", "Keeper"]
 
 
@@ -250,7 +252,7 @@ def _maybe_in_place(frozen: Frozen) -> Frozen:
 
 def _functions(name: str) -> Iterable[Any]:
     """Return all functions and methods of PyTorch that go by a name."""
-    return [getattr(place, name) for place in (F, torch, Tensor, torch._C._nn) if hasattr(place, name)]
+    return [getattr(place, name) for place in function_places() if hasattr(place, name)]
 
 
 _ELEMENTWISE: dict[str, Frozen] = {
