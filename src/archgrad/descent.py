@@ -46,4 +46,6 @@ def momentum_of(optimizer: torch.optim.SGD, weights: Weights) -> Weights | None:
     buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in weights.items()}
     if all(buffer is None for buffer in buffers.values()):
         return None
-    return {name: torch.zeros_like(weights[name]) if buffer is None else buffer for name, buffer in buffers.items()}
+    return Weights(
+        {name: torch.zeros_like(weights[name]) if buffer is None else buffer for name, buffer in buffers.items()}
+    )

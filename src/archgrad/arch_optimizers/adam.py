@@ -51,7 +51,7 @@ class Adam(ArchOptimizer):
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one bias-corrected step."""
         first, second = self.betas
-        result: Alpha = {}
+        result = Alpha({})
         following: ArchState = {"steps": {}, "mean": {}, "square": {}}
         for name, value in alpha.items():
             slope = gradient[name] + self.weight_decay * value

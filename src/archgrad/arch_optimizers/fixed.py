@@ -33,4 +33,4 @@ class Fixed(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Return what was given."""
-        return dict(alpha), state
+        return Alpha(dict(alpha)), state

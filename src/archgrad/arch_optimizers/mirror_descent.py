@@ -62,7 +62,7 @@ class MirrorDescent(ArchOptimizer):
             name: geometry.step(value, self.lr * gradient[name].double(), support[name])
             for name, value in alpha.items()
         }
-        return {name: self._lifted(value, support[name]) for name, value in moved.items()}, state
+        return Alpha({name: self._lifted(value, support[name]) for name, value in moved.items()}), state
 
     @property
     def _floor(self) -> float:

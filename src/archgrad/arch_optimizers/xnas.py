@@ -71,7 +71,7 @@ class XNAS(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one multiplicative step, and wipe out."""
-        result: Alpha = {}
+        result = Alpha({})
         following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
         for name, value in alpha.items():
             left, rate = self._left(state["left"][name]), state["rate"][name]

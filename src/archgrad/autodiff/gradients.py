@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar, cast, overload
 
 import torch
 from torch import Tensor, nn
 
-from archgrad.autodiff.vectors import Vector
+from archgrad.autodiff.vectors import V, Vector
 
 __all__ = [
     "backward",
@@ -22,9 +23,25 @@ __all__ = [
 ]
 
 
-def leaves(tensors: Vector) -> Vector:
+V1 = TypeVar("V1", bound=Vector)
+V2 = TypeVar("V2", bound=Vector)
+
+
+def leaves(tensors: V) -> V:
     """Return the same values as new variables to differentiate by."""
-    return {name: value.detach().requires_grad_() for name, value in tensors.items()}
+    return cast(V, {name: value.detach().requires_grad_() for name, value in tensors.items()})
+
+
+@overload
+def gradients(loss: Callable[[], Tensor], first: V, /, *, create_graph: bool = False) -> tuple[V]: ...
+
+
+@overload
+def gradients(loss: Callable[[], Tensor], first: V1, second: V2, /, *, create_graph: bool = False) -> tuple[V1, V2]: ...
+
+
+@overload
+def gradients(loss: Callable[[], Tensor], *variables: Vector, create_graph: bool = False) -> tuple[Vector, ...]: ...
 
 
 def gradients(loss: Callable[[], Tensor], *variables: Vector, create_graph: bool = False) -> tuple[Vector, ...]:
@@ -44,21 +61,22 @@ def named_like(flat: Sequence[Tensor], like: Sequence[Vector]) -> tuple[Vector, 
     return tuple({name: next(pieces) for name in vector} for vector in like)
 
 
-def constants(vector: Vector) -> Vector:
+def constants(vector: V) -> V:
     """Return the same values, not to be differentiated by."""
-    return {name: value.clone() if value.is_inference() else value.detach() for name, value in vector.items()}
+    return cast(V, {name: value.clone() if value.is_inference() else value.detach() for name, value in vector.items()})
 
 
-def detached_parameters(module: nn.Module, weights: Vector) -> Vector:
+def detached_parameters(module: nn.Module, weights: V) -> V:
     """Return weights as constants with copies of the module's buffers, so that evaluations with them change nothing."""
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    return {**buffers, **{name: weight.detach() for name, weight in weights.items()}}
+    return cast(V, {**buffers, **{name: weight.detach() for name, weight in weights.items()}})
 
 
-def split_trained(weights: Vector) -> tuple[Vector, Vector]:
+def split_trained(weights: V) -> tuple[V, V]:
     """Return the weights that require a gradient, and the frozen ones."""
     trained = {name: weight for name, weight in weights.items() if weight.requires_grad}
-    return trained, {name: weight for name, weight in weights.items() if name not in trained}
+    frozen = {name: weight for name, weight in weights.items() if name not in trained}
+    return cast(V, trained), cast(V, frozen)
 
 
 def backward(loss: Tensor, weights: Vector, mixture: Vector, create_graph: bool = False) -> Vector:

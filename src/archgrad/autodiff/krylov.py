@@ -9,15 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad.autodiff.vectors import Vector, added, dot, flattened, norm, scaled, unflattened, zeros_like
+from archgrad.autodiff.vectors import V, Vector, added, dot, flattened, norm, scaled, unflattened, zeros_like
 
 __all__ = ["Operator", "Solution", "conjugate_gradient", "dense", "extreme_eigenvalues", "neumann"]
 
-Operator = Callable[[Vector], Vector]
+Operator = Callable[[V], V]
 """A matrix A, as the function v ↦ A·v."""
 
 
-def neumann(apply: Operator, b: Vector, terms: int, lr: float) -> Vector:
+def neumann(apply: Operator[V], b: V, terms: int, lr: float) -> V:
     """Approximate A⁻¹·b by γ·Σ_{k=0..K} (I − γA)^k·b, with K = ``terms`` products (iDARTS, Lemma 3 and Eq. 8).
 
     The error falls as (1 − γμ)^{K+1} where μI ⪯ A ⪯ I/γ (Theorem 1).
@@ -36,7 +36,7 @@ class Solution(NamedTuple):
     bad_curvature: float | None = None
 
 
-def conjugate_gradient(apply: Operator, b: Vector, steps: int, damping: float = 0.0) -> Solution:
+def conjugate_gradient(apply: Operator[V], b: V, steps: int, damping: float = 0.0) -> Solution:
     """Solve (A + δI)·x = b for a symmetric A; exact after as many steps as b has dimensions if A + δI is positive.
 
     It stops early at a residual of zero, and at a direction of non-positive curvature, beyond which it means nothing.
@@ -58,7 +58,7 @@ def conjugate_gradient(apply: Operator, b: Vector, steps: int, damping: float = 
     return Solution(x)
 
 
-def extreme_eigenvalues(apply: Operator, start: Vector, steps: int) -> tuple[float, float]:
+def extreme_eigenvalues(apply: Operator[V], start: V, steps: int) -> tuple[float, float]:
     """Approximate (λmin, λmax) of a symmetric A by ``steps`` products, from ``start``, both from inside.
 
     This is power iteration that forgets nothing (Lanczos): the ends of the spectrum of A within the span of
@@ -95,7 +95,7 @@ def _tridiagonal_ends(diagonal: list[float], beside: list[float]) -> tuple[float
     return values[0].item(), values[-1].item()
 
 
-def dense(apply: Operator, like: Mapping[str, Tensor]) -> Tensor:
+def dense(apply: Operator[V], like: V) -> Tensor:
     """Return A as a matrix, one product for each column."""
     basis: Iterable[Tensor] = torch.eye(sum(value.numel() for value in like.values())).to(flattened(like))
     return torch.stack([flattened(apply(unflattened(column, like))) for column in basis], dim=1)

@@ -77,20 +77,20 @@ class ExactProducts(Products):
 
     def gradient(self) -> Weights:
         """Return ∂L1/∂w."""
-        return {name: value.detach() for name, value in self._gradient().items()}
+        return Weights({name: value.detach() for name, value in self._gradient().items()})
 
     def hessian(self, v: Weights) -> Weights:
         """Return H·v."""
-        return self._products(v, self.weights)[0]
+        return Weights(self._products(v, self.weights)[0])
 
     def mixed(self, v: Weights) -> Alpha:
         """Return M·v."""
-        return self._products(v, self.alpha)[0]
+        return Alpha(self._products(v, self.alpha)[0])
 
     def both(self, v: Weights) -> tuple[Weights, Alpha]:
         """Return H·v and M·v from one double backward."""
         hessian, mixed = self._products(v, self.weights, self.alpha)
-        return hessian, mixed
+        return Weights(hessian), Alpha(mixed)
 
     def _gradient(self) -> Weights:
         if self._graph is None:
@@ -129,16 +129,16 @@ class _DifferenceProducts(Products):
 
     def hessian(self, v: Weights) -> Weights:
         """Return H·v."""
-        return self._product(v, ("weights",))[0]
+        return Weights(self._product(v, ("weights",))[0])
 
     def mixed(self, v: Weights) -> Alpha:
         """Return M·v; no gradient of the weights is computed."""
-        return self._product(v, ("alpha",))[0]
+        return Alpha(self._product(v, ("alpha",))[0])
 
     def both(self, v: Weights) -> tuple[Weights, Alpha]:
         """Return H·v and M·v from the same gradients."""
         hessian, mixed = self._product(v, ("weights", "alpha"))
-        return hessian, mixed
+        return Weights(hessian), Alpha(mixed)
 
     @abstractmethod
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
@@ -146,11 +146,11 @@ class _DifferenceProducts(Products):
 
     def at(self, weights: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return the wanted gradients of L1 at other weights, with the pattern of this point."""
-        values = {"weights": weights, "alpha": self.alpha}
+        values: dict[str, Vector] = {"weights": weights, "alpha": self.alpha}
         values |= {name: leaves(values[name]) for name in wanted}
         loss = self.loss
         return gradients(
-            lambda: self.pattern.evaluate(lambda: loss(values["weights"], values["alpha"])),
+            lambda: self.pattern.evaluate(lambda: loss(Weights(values["weights"]), Alpha(values["alpha"]))),
             *(values[name] for name in wanted),
         )
 
@@ -172,7 +172,7 @@ class FiniteProducts(_DifferenceProducts):
 
     def gradient(self) -> Weights:
         """Return ∂L1/∂w."""
-        return self.at(self.weights, ("weights",))[0]
+        return Weights(self.at(self.weights, ("weights",))[0])
 
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return half of what lies between the gradients on both sides."""
@@ -199,7 +199,7 @@ class ForwardProducts(_DifferenceProducts):
 
     def gradient(self) -> Weights:
         """Return ∂L1/∂w, which all products share."""
-        return self._base(("weights",))[0]
+        return Weights(self._base(("weights",))[0])
 
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return how far the gradients ahead are from those here."""

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
 
-__all__ = ["Vector", "added", "cosine", "dot", "flattened", "norm", "scaled", "unflattened", "zeros_like"]
+__all__ = ["V", "Vector", "added", "cosine", "dot", "flattened", "norm", "scaled", "unflattened", "zeros_like"]
 
 Vector = dict[str, Tensor]
 """A vector in pieces, by name."""
 
+V = TypeVar("V", bound=Vector)
+"""Any kind of vector, such as weights; what is computed from one is of the same kind."""
 
-def added(x: Mapping[str, Tensor], y: Mapping[str, Tensor], factor: float = 1.0) -> Vector:
+
+def added(x: V, y: Mapping[str, Tensor], factor: float = 1.0) -> V:
     """Return x + factor·y.
 
     >>> added({"a": torch.tensor(1.0)}, {"a": torch.tensor(2.0)}, -3.0)
     {'a': tensor(-5.)}
     """
-    return {name: torch.add(value, y[name], alpha=factor) for name, value in x.items()}
+    return cast(V, {name: torch.add(value, y[name], alpha=factor) for name, value in x.items()})
 
 
-def scaled(x: Mapping[str, Tensor], factor: float) -> Vector:
+def scaled(x: V, factor: float) -> V:
     """Return factor·x."""
-    return {name: value * factor for name, value in x.items()}
+    return cast(V, {name: value * factor for name, value in x.items()})
 
 
-def zeros_like(x: Mapping[str, Tensor]) -> Vector:
+def zeros_like(x: V) -> V:
     """Return the zero vector of this shape."""
-    return {name: torch.zeros_like(value) for name, value in x.items()}
+    return cast(V, {name: torch.zeros_like(value) for name, value in x.items()})
 
 
 def dot(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
@@ -65,7 +69,8 @@ def flattened(x: Mapping[str, Tensor]) -> Tensor:
     return torch.cat([value.flatten() for value in x.values()])
 
 
-def unflattened(flat: Tensor, like: Mapping[str, Tensor]) -> Vector:
+def unflattened(flat: Tensor, like: V) -> V:
     """Undo :func:`flattened`."""
     pieces = torch.split(flat, [value.numel() for value in like.values()])
-    return {name: piece.view(value.shape) for piece, (name, value) in zip(pieces, like.items(), strict=True)}
+    named = zip(pieces, like.items(), strict=True)
+    return cast(V, {name: piece.view(value.shape) for piece, (name, value) in named})

@@ -253,7 +253,7 @@ def _starts(setup: Setup, alpha: Alpha) -> list[Alpha]:
     certain = ({block.name: _certain(block, number) for block in space.blocks} for number in range(width))
     if relaxation.domain == "simplex":
         certain = ({name: torch.softmax(scores, -1) for name, scores in rows.items()} for rows in certain)
-    return [{**alpha, **rows} for rows in certain]
+    return [Alpha({**alpha, **rows}) for rows in certain]
 
 
 def _certain(block: DecisionBlock, number: int) -> Tensor:

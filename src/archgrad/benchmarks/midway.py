@@ -48,7 +48,7 @@ class Midway:
         inner = Batches(pictures.batch(case.batch, "inner", step) for step in range(inner_batches))
         start = cls(
             _problem_of(space, supernet),
-            {name: weight.detach() for name, weight in supernet.named_parameters()},
+            Weights({name: weight.detach() for name, weight in supernet.named_parameters()}),
             Softmax().init(space.blocks, random_streams.generator(_SEED, "alpha")),
             Descent(lr=0.025, momentum=0.9, weight_decay=5e-4, nesterov=True),
             inner,

@@ -57,8 +57,8 @@ def largest_eigenvalue(point: EvaluationPoint, steps: int) -> float:
     or exact where differences mislead.
     """
 
-    def loss(alpha: Alpha, nothing: Weights) -> Tensor:
-        return point.problem.outer(point.weights, alpha, point.outer_batch)
+    def loss(variables: Weights, nothing: Alpha) -> Tensor:
+        return point.problem.outer(point.weights, Alpha(variables), point.outer_batch)
 
-    products = products_of("exact" if point.differences_mislead else "forward", loss, point.alpha, {})
+    products = products_of("exact" if point.differences_mislead else "forward", loss, Weights(point.alpha), Alpha({}))
     return extreme_eigenvalues(products.hessian, products.gradient(), steps)[1]

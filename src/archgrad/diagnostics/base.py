@@ -12,6 +12,7 @@ from archgrad.autodiff.products import ProductKind
 from archgrad.discretizers import SupernetEvaluation
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.tensors import Probabilities
 
 __all__ = ["Diagnostic", "Probe", "Snapshot"]
 
@@ -26,7 +27,7 @@ class Snapshot:
     """
 
     space: SearchSpace
-    probabilities: Mapping[str, Tensor]
+    probabilities: Probabilities
     genotype: Genotype
     evaluation: SupernetEvaluation | None = None
     last: bool = False

@@ -9,10 +9,10 @@ import torch
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind, check_product_kind
-from archgrad.autodiff.vectors import Vector
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import check_whole
 from archgrad.hypergradients import EvaluationPoint, Neumann, largest_safe_rate
+from archgrad.tensors import Weights
 from archgrad.warn_once import warn_once
 
 __all__ = ["Curvature", "start_vector"]
@@ -64,10 +64,12 @@ class Curvature(Probe):
         return point.descent_at(self.neumann.lr).lr
 
 
-def start_vector(weights: Vector) -> Vector:
+def start_vector(weights: Weights) -> Weights:
     """Return a vector that no eigenvector is orthogonal to, always the same."""
     generator = torch.Generator().manual_seed(0)
-    return {
-        name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
-        for name, value in weights.items()
-    }
+    return Weights(
+        {
+            name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
+            for name, value in weights.items()
+        }
+    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import mean
-
-from torch import Tensor
 
 from archgrad.diagnostics.base import Snapshot
 from archgrad.errors import UserError
 from archgrad.relaxations import expand_to_cells
+from archgrad.tensors import Mixture
 
 __all__ = ["discretisation", "measure_discretisation"]
 
@@ -30,10 +28,10 @@ def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]
     if evaluation is None:
         raise UserError("a snapshot without an evaluation cannot tell accuracies; give it one.")
 
-    def accuracy(mixture: Mapping[str, Tensor]) -> float:
+    def accuracy(mixture: Mixture) -> float:
         return mean(evaluation.accuracy(mixture, number) for number in range(min(batches, evaluation.batches)))
 
     return {
-        "mixture_accuracy": accuracy(expand_to_cells(space.searched, dict(snapshot.probabilities))),
+        "mixture_accuracy": accuracy(expand_to_cells(space.searched, snapshot.probabilities)),
         "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype)),
     }

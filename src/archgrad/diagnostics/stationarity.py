@@ -6,14 +6,14 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers import GEOMETRIES, Geometry
 from archgrad.autodiff.gradients import gradients, leaves
-from archgrad.autodiff.vectors import Vector, added, dot, scaled
+from archgrad.autodiff.vectors import V, Vector, added, dot, scaled
 from archgrad.diagnostics.base import Probe
 from archgrad.errors import UserError, check_number, check_one_of, check_whole
 from archgrad.hypergradients import EvaluationPoint
@@ -225,5 +225,5 @@ def _doubled(vector: Vector) -> Vector:
     return {name: value.detach().double() for name, value in vector.items()}
 
 
-def _typed(vector: Vector, like: Vector) -> Vector:
-    return {name: value.to(like[name].dtype) for name, value in vector.items()}
+def _typed(vector: Vector, like: V) -> V:
+    return cast(V, {name: value.to(like[name].dtype) for name, value in vector.items()})

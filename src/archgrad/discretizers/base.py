@@ -12,6 +12,7 @@ from torch import Tensor
 
 from archgrad.discretizers.ties import Ties
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["Discretizer", "SupernetEvaluation", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
 
@@ -24,13 +25,13 @@ class Tuning:
     architecture parameters of the others go on moving. ``rate`` is the share of the first learning rate.
     """
 
-    weights: Mapping[str, Tensor]
+    weights: Probabilities
     decided: Mapping[str, Tensor]
     epochs: int
     rate: float
 
 
-Tune = Callable[[Tuning], Mapping[str, Tensor]]
+Tune = Callable[[Tuning], Probabilities]
 """Goes on with a search; returns the probabilities ``{block: [rows, choices]}`` it then has."""
 
 
@@ -47,7 +48,7 @@ class SupernetEvaluation:
     nothing can be trained. ``report`` is told what has been decided, and how many decisions of how many are made.
     """
 
-    accuracy: Callable[[Mapping[str, Tensor], int], float]
+    accuracy: Callable[[Mixture, int], float]
     generator: torch.Generator
     batches: int = 1
     tune: Tune | None = None
@@ -68,7 +69,7 @@ class Discretizer(ABC):
         """Raise a UserError, before anything is trained, if genotypes of this space cannot be derived so."""
         return
 
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Count the exact ties that leave the genotype of an epoch, or of the whole search, to the order of choices.
 
         By default there are none; what goes by probabilities alone counts them.
@@ -77,18 +78,18 @@ class Discretizer(ABC):
 
     @abstractmethod
     def select(
-        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive the discrete architecture; a derivation that measures architectures asks the ``evaluation``."""
 
     def interim(
-        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive at the end of an epoch that is not the last: the same, but for what derives ``once``."""
         return self.select(space, probabilities, evaluation)
 
 
-def derived(space: SearchSpace, probabilities: Mapping[str, Tensor], keep: Mapping[str, int | None]) -> Genotype:
+def derived(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
     """Return the genotype of each row's strongest choices, of ``keep[block]`` rows at each node (None: of all)."""
     return space.genotype(
         {
@@ -119,9 +120,7 @@ def strongest(
     return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
 
 
-def edge_strengths(
-    space: SearchSpace, block: DecisionBlock, probabilities: Mapping[str, Tensor]
-) -> Sequence[float] | None:
+def edge_strengths(space: SearchSpace, block: DecisionBlock, probabilities: Probabilities) -> Sequence[float] | None:
     """Return the weight of each row's edge in a block; None where edges have no weights."""
     if block not in space.weighed:
         return None

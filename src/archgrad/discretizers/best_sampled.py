@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.tensors import Probabilities
 
 __all__ = ["BestSampled"]
 
@@ -36,7 +36,7 @@ class BestSampled(Discretizer):
         check_whole("discretizer.batches", self.batches)
 
     def select(
-        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Draw, measure and keep the best."""
         if evaluation is None:
@@ -52,7 +52,7 @@ class BestSampled(Discretizer):
         return sum(evaluation.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
 
 
-def drawn_genotype(space: SearchSpace, probabilities: Mapping[str, Tensor], generator: torch.Generator) -> Genotype:
+def drawn_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:
     """Draw a genotype: operations by their probabilities, edges uniformly or by their weights."""
     selection = {}
     for block in space.blocks:

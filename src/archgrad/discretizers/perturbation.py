@@ -16,6 +16,7 @@ from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_number, check_whole
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["Perturbation"]
 
@@ -51,18 +52,18 @@ class Perturbation(Discretizer):
         if self.batches is not None:
             check_whole("discretizer.batches", self.batches)
 
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Return none at the end, where accuracies decide."""
         return Ties() if last else Argmax().ties(space, probabilities, last)
 
     def interim(
-        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive by the probabilities alone."""
         return Argmax().select(space, probabilities)
 
     def select(
-        self, space: SearchSpace, probabilities: Mapping[str, Tensor], evaluation: SupernetEvaluation | None = None
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Decide one edge after the other, then one node after the other."""
         if evaluation is None or (self.tune_epochs and evaluation.tune is None):
@@ -88,7 +89,7 @@ class _Course:
         rule: Perturbation,
         space: SearchSpace,
         evaluation: SupernetEvaluation,
-        probabilities: Mapping[str, Tensor],
+        probabilities: Probabilities,
     ) -> None:
         self.rule, self.space, self.evaluation = rule, space, evaluation
         self.probabilities = probabilities
@@ -121,7 +122,9 @@ class _Course:
         """Go on with the search, and take over where it moved what is not decided."""
         rule = self.rule
         if rule.tune_epochs and self.evaluation.tune is not None:
-            found = self.evaluation.tune(Tuning(self.rows, self.decided, rule.tune_epochs, rule.tune_rate))
+            found = self.evaluation.tune(
+                Tuning(Probabilities(self.rows), self.decided, rule.tune_epochs, rule.tune_rate)
+            )
             self.rows = {
                 name: torch.where(self.decided[name][:, None], value, found[name].to(value))
                 for name, value in self.rows.items()
@@ -185,8 +188,8 @@ class _Course:
         count = evaluation.batches if self.rule.batches is None else min(self.rule.batches, evaluation.batches)
         return fmean(evaluation.accuracy(mixture, batch) for batch in range(count))
 
-    def _mixture(self, rows: Rows) -> Rows:
-        return expand_to_cells(self.space.searched, rows)
+    def _mixture(self, rows: Rows) -> Mixture:
+        return expand_to_cells(self.space.searched, Probabilities(rows))
 
 
 def _choosing(block: DecisionBlock) -> list[int]:

@@ -39,7 +39,7 @@ class Hypergradient(ABC):
         """
         with evaluate_at(problem, weights, alpha, inner_batch, outer_batch, descent) as point:
             gradient = self.estimate(point)
-        return {name: value.detach().clone() for name, value in gradient.items()}
+        return Alpha({name: value.detach().clone() for name, value in gradient.items()})
 
     @abstractmethod
     def estimate(self, point: EvaluationPoint) -> Alpha:

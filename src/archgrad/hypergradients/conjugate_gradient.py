@@ -43,4 +43,4 @@ class ConjugateGradient(Implicit):
         solution = conjugate_gradient(products.hessian, b, self.steps, self.damping)
         if solution.bad_curvature is not None:
             warn_once(_log, _MESSAGE, solution.bad_curvature - self.damping, self.damping - solution.bad_curvature)
-        return solution.x
+        return Weights(solution.x)

@@ -44,9 +44,9 @@ class PerExample(Hypergradient):
     def estimate(self, point: EvaluationPoint) -> Alpha:
         """Differentiate the outer loss with respect to every image's α, clip and average."""
         count = _images(point.outer_batch)
-        alpha = leaves({name: torch.stack([value] * count) for name, value in point.alpha.items()})
+        alpha = leaves(Alpha({name: torch.stack([value] * count) for name, value in point.alpha.items()}))
         (found,) = gradients(lambda: point.problem.outer(point.weights, alpha, point.outer_batch), alpha)
-        return {name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()}
+        return Alpha({name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()})
 
     def direct(self, point: EvaluationPoint) -> Alpha:
         """Return the estimate: there is no second term."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 
 import torch
-from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import MetricSums, SearchState
 from archgrad.relaxations import Relaxed
+from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["supernet_evaluation"]
 
@@ -33,7 +33,7 @@ def supernet_evaluation(
     seed = random_streams.seed_of(setup.seed, "judge")
     copies: list[SearchState] = []
 
-    def accuracy(mixture: Mapping[str, Tensor], number: int) -> float:
+    def accuracy(mixture: Mixture, number: int) -> float:
         between()
         supernet = (copies or [state])[0].supernet
         batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
@@ -41,7 +41,7 @@ def supernet_evaluation(
             logits = supernet(batch.images, relaxed.mixture, active=relaxed.active, seed=seed)
         return 100 * float((logits.argmax(1) == batch.labels).double().mean())
 
-    def tune(tuning: Tuning) -> Mapping[str, Tensor]:
+    def tune(tuning: Tuning) -> Probabilities:
         if not copies:
             copies.append(_copied(setup, state))
         return _tune(setup, copies[0], tuning, between)
@@ -50,9 +50,9 @@ def supernet_evaluation(
     return SupernetEvaluation(accuracy, draws, setup.evaluation_loader.steps, tune, report)
 
 
-def _relaxed(mixture: Mapping[str, Tensor], device: torch.device) -> Relaxed:
+def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
     """Return a mixture of which only what has a weight is computed."""
-    weights = {name: value.to(device) for name, value in mixture.items()}
+    weights = Mixture({name: value.to(device) for name, value in mixture.items()})
     return Relaxed(weights, {name: value != 0 for name, value in weights.items()})
 
 
@@ -77,7 +77,7 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
     )
 
 
-def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Mapping[str, Tensor]:
+def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Probabilities:
     """Go on with the steps of a search, on the batches that would follow; regularisers have no say any more."""
     optimizer, stepper = setup.method.arch_optimizer, setup.stepper(copy).tuning(tuning)
     free = not all(bool(decided.all()) for decided in tuning.decided.values())

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from archgrad import diagnostics as measures
 from archgrad import random_streams
@@ -46,7 +45,7 @@ from archgrad.relaxations import expand_to_cells
 from archgrad.schedule import Moves
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.supernet import Supernet
-from archgrad.tensors import Alpha, MixtureGradients
+from archgrad.tensors import Alpha, Mixture, MixtureGradients, Probabilities
 from archgrad.training import WeightTraining
 from archgrad.warn_once import forget_warnings
 
@@ -67,7 +66,7 @@ class SearchResult:
 
     genotype: Genotype
     history: tuple[Record, ...]
-    mixture: dict[str, Tensor]
+    mixture: Mixture
     alpha: Alpha
     supernet: Supernet
     seconds: float
@@ -327,7 +326,7 @@ class _Run:
             record |= {name: _number(value) for name, value in measures.discretisation(ended).items()}
         return record
 
-    def _derived(self, state: SearchState, probabilities: Mapping[str, Tensor], last: bool) -> Genotype:
+    def _derived(self, state: SearchState, probabilities: Probabilities, last: bool) -> Genotype:
         """Derive the genotype; what derives once does so in the last epoch, and answers signals meanwhile.
 
         The checkpoint before it is where a resumed search begins it anew, with the same weights and draws.

@@ -144,7 +144,7 @@ class Setup:
     def first_alpha(self) -> Alpha:
         """Return the architecture parameters that the search begins with."""
         first = self.method.relaxation.init(self.space.searched, random_streams.generator(self.seed, "alpha"))
-        return {name: value.to(self.device) for name, value in first.items()}
+        return Alpha({name: value.to(self.device) for name, value in first.items()})
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the weights come from the global generator."""

@@ -111,7 +111,7 @@ class SearchState:
     @property
     def weights(self) -> Weights:
         """The supernet's parameters by name."""
-        return dict(self.supernet.named_parameters())
+        return Weights(dict(self.supernet.named_parameters()))
 
     @property
     def device(self) -> torch.device:
@@ -160,7 +160,7 @@ class SearchState:
             )
         device = self.device
         self.supernet.load_state_dict(saved["weights"])
-        self.alpha = _moved(saved["alpha"], device)
+        self.alpha = Alpha(_moved(saved["alpha"], device))
         self.arch_state = {name: _moved(values, device) for name, values in saved["arch_state"].items()}
         self.optimizer.load_state_dict(saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])

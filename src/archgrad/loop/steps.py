@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -41,7 +41,7 @@ from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
-from archgrad.tensors import Alpha, MixtureGradients, Weights
+from archgrad.tensors import Alpha, Mixture, MixtureGradients, Weights
 from archgrad.training import WeightTraining
 
 __all__ = ["Stepper"]
@@ -80,7 +80,7 @@ class Stepper:
     ) -> Stepper:
         """Build the stepper; ``compile_`` runs the supernet through ``torch.compile``, but not ``plain``."""
 
-        def forward(weights: Weights, images: Tensor, mixture: Mapping[str, Tensor], **extra: object) -> Any:
+        def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
             return functional_call(supernet, weights, (images, mixture), extra)
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
@@ -108,7 +108,7 @@ class Stepper:
 
         def whole(weights: Weights) -> Weights:
             """Add what is not trained."""
-            return {**detached_parameters(state.supernet, frozen), **weights}
+            return Weights({**detached_parameters(state.supernet, frozen), **weights})
 
         def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             return self._training_loss(whole(weights), self._relax(alpha, noise, state), batch, state)[0]
@@ -193,7 +193,7 @@ class Stepper:
         parts = self.regularizers(state)
         passed = self._passed(state, relaxed, batch, parts, joint or any(part.needs_mixture_gradient for part in parts))
         for part in parts:
-            _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)) or {})
+            _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)))
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
         loss = F.cross_entropy(passed.logits, batch.labels) if self.space.auxiliary else passed.loss
         self._record(state, "train", loss, passed.logits, batch.labels)
@@ -224,11 +224,11 @@ class Stepper:
         self, state: SearchState, relaxed: Relaxed, batch: Batch, parts: Sequence[Regularizer], wanted: bool
     ) -> _Passed:
         """Evaluate L1 and leave its gradient at the weights; take that of the mixture too if it is ``wanted``."""
-        mixture = {name: value.detach() for name, value in relaxed.mixture.items()}
+        mixture = constants(relaxed.mixture)
         if wanted:
-            mixture = {name: value.clone().requires_grad_() for name, value in mixture.items()}
+            mixture = Mixture({name: value.clone().requires_grad_() for name, value in mixture.items()})
         relaxed, weights = Relaxed(mixture, relaxed.active), state.weights
-        inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
+        inputs, _ = split_trained(weights)
         state.optimizer.zero_grad(set_to_none=True)
         twice = any(part.differentiates_gradient for part in parts)
         start = random_streams.Rewind(state.device)
@@ -252,11 +252,9 @@ class Stepper:
         """Return what a regulariser may read of a weight step whose gradient of L1 is there."""
         kinks = passed.kinks if part.freezes_kinks else None
 
-        def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
-            whole, found = (
-                {**detached_parameters(state.supernet, state.weights), **weights},
-                Relaxed(mixture, passed.relaxed.active),
-            )
+        def loss(weights: Weights, mixture: Mixture) -> Tensor:
+            whole = Weights({**detached_parameters(state.supernet, state.weights), **weights})
+            found = Relaxed(mixture, passed.relaxed.active)
             with passed.start.again():
                 return evaluate_frozen(kinks, lambda: self._training_loss(whole, found, batch, state))[0]
 
@@ -299,7 +297,7 @@ class Stepper:
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
         start = random_streams.Rewind(state.device)
 
-        def loss(mixture: dict[str, Tensor]) -> Tensor:
+        def loss(mixture: Mixture) -> Tensor:
             weights, found = detached_parameters(state.supernet, state.weights), Relaxed(mixture, relaxed.active)
             with torch.enable_grad(), start.again():
                 return self._training_loss(weights, found, batch, state)[0]
@@ -407,12 +405,12 @@ class _Passed:
     @cached_property
     def gradient(self) -> Weights:
         """∂L1/∂w, before any regulariser has added to it."""
-        return {name: gradient_or_zero(weight.grad, weight) for name, weight in self.inputs.items()}
+        return Weights({name: gradient_or_zero(weight.grad, weight) for name, weight in self.inputs.items()})
 
 
-def _add_gradient(inputs: Weights, added: Weights) -> None:
+def _add_gradient(inputs: Weights, added: Weights | None) -> None:
     """Add to the gradient that is left at the weights, which stays as it is for whoever reads it."""
-    for name, extra in added.items():
+    for name, extra in (added or {}).items():
         gradient = inputs[name].grad
         inputs[name].grad = extra.detach().clone() if gradient is None else gradient + extra.detach()
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha
+from archgrad.tensors import Alpha, Mixture, Probabilities
 
 __all__ = ["Domain", "Relaxation", "Relaxed", "expand_to_cells"]
 
@@ -27,7 +27,7 @@ class Relaxed:
     A block that ``active`` leaves out is computed as a whole.
     """
 
-    mixture: dict[str, Tensor]
+    mixture: Mixture
     active: dict[str, Tensor] | None = None
 
 
@@ -56,7 +56,7 @@ class Relaxation(ABC):
         """Return the first architecture parameters ``{block: [rows, choices]}``, zero where a row has no choice."""
 
     @abstractmethod
-    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return what α says on average, ``{block: [rows, choices]}``: rows on the simplex, differentiable in α."""
 
     def noise(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> dict[str, Tensor] | None:
@@ -70,10 +70,10 @@ class Relaxation(ABC):
         return Relaxed(expand_to_cells(blocks, self.probabilities(blocks, alpha)))
 
 
-def expand_to_cells(blocks: Sequence[DecisionBlock], rows: dict[str, Tensor]) -> dict[str, Tensor]:
+def expand_to_cells(blocks: Sequence[DecisionBlock], rows: Probabilities) -> Mixture:
     """Give every cell of a block a view of the same rows.
 
     ``[rows, choices]`` → ``[cells, rows, choices]``, and with one mixture for each of N images
     ``[N, rows, choices]`` → ``[cells, N, rows, choices]``.
     """
-    return {block.name: rows[block.name].expand(block.cells, *rows[block.name].shape) for block in blocks}
+    return Mixture({block.name: rows[block.name].expand(block.cells, *rows[block.name].shape) for block in blocks})

@@ -12,7 +12,7 @@ from torch import Tensor
 from archgrad.errors import UserError
 from archgrad.relaxations.base import Relaxation, Relaxed, expand_to_cells
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha
+from archgrad.tensors import Alpha, Mixture
 
 __all__ = ["Sampled"]
 
@@ -59,7 +59,7 @@ class Sampled(Relaxation):
             one = self.sample(block, alpha[block.name], (noise or {})[block.name], progress)
             drawn[block.name] = one.expand(block.cells, -1, -1)
         mixture |= drawn
-        return Relaxed({block.name: mixture[block.name] for block in blocks}, self.active(drawn))
+        return Relaxed(Mixture({block.name: mixture[block.name] for block in blocks}), self.active(drawn))
 
     def _check(self, block: DecisionBlock, alpha: Tensor, noise: dict[str, Tensor] | None) -> None:
         who = type(self).__name__

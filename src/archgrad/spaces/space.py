@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from archgrad.errors import UserError, check_bool, check_probability, unknown
 from archgrad.operations import FactorizedReduce, Factory, Identity, Operation, Site, Vocabulary
@@ -17,6 +17,7 @@ from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.restriction import Restriction, offered, restriction_of
 from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet
+from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
 
 __all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges", "build_nodes", "skip_connection"]
@@ -216,13 +217,13 @@ class SearchSpace(ABC):
             cells[block.name] = CellGenotype(decisions, block.concat)
         return Genotype.of(cells)
 
-    def one_hot(self, genotype: Genotype) -> dict[str, Tensor]:
+    def one_hot(self, genotype: Genotype) -> Mixture:
         """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges.
 
         As in the plain network, every edge that is kept has the weight 1, where edge weights of a search sum to 1.
         """
         self.check(genotype)
-        mixture = {}
+        mixture = Mixture({})
         for block in self.blocks:
             weights = torch.zeros(block.shape)
             for decision in genotype[block.name]:

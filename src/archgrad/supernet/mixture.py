@@ -10,11 +10,9 @@ from torch import Tensor
 
 from archgrad.errors import UserError, check_number, check_probability, unknown
 from archgrad.random_streams import StreamKey
+from archgrad.tensors import Mixture
 
 __all__ = ["CellMixture", "Conditions", "EdgeWeights", "Mixture", "split_by_cell"]
-
-Mixture = Mapping[str, Tensor]
-"""Block name → weights ``[cells, rows, choices]``, or ``[cells, N, rows, choices]`` with some for each of N images."""
 
 
 @dataclass(frozen=True)
