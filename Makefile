@@ -2,8 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+# The oldest PyTorch that pyproject.toml allows, and where to find its wheel (pip's own index if empty).
+OLDEST_TORCH ?= 2.6.0
+OLDEST_INDEX ?=
 
-.PHONY: install demo test lint types unit coverage bench clean
+.PHONY: install demo test test-oldest lint types unit coverage bench clean
 
 install: $(STAMP)
 
@@ -29,6 +32,16 @@ types: $(STAMP)
 unit: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
 
+## the tests with the oldest PyTorch, in an environment of their own
+test-oldest: .venv-oldest/.installed
+	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest --numprocesses 2
+
+.venv-oldest/.installed: pyproject.toml
+	$(PYTHON) -m venv .venv-oldest
+	.venv-oldest/bin/python -m pip install --quiet $(if $(OLDEST_INDEX),--index-url $(OLDEST_INDEX)) "torch==$(OLDEST_TORCH)"
+	.venv-oldest/bin/python -m pip install --quiet --editable ".[dev]" "torch==$(OLDEST_TORCH)"
+	@touch $@
+
 ## the same with the lines that no test reaches, which takes half as long again
 coverage: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov=archgrad --cov-report=term:skip-covered
@@ -39,4 +52,4 @@ bench: $(STAMP)
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/$$name.json || exit 1; done
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .coverage build src/*.egg-info
+	rm -rf .venv .venv-oldest .pytest_cache .mypy_cache .ruff_cache .coverage build src/*.egg-info

@@ -14,6 +14,9 @@ from typing import get_args
 
 import torch
 import torch.nn.functional as F
+from archgrad.hypergradients.point import gradients, leaves
+from archgrad.hypergradients.products import Kind
+from archgrad.linalg import added, cosine, norm
 from torch import Tensor
 from torch.func import functional_call
 
@@ -34,9 +37,6 @@ from archgrad.hypergradients import (
     Unrolled,
     standing,
 )
-from archgrad.hypergradients.point import gradients, leaves
-from archgrad.hypergradients.products import Kind
-from archgrad.linalg import added, cosine, norm
 from archgrad.relaxations import Softmax
 from benchmarks.common import Case, Options, Report, growth, in_new_process, options, times
 

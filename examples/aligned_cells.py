@@ -18,11 +18,11 @@ from typing import Any
 import torch
 
 import archgrad as ag
-from archgrad.bilevel import Weights
-from archgrad.linalg import cosine, norm
+from archgrad.autodiff.vectors import cosine, norm
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.regularizers import LayerAlignment, WeightStep
+from archgrad.tensors import Weights
 
 EPS = (1e-2, 1e-3, 1e-4)
 BATCHES = 10

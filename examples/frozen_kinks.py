@@ -21,11 +21,12 @@ import torch
 from torch import Tensor, nn
 
 import archgrad as ag
-from archgrad.hypergradients import ExactProducts, FiniteProducts, ForwardProducts, Point
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.hypergradients.pieces import PIECES
-from archgrad.linalg import Vector, added, cosine, zeros_like
-from archgrad.loop.reopen import standing_at
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.kinked_functions import KINKED_FUNCTIONS
+from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
+from archgrad.autodiff.vectors import Vector, added, cosine, zeros_like
+from archgrad.hypergradients import EvaluationPoint
+from archgrad.loop.reopen import evaluate_at_state
 from archgrad.loop.setup import Setup
 from archgrad.operations import Identity, Operation, Site, Vocabulary
 from archgrad.spaces import SearchSpace, StagedSpace
@@ -55,7 +56,7 @@ class OnlyReLUs(ActivationPattern):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Let everything but ReLUs go its own way."""
-        if func in PIECES:
+        if func in KINKED_FUNCTIONS:
             return func(*args, **(kwargs or {}))
         return super().__torch_function__(func, types, args, kwargs)
 
@@ -68,7 +69,7 @@ class Row(NamedTuple):
     of_means: float
 
 
-def points(space: SearchSpace, data: ag.data.ImageData, batches: int, steps: int = 60) -> Iterator[Point]:
+def points(space: SearchSpace, data: ag.data.ImageData, batches: int, steps: int = 60) -> Iterator[EvaluationPoint]:
     """Stand at a supernet that was trained for some steps, on one pair of batches after the other."""
     setup = Setup.of(space, ag.recipes.darts(), data, batch_size=64, seed=0)
     torch.manual_seed(0)
@@ -78,11 +79,11 @@ def points(space: SearchSpace, data: ag.data.ImageData, batches: int, steps: int
         stepper.weight_step(state, setup.weight_loader.batch(state.index))
         state.step += 1
     for number in range(batches):
-        with standing_at(setup, state, number) as point:
+        with evaluate_at_state(setup, state, number) as point:
             yield point
 
 
-def mixed(point: Point, v: Vector, radius: float, crossing: bool) -> Vector:
+def mixed(point: EvaluationPoint, v: Vector, radius: float, crossing: bool) -> Vector:
     """Return M·v by central differences over this distance."""
     products = FiniteProducts(point.inner(), point.weights, point.alpha)
     products.radius = radius

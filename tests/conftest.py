@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from archgrad.cli import main
-from archgrad.notices import forget
+from archgrad.warn_once import forget_warnings
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -48,7 +48,7 @@ def archgrad(capsys, monkeypatch, tmp_path):
 @pytest.fixture
 def said() -> Iterator[list[str]]:
     """What the package warns of."""
-    forget()
+    forget_warnings()
     messages: list[str] = []
     handler, logger = logging.Handler(), logging.getLogger("archgrad")
     handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from archgrad.errors import UserError
-from archgrad.knobs import knobs_of, parse_setting, turned
+from archgrad.knobs import knobs_of, parse_setting, with_settings
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Part:
     ],
 )
 def test_values_become_what_the_knob_holds(knob, given, value):
-    assert getattr(turned(Part(), {knob: given}, "part"), knob) == value
+    assert getattr(with_settings(Part(), {knob: given}, "part"), knob) == value
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_values_become_what_the_knob_holds(knob, given, value):
 )
 def test_wrong_values_name_the_knob(knob, given):
     with pytest.raises(UserError, match=f"part.{knob}"):
-        turned(Part(), {knob: given}, "part")
+        with_settings(Part(), {knob: given}, "part")
 
 
 def test_unknown_knobs_name_the_nearest():
     with pytest.raises(UserError, match="did you mean 'count'"):
-        turned(Part(), {"counts": 1}, "part")
+        with_settings(Part(), {"counts": 1}, "part")
 
 
 def test_knobs_are_listed():

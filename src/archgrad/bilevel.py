@@ -8,13 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-__all__ = ["Alpha", "BilevelProblem", "Loss", "Weights"]
+from archgrad.tensors import Alpha, Weights
 
-Weights = dict[str, Tensor]
-"""Parameters of the inner problem, by name."""
-
-Alpha = dict[str, Tensor]
-"""Parameters of the outer problem, by block: ``[rows, choices]`` in a search."""
+__all__ = ["BilevelProblem", "Loss"]
 
 Loss = Callable[[Weights, Alpha, Any], Tensor]
 """A pure scalar function of (w, α, batch)."""

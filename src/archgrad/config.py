@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from archgrad.alpha_budget import BudgetChoice, read_budget
 from archgrad.errors import UserError, check_held_out, check_number, check_one_of, unknown
-from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, turned, without_none
+from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, with_settings, without_none
 from archgrad.stopping import REACTIONS
 
 if TYPE_CHECKING:
@@ -164,10 +164,10 @@ class RunConfig:
         space = replace(space, **recipes.sized(self.method, space))
         sizes: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
         space = replace(space, **{name: size for name, size in sizes.items() if size is not None})
-        return turned(space, self._settings_of("space"), "space")
+        return with_settings(space, self._settings_of("space"), "space")
 
     def build_method(self) -> Method:
-        """Return the recipe, with other parts where they are named, and their knobs turned."""
+        """Return the recipe, with other parts where they are named, and with its settings."""
         from archgrad import arch_optimizers, discretizers, hypergradients, recipes, relaxations
 
         method = recipes.named(self.method, self.space)
@@ -179,7 +179,7 @@ class RunConfig:
             "discretizer": discretizers.named,
         }
         parts |= {part: named(name) for part, named in families.items() if (name := getattr(self, part)) is not None}
-        parts = {part: turned(parts[part], self._settings_of(part), part) for part in PARTS}
+        parts = {part: with_settings(parts[part], self._settings_of(part), part) for part in PARTS}
         method = replace(method, progressive=self._at_depth(method.progressive))
         parts |= {part: self._optional(part, method) for part in OPTIONAL_PARTS}
         return replace(method, **parts, regularizers=self._regularizers(method))
@@ -189,8 +189,8 @@ class RunConfig:
         if stages is None or self.cells is None:
             return stages
         if "progressive.cells" not in self.settings:
-            return turned(stages, {"cells": "none"}, "progressive")
-        given = turned(stages, self._settings_of("progressive"), "progressive").stages
+            return with_settings(stages, {"cells": "none"}, "progressive")
+        given = with_settings(stages, self._settings_of("progressive"), "progressive").stages
         if all(stage.cells for stage in given):
             own = ", ".join(str(stage.cells) for stage in given)
             raise UserError(
@@ -199,10 +199,10 @@ class RunConfig:
         return stages
 
     def _optional(self, part: str, method: Method) -> Any:
-        """Return a part that the method may be without, with its knobs turned; refuse to turn those of none."""
+        """Return a part that the method may be without, with its settings; refuse settings of a part it lacks."""
         member, settings = getattr(method, part), self._settings_of(part)
         if member is not None:
-            return turned(member, settings, part)
+            return with_settings(member, settings, part)
         for knob in settings:
             raise UserError(
                 f"{part}.{knob} cannot be set: the method {self.method!r} has no {part}; `archgrad list methods` "
@@ -211,7 +211,7 @@ class RunConfig:
         return None
 
     def _regularizers(self, method: Method) -> tuple[Regularizer, ...]:
-        """Return the method's regularisers, those that are named in their place or as well, with their knobs turned."""
+        """Return the method's regularisers, those that are named in their place or as well, with their settings."""
         from archgrad.regularizers import name_of
 
         chosen = method.regularizers if self.regularizer is None else self._named_regularizers(method)
@@ -219,7 +219,7 @@ class RunConfig:
         for part in {path.partition(".")[0] for path in self.settings} - set(SETTABLE) - {name for name, _ in own}:
             raise UserError(f"{part} cannot be set: this search has no such regulariser; add --regularizer +{part}.")
         return tuple(
-            regularizer if name is None else turned(regularizer, self._settings_of(name), name)
+            regularizer if name is None else with_settings(regularizer, self._settings_of(name), name)
             for name, regularizer in own
         )
 
@@ -242,7 +242,7 @@ class RunConfig:
         """Return how the weights are trained: as the space says, the method changes it, and the settings turn it."""
         chosen = {"epochs": self.epochs, "batch_size": self.batch_size}
         given = {name: value for name, value in chosen.items() if value is not None}
-        return turned(method.trained(space.training), {**self._settings_of("weights"), **given}, "weights")
+        return with_settings(method.trained(space.training), {**self._settings_of("weights"), **given}, "weights")
 
     def load_data(self) -> ImageData:
         """Load the images."""
@@ -251,7 +251,9 @@ class RunConfig:
         folder = None if self.data_dir is None else Path(self.data_dir)
         images = data.load(self.data, data_dir=folder, limit=self.limit, image_size=self.image_size, seed=self.seed)
         augmentation = self._published_augmentation(images)
-        return replace(images, augmentation=turned(augmentation, self._settings_of("augmentation"), "augmentation"))
+        return replace(
+            images, augmentation=with_settings(augmentation, self._settings_of("augmentation"), "augmentation")
+        )
 
     def _published_augmentation(self, images: ImageData) -> Augmentation:
         """Return the augmentation that suits the data, with what the method was published with of 32 pixels."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from archgrad.bilevel import Weights
-from archgrad.linalg import added, scaled, zeros_like
+import torch
 
-__all__ = ["Descent"]
+from archgrad.autodiff.vectors import added, scaled, zeros_like
+from archgrad.tensors import Weights
+
+__all__ = ["Descent", "momentum_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,3 +39,13 @@ class Descent:
         through = added(of_velocity, of_weights, -self.lr * share)
         of_gradient = added(through, of_weights, -self.lr) if self.nesterov else through
         return of_gradient, scaled(through, self.momentum)
+
+
+def momentum_of(optimizer: torch.optim.SGD, weights: Weights) -> Weights | None:
+    """Return the momentum that an optimizer has gathered for every weight; None if no weight has moved yet."""
+    buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in weights.items()}
+    if all(buffer is None for buffer in buffers.values()):
+        return None
+    return Weights(
+        {name: torch.zeros_like(weights[name]) if buffer is None else buffer for name, buffer in buffers.items()}
+    )

@@ -16,6 +16,7 @@ __all__ = [
     "check_held_out",
     "check_number",
     "check_one_of",
+    "check_probability",
     "check_whole",
     "chosen",
     "unknown",
@@ -100,3 +101,10 @@ def check_number(what: str, value: object, *, positive: bool = False) -> None:
     if not (number > 0 if positive else number >= 0) or number == math.inf:
         least = "greater than 0" if positive else "of 0 or more"
         raise UserError(f"{what} is {value!r}; it must be a number {least}.")
+
+
+def check_probability(what: str, value: object) -> None:
+    """Raise a UserError unless ``value`` is a probability of dropping; 1 would leave nothing to divide by."""
+    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
+    if not 0 <= number < 1:
+        raise UserError(f"{what} is {value!r}; it must be a number from 0 (drop nothing) to less than 1.")

@@ -1,4 +1,4 @@
-"""Reading and turning the knobs of frozen dataclasses by name: ``arch_optimizer.lr=0.001``."""
+"""Reading and changing the knobs of frozen dataclasses by name: ``arch_optimizer.lr=0.001``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from archgrad.errors import UserError, unknown
 
-__all__ = ["OPTIONAL_PARTS", "PARTS", "knobs_of", "parse_setting", "turned", "without_none"]
+__all__ = ["OPTIONAL_PARTS", "PARTS", "knobs_of", "parse_setting", "with_settings", "without_none"]
 
 PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule", "supernet")
 """The parts that every method has, by the names that their knobs begin with."""
@@ -33,11 +33,11 @@ def knobs_of(part: Any) -> dict[str, Any]:
     return {knob.name: getattr(flat, knob.name) for knob in _knobs(flat)}
 
 
-def turned(part: Part, settings: Mapping[str, Any], name: str) -> Part:
+def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
     """Return ``part`` with some knobs at other values, given as text or as what a TOML file holds.
 
     >>> from archgrad.arch_optimizers import Adam
-    >>> turned(Adam(), {"lr": "0.01", "betas": "0.9,0.99"}, "arch_optimizer").betas
+    >>> with_settings(Adam(), {"lr": "0.01", "betas": "0.9,0.99"}, "arch_optimizer").betas
     (0.9, 0.99)
 
     A part whose knobs are not its fields has them as the fields of its ``flat``, of which ``whole`` is such a part.

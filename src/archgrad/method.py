@@ -7,14 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer, LimitedSkips
-from archgrad.errors import UserError, check_bool, check_whole, unknown
+from archgrad.errors import UserError, check_bool, check_probability, check_whole, unknown
 from archgrad.hypergradients import FirstOrder, Hypergradient
 from archgrad.regularizers import Regularizer, name_of
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
 from archgrad.spaces import SKIP, Progressive, SearchSpace
 from archgrad.stopping import EigenvalueStop
-from archgrad.supernet import check_chance
 from archgrad.training import WeightTraining
 
 __all__ = ["Method", "SupernetOptions"]
@@ -40,7 +39,7 @@ class SupernetOptions:
         check_bool("supernet.edge_weights", self.edge_weights)
         for name in _RATES:
             if (rate := getattr(self, name)) is not None:
-                check_chance(f"supernet.{name}", rate)
+                check_probability(f"supernet.{name}", rate)
 
     def applied(self, space: SearchSpace) -> SearchSpace:
         """Return the space with these options; refuse one that was given others."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
 from archgrad.errors import UserError, check_one_of, check_whole
-from archgrad.randomness import seed_of
+from archgrad.random_streams import seed_of
 
 __all__ = ["Level", "Moves", "Schedule", "Updates", "ramp"]
 

@@ -12,19 +12,20 @@ import pytest
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.krylov import dense
+from archgrad.autodiff.vectors import flattened, unflattened
 from archgrad.bilevel import BilevelProblem
 from archgrad.data import ImageData
 from archgrad.diagnostics import ArchCurvature, standard
 from archgrad.diagnostics.arch_curvature import largest_eigenvalue
 from archgrad.errors import UserError
-from archgrad.hypergradients import Batches, Point, standing
-from archgrad.hypergradients.point import gradients, leaves
-from archgrad.linalg import dense, flattened, unflattened
+from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
-from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, r_darts, random_nas
 from archgrad.spaces import nasbench201
 
@@ -40,7 +41,7 @@ def images(count: int = 48) -> ImageData:
 
 
 @contextmanager
-def quadratic(matrix: Tensor, slope: Tensor) -> Iterator[Point]:
+def quadratic(matrix: Tensor, slope: Tensor) -> Iterator[EvaluationPoint]:
     """Stand at α = 0 of ½αᵀAα + gᵀα, in two blocks."""
     alpha = {"a": torch.zeros(2, 2, dtype=torch.float64), "b": torch.zeros(1, 2, dtype=torch.float64)}
 
@@ -49,7 +50,7 @@ def quadratic(matrix: Tensor, slope: Tensor) -> Iterator[Point]:
         return w["w"] * (flat @ matrix @ flat / 2 + slope @ flat)
 
     problem = BilevelProblem(inner=outer, outer=outer)
-    with standing(problem, {"w": torch.ones((), dtype=torch.float64)}, alpha, None, None) as point:
+    with evaluate_at(problem, {"w": torch.ones((), dtype=torch.float64)}, alpha, None, None) as point:
         yield point
 
 
@@ -93,7 +94,7 @@ def test_it_costs_one_gradient_more_than_it_takes_steps() -> None:
 
 
 @contextmanager
-def trained(method: Method, steps: int, seed: int = 0) -> Iterator[Point]:
+def trained(method: Method, steps: int, seed: int = 0) -> Iterator[EvaluationPoint]:
     """Stand in a tiny search in float64 after some steps."""
     space = nasbench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
     setup = Setup.of(space, method, images(), epochs=9, seed=seed, batch_size=12)
@@ -102,20 +103,20 @@ def trained(method: Method, steps: int, seed: int = 0) -> Iterator[Point]:
         state = setup.initial_state()
     stepper = setup.stepper(state)
     for _ in range(steps):
-        batches = Drawn(setup.weight_loader, setup.arch_loader, state.index)
+        batches = StepBatches(setup.weight_loader, setup.arch_loader, state.index)
         stepper.architecture_step(state, batches)
         stepper.weight_step(state, batches.inner(0))
         state.step += 1
     state.supernet.double()
     state.alpha = {name: value.double() for name, value in state.alpha.items()}
-    batches = Drawn(setup.weight_loader, setup.arch_loader, state.index)
+    batches = StepBatches(setup.weight_loader, setup.arch_loader, state.index)
     outer = batches.outer()
     doubled = outer._replace(images=outer.images.double())
-    with setup.stepper(state).moment(state).at(state.alpha, Batches([doubled]), doubled) as point:
+    with setup.stepper(state).bilevel_step(state).at(state.alpha, Batches([doubled]), doubled) as point:
         yield point
 
 
-def dense_hessian(point: Point) -> Tensor:
+def dense_hessian(point: EvaluationPoint) -> Tensor:
     """Differentiate twice, column by column."""
     alpha = leaves(point.alpha)
     with TwiceDifferentiable():

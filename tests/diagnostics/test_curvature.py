@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad import notices
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
 from archgrad.diagnostics import Curvature, standard
 from archgrad.errors import UserError
-from archgrad.hypergradients import Neumann, standing
+from archgrad.hypergradients import Neumann, evaluate_at
 from archgrad.recipes import darts, idarts
+from archgrad.warn_once import forget_warnings
 
 SPECTRUM = torch.tensor([-0.5, 0.1, 1.0, 2.0, 8.0], dtype=torch.float64)
 Tensors = dict[str, Tensor]
@@ -24,13 +24,13 @@ def loss(w: Tensors, a: Tensors, batch: None) -> Tensor:
 
 def measured(neumann: Neumann, descent: Descent | None = None) -> dict[str, float]:
     weights, alpha = {"w": torch.ones(5, dtype=torch.float64)}, {"a": torch.ones(5, dtype=torch.float64)}
-    with standing(BilevelProblem(loss, loss), weights, alpha, None, None, descent) as point:
+    with evaluate_at(BilevelProblem(loss, loss), weights, alpha, None, None, descent) as point:
         return Curvature(neumann, products="exact")(point)
 
 
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
-    notices.forget()
+    forget_warnings()
 
 
 def test_the_ends_of_the_spectrum_and_the_contraction_are_found() -> None:

@@ -10,9 +10,9 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.data import measure
 from archgrad.diagnostics import Snapshot, discretisation, measure_discretisation
-from archgrad.discretizers import Judge
+from archgrad.discretizers import SupernetEvaluation
 from archgrad.errors import UserError
-from archgrad.loop.judging import judge_of
+from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.setup import Setup
 from archgrad.schedule import Level
 
@@ -20,10 +20,10 @@ SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1, partial=2, edge_wei
 DATA = ag.data.digits(limit=80)
 
 
-def snapshot(judge: Judge | None, last: bool = True) -> Snapshot:
+def snapshot(evaluation: SupernetEvaluation | None, last: bool = True) -> Snapshot:
     probabilities = ag.relaxations.Simplex().init(SPACE.searched, torch.Generator())
     genotype = ag.discretizers.Argmax().select(SPACE, probabilities)
-    return Snapshot(SPACE, probabilities, genotype, judge, last)
+    return Snapshot(SPACE, probabilities, genotype, evaluation, last)
 
 
 def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
@@ -33,7 +33,7 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
         asked.append((dict(mixture), number))
         return 10.0 * number if bool((mixture["cell"] == 1).any()) else 50.0 + number
 
-    seen = snapshot(Judge(accuracy, torch.Generator(), batches=3))
+    seen = snapshot(SupernetEvaluation(accuracy, torch.Generator(), batches=3))
     assert discretisation(seen) == {"mixture_accuracy": 51.0, "discrete_accuracy": 10.0}
     assert [number for _, number in asked] == [0, 1, 2, 0, 1, 2]
     one_hot = SPACE.one_hot(seen.genotype)
@@ -44,9 +44,9 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
 
 
 def test_it_is_measured_once_at_the_end() -> None:
-    judge = Judge(lambda mixture, number: 1.0, torch.Generator())
-    assert discretisation(snapshot(judge, last=False)) == {}
-    with pytest.raises(UserError, match="a snapshot without a judge cannot tell accuracies"):
+    evaluation = SupernetEvaluation(lambda mixture, number: 1.0, torch.Generator())
+    assert discretisation(snapshot(evaluation, last=False)) == {}
+    with pytest.raises(UserError, match="a snapshot without an evaluation cannot tell accuracies"):
         discretisation(snapshot(None))
     result = ag.search(ag.spaces.nasbench201(2, 1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20)
     assert ["discrete_accuracy" in record for record in result.history] == [False, True]
@@ -58,13 +58,13 @@ def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Leve
     setup = Setup.of(ag.spaces.nasbench201(4, 1), method, DATA, batch_size=16, seed=5, held_out=0)
     torch.manual_seed(0)
     state = setup.initial_state()
-    judge = judge_of(setup, state)
-    assert judge.batches == (40 if level == "bilevel" else 80) // 16
-    batch = setup.judge_loader.batch(1)
-    assert set(setup.judge_loader.indices.tolist()) == set(setup.arch_loader.indices.tolist())
-    assert setup.judge_loader.normalisation == measure(DATA, setup.weight_loader.indices)
+    evaluation = supernet_evaluation(setup, state)
+    assert evaluation.batches == (40 if level == "bilevel" else 80) // 16
+    batch = setup.evaluation_loader.batch(1)
+    assert set(setup.evaluation_loader.indices.tolist()) == set(setup.arch_loader.indices.tolist())
+    assert setup.evaluation_loader.normalisation == measure(DATA, setup.weight_loader.indices)
     for mixture in (SPACE.one_hot(state.genotype), {n: v.expand(3, -1, -1) for n, v in state.alpha.items()}):
         logits = state.supernet(batch.images, mixture)
         expected = 100 * (logits.argmax(1) == batch.labels).float().mean().item()
-        assert judge.accuracy(mixture, 1) == pytest.approx(expected)
-        assert judge.accuracy(mixture, 1) == judge.accuracy(mixture, 1)
+        assert evaluation.accuracy(mixture, 1) == pytest.approx(expected)
+        assert evaluation.accuracy(mixture, 1) == evaluation.accuracy(mixture, 1)

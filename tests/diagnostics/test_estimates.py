@@ -9,7 +9,7 @@ from torch import Tensor
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
 from archgrad.diagnostics import Comparison, average, compare, reference_at
-from archgrad.hypergradients import ConjugateGradient, ExactImplicit, FirstOrder, Neumann, Point, standing
+from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, ExactImplicit, FirstOrder, Neumann, evaluate_at
 
 Tensors = dict[str, Tensor]
 
@@ -32,11 +32,11 @@ def problem(shift: float) -> BilevelProblem:
     return BilevelProblem(inner, outer)
 
 
-def at(shift: float, descent: Descent | None = None) -> AbstractContextManager[Point]:
-    return standing(problem(shift), {"w": randn(6, seed=2)}, {"a": randn(3, seed=3)}, None, None, descent)
+def at(shift: float, descent: Descent | None = None) -> AbstractContextManager[EvaluationPoint]:
+    return evaluate_at(problem(shift), {"w": randn(6, seed=2)}, {"a": randn(3, seed=3)}, None, None, descent)
 
 
-def comparisons(point: Point, reference: ConjugateGradient) -> dict[str, Comparison]:
+def comparisons(point: EvaluationPoint, reference: ConjugateGradient) -> dict[str, Comparison]:
     return compare(point, {"first": FirstOrder(), "exact": ExactImplicit(), "series": Neumann(0, 0.01)}, reference)
 
 

@@ -97,17 +97,17 @@ def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architectu
 
 def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     from archgrad.loop.setup import Setup
-    from archgrad.loop.step_batches import Drawn
+    from archgrad.loop.step_batches import StepBatches
 
     setup = Setup.of(TINY, ag.recipes.darts(), DATA, epochs=2, batch_size=16, seed=0)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         state = setup.initial_state()
-    batches, stepper = Drawn(setup.weight_loader, setup.arch_loader, 0), setup.stepper(state)
+    batches, stepper = StepBatches(setup.weight_loader, setup.arch_loader, 0), setup.stepper(state)
     mixture = {"cell": state.alpha["cell"].softmax(-1).repeat(3, 1, 1).requires_grad_()}
     batch = batches.outer()
     F.cross_entropy(state.supernet(batch.images, mixture), batch.labels).backward()
-    at_rest = stepper.slopes(state, batch)["cell"]
+    at_rest = stepper.mixture_gradients(state, batch)["cell"]
     moved = stepper.architecture_step(state, batches)["cell"]
     torch.testing.assert_close(moved, mixture["cell"].grad)
     torch.testing.assert_close(at_rest, mixture["cell"].grad)

@@ -13,9 +13,9 @@ from archgrad.bilevel import BilevelProblem
 from archgrad.data import ImageData
 from archgrad.diagnostics import StageSimilarity, average_similarity, layer_similarity
 from archgrad.errors import UserError
-from archgrad.hypergradients import standing
-from archgrad.hypergradients.point import Point
-from archgrad.loop.reopen import standing_at
+from archgrad.hypergradients import evaluate_at
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
+from archgrad.loop.reopen import evaluate_at_state
 from archgrad.loop.setup import Setup
 from archgrad.operations import Identity, Operation
 from archgrad.supernet import Edge, MixedCell
@@ -55,12 +55,12 @@ class Chain(nn.Module):
         return x
 
 
-def at(net: nn.Module, target: Tensor, alpha: Tensor) -> Point:
+def at(net: nn.Module, target: Tensor, alpha: Tensor) -> EvaluationPoint:
     def loss(weights: dict[str, Tensor], given: dict[str, Tensor], x: Tensor) -> Tensor:
         return (torch.func.functional_call(net, weights, (x, given["a"])) * target).sum()
 
     x = torch.randn(2, 3, 4, 4, generator=GENERATOR, dtype=torch.float64)
-    with standing(BilevelProblem(loss, loss), dict(net.named_parameters()), {"a": alpha}, x, x) as point:
+    with evaluate_at(BilevelProblem(loss, loss), dict(net.named_parameters()), {"a": alpha}, x, x) as point:
         return point
 
 
@@ -74,7 +74,7 @@ def test_a_loss_with_a_term_made_of_its_own_gradient_is_measured_too() -> None:
         with torch.random.fork_rng([]):
             torch.manual_seed(0)
             state = setup.initial_state()
-        with standing_at(setup, state, 0) as point:
+        with evaluate_at_state(setup, state, 0) as point:
             return layer_similarity(point, state.supernet)
 
     with_it, without = measured(0.125), measured(0.0)
@@ -115,7 +115,7 @@ def test_cells_of_a_stage_are_compared_and_nothing_changes(space, stages) -> Non
     setup = Setup.of(space, ag.recipes.darts(), noise(16, 8), epochs=1, batch_size=8)
     state = setup.initial_state()
     before = {name: value.clone() for name, value in state.supernet.state_dict().items()}
-    with standing_at(setup, state, 0) as point:
+    with evaluate_at_state(setup, state, 0) as point:
         found = layer_similarity(point, state.supernet)
         again = layer_similarity(point, state.supernet)
     assert found == again
@@ -134,14 +134,17 @@ def test_partial_channels_and_an_architecture_that_is_not_learned() -> None:
         space = ag.spaces.nasbench201(8, 2)
         setup = Setup.of(space, method, noise(32, 8), epochs=20, batch_size=8)
         state = setup.initial_state()
-        with standing_at(setup, state, 0) as point:
+        with evaluate_at_state(setup, state, 0) as point:
             assert [stage.cells for stage in layer_similarity(point, state.supernet)] == [2, 2, 2]
 
 
 def test_one_cell_per_stage_is_refused() -> None:
     setup = Setup.of(ag.spaces.nasbench201(4, 1), ag.recipes.darts(), noise(16, 8), epochs=1, batch_size=8)
     state = setup.initial_state()
-    with standing_at(setup, state, 0) as point, pytest.raises(UserError, match="none of the 3 cells has the shape of"):
+    with (
+        evaluate_at_state(setup, state, 0) as point,
+        pytest.raises(UserError, match="none of the 3 cells has the shape of"),
+    ):
         layer_similarity(point, state.supernet)
 
 

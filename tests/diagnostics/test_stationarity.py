@@ -13,13 +13,13 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 import archgrad as ag
-from archgrad import notices
 from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, ExponentiatedGradient
 from archgrad.bilevel import BilevelProblem
 from archgrad.diagnostics.stationarity import Stationarity, bregman_stationarity
 from archgrad.errors import UserError
-from archgrad.hypergradients import standing
+from archgrad.hypergradients import evaluate_at
 from archgrad.spaces import DecisionBlock, Row
+from archgrad.warn_once import forget_warnings
 
 Tensors = dict[str, Tensor]
 every_seed = pytest.mark.parametrize("seed", range(3))
@@ -27,7 +27,7 @@ every_seed = pytest.mark.parametrize("seed", range(3))
 
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
-    notices.forget()
+    forget_warnings()
 
 
 def randn(*shape: int, seed: int) -> Tensor:
@@ -217,7 +217,7 @@ THETA = torch.tensor([[0.2, 0.5, 0.3], [0.7, 0.3, 0.0]], dtype=torch.float64)
 def probed(probe: Stationarity, theta: Tensor = THETA, dtype: torch.dtype = torch.float64) -> float:
     weights, alpha = {"w": randn(3, seed=0).to(dtype)}, {"cell": theta.to(dtype)}
     batch = torch.tensor([1.0, 2.0, -1.0], dtype=dtype)
-    with standing(BilevelProblem(unread, coupled), weights, alpha, None, batch) as point:
+    with evaluate_at(BilevelProblem(unread, coupled), weights, alpha, None, batch) as point:
         found = probe(point)
         assert torch.equal(point.weights["w"], randn(3, seed=0).to(dtype))
         assert torch.equal(point.alpha["cell"], theta.to(dtype))

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.discretizers import BestSampled, Judge
+from archgrad.discretizers import BestSampled, SupernetEvaluation
 from archgrad.discretizers.best_sampled import drawn_genotype
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace, darts, nasbench201
@@ -23,21 +23,21 @@ def even(space: SearchSpace) -> dict[str, Tensor]:
     return {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched}
 
 
-def likeness(space: SearchSpace, wanted: Genotype, seed: int = 0) -> Judge:
-    """Return a judge that counts in how many entries an architecture is another one."""
+def likeness(space: SearchSpace, wanted: Genotype, seed: int = 0) -> SupernetEvaluation:
+    """Return an evaluation that counts in how many entries an architecture is another one."""
     target = space.one_hot(wanted)
 
     def accuracy(mixture: Mapping[str, Tensor], batch: int) -> float:
         return float(sum((mixture[name] * target[name]).sum() for name in target))
 
-    return Judge(accuracy, torch.Generator().manual_seed(seed))
+    return SupernetEvaluation(accuracy, torch.Generator().manual_seed(seed))
 
 
 def test_the_best_of_what_was_drawn_is_kept() -> None:
     space = nasbench201(cells_per_stage=1)
     wanted = Genotype.parse(BEST)
-    judge = likeness(space, wanted)
-    found = BestSampled(samples=50).select(space, even(space), judge)
+    evaluation = likeness(space, wanted)
+    found = BestSampled(samples=50).select(space, even(space), evaluation)
     generator = torch.Generator().manual_seed(0)
     drawn = [drawn_genotype(space, even(space), generator) for _ in range(50)]
     agreement = [sum(a == b for a, b in zip(each["cell"], wanted["cell"], strict=True)) for each in drawn]
@@ -77,7 +77,7 @@ def test_every_sample_is_measured_on_the_same_batches() -> None:
         return float(mixture["cell"][0, 0, 3]) * [0.0, 60.0, 0.0][batch] + float(mixture["cell"][0, 0, 1]) * 10.0
 
     found = BestSampled(samples=30, batches=3).select(
-        space, even(space), Judge(accuracy, torch.Generator().manual_seed(0))
+        space, even(space), SupernetEvaluation(accuracy, torch.Generator().manual_seed(0))
     )
     assert asked == [0, 1, 2] * (len(asked) // 3)
     assert len(asked) <= 90
@@ -159,7 +159,7 @@ def test_what_has_no_probability_is_drawn_only_when_nothing_else_is_left() -> No
 def test_without_a_judge_it_says_what_it_needs() -> None:
     space = nasbench201()
     with pytest.raises(
-        UserError, match=r"BestSampled measures .* give select\(\) a judge, or use discretizers.Argmax\(\)"
+        UserError, match=r"BestSampled measures .* give select\(\) an evaluation, or use discretizers.Argmax\(\)"
     ):
         BestSampled().select(space, even(space))
 

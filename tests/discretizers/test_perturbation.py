@@ -18,14 +18,14 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.config import RunConfig
-from archgrad.discretizers import Argmax, Judge, Perturbation, Tuning
+from archgrad.discretizers import Argmax, Perturbation, SupernetEvaluation, Tuning
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import DecisionMade, EpochFinished, Event, SearchResult, StepFinished
-from archgrad.loop.judging import judge_of
+from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.recipes import darts, darts_pt, lambda_darts
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import Genotype, SearchSpace, nasbench201
 from archgrad.spaces import darts as darts_space
 
@@ -42,7 +42,7 @@ def probabilities_of(space: SearchSpace, seed: int) -> Rows:
 
 @dataclass
 class Additive:
-    """A judge to whom each operation is worth its weight times a number that is known."""
+    """An evaluation to whom each operation is worth its weight times a number that is known."""
 
     worth: Rows
     seed: int = 0
@@ -64,13 +64,13 @@ class Additive:
         return {name: value * (1 - self.moved) for name, value in tuning.weights.items()}
 
     @property
-    def judge(self) -> Judge:
+    def evaluation(self) -> SupernetEvaluation:
         draws = torch.Generator().manual_seed(self.seed)
-        return Judge(self.accuracy, draws, 1, self.tune, lambda *what: self.reported.append(what))
+        return SupernetEvaluation(self.accuracy, draws, 1, self.tune, lambda *what: self.reported.append(what))
 
 
 def expected(space: SearchSpace, probabilities: Rows, worth: Rows) -> Genotype:
-    """Say what an additive judge misses most, in whatever order it is asked: the largest p·u, then the largest u."""
+    """Say what an additive evaluation misses most, in any order: the largest p·u, then the largest u."""
     selection = {}
     for block in space.blocks:
         best = []
@@ -93,7 +93,7 @@ def expected(space: SearchSpace, probabilities: Rows, worth: Rows) -> Genotype:
 @pytest.mark.parametrize("space", [nasbench201(), darts_space(cells=3)], ids=["nasbench201", "darts"])
 def test_what_is_missed_most_is_kept(space: SearchSpace, seed: int) -> None:
     probabilities, worth = probabilities_of(space, seed), probabilities_of(space, seed + 100)
-    found = Perturbation().select(space, probabilities, Additive(worth, seed).judge)
+    found = Perturbation().select(space, probabilities, Additive(worth, seed).evaluation)
     assert found == expected(space, probabilities, worth)
     assert found != Argmax().select(space, probabilities)
 
@@ -103,18 +103,18 @@ def test_what_the_supernet_leans_on_beats_what_has_the_largest_weight() -> None:
     probabilities = {"cell": torch.tensor([[0.05, 0.5, 0.1, 0.3, 0.05]] * 6)}
     worth = {"cell": torch.tensor([[0.0, 0.1, 0.3, 1.0, 0.2]] * 6)}  # skips are many and do little
     assert Argmax().select(space, probabilities).count("skip_connect") == 6
-    assert Perturbation().select(space, probabilities, Additive(worth).judge).count("nor_conv_3x3") == 6
+    assert Perturbation().select(space, probabilities, Additive(worth).evaluation).count("nor_conv_3x3") == 6
 
 
 def test_among_equals_the_stronger_and_then_the_first_is_kept() -> None:
     space, darts_like = nasbench201(cells_per_stage=1), darts_space(cells=3)
     rows = torch.tensor([[0.1, 0.2, 0.4, 0.2, 0.1], [0.2, 0.2, 0.2, 0.2, 0.2]] * 3)
-    found = Perturbation().select(space, {"cell": rows}, Additive({"cell": torch.zeros(6, 5)}).judge)
+    found = Perturbation().select(space, {"cell": rows}, Additive({"cell": torch.zeros(6, 5)}).evaluation)
     assert [decision.choice for decision in found["cell"]] == ["nor_conv_1x1", "none"] * 3
     for seed in range(3):  # where nothing matters it is the derivation by probabilities
         probabilities = probabilities_of(darts_like, seed)
         nothing = {name: torch.zeros_like(value) for name, value in probabilities.items()}
-        found = Perturbation().select(darts_like, probabilities, Additive(nothing, seed).judge)
+        found = Perturbation().select(darts_like, probabilities, Additive(nothing, seed).evaluation)
         assert found == Argmax().select(darts_like, probabilities)
 
 
@@ -124,7 +124,7 @@ def test_edge_weights_go_with_their_edges() -> None:
     worth = {name: torch.zeros_like(value) for name, value in probabilities.items()}
     for block in space.blocks:  # only the edges matter, and the weakest most
         worth[block.edges.name] = 1 / probabilities[block.edges.name].clamp(min=1e-6) ** 2 * block.edges.mask
-    found = Perturbation().select(space, probabilities, Additive(worth).judge)
+    found = Perturbation().select(space, probabilities, Additive(worth).evaluation)
     for block in space.blocks:
         for number, row in enumerate(block.edges.rows):
             weakest = probabilities[block.edges.name][number, : len(row.choices)].argsort()[:2].tolist()
@@ -136,7 +136,7 @@ def test_a_removed_operation_has_no_weight_and_the_others_keep_theirs() -> None:
     space = nasbench201(cells_per_stage=1)
     probabilities = probabilities_of(space, 0)
     additive = Additive(probabilities_of(space, 5))
-    Perturbation(tune_epochs=0).select(space, probabilities, additive.judge)
+    Perturbation(tune_epochs=0).select(space, probabilities, additive.evaluation)
     assert len(additive.measured) == 6 * 5
     first = additive.measured[:5]
     changed = {tuple(place) for rows in first for place in (rows["cell"] != probabilities["cell"]).nonzero().tolist()}
@@ -153,7 +153,7 @@ def test_it_tunes_between_decisions_with_what_is_decided(seed: int) -> None:
     space = darts_space(cells=3)
     probabilities = probabilities_of(space, 2)
     additive = Additive(probabilities_of(space, 7), seed)
-    found = Perturbation(tune_epochs=3).select(space, probabilities, additive.judge)
+    found = Perturbation(tune_epochs=3).select(space, probabilities, additive.evaluation)
     edges, nodes = 2 * 14, 2 * 3  # the first node has two edges and keeps them
     total = edges + nodes
     assert [(done, all_) for _, done, all_ in additive.reported] == [(n + 1, total) for n in range(total)]
@@ -179,7 +179,7 @@ def test_what_is_not_decided_is_where_the_search_has_moved_it() -> None:
     space = nasbench201(cells_per_stage=1)
     probabilities = probabilities_of(space, 2)
     additive = Additive(probabilities_of(space, 7), moved=0.5)
-    Perturbation(tune_epochs=1).select(space, probabilities, additive.judge)
+    Perturbation(tune_epochs=1).select(space, probabilities, additive.evaluation)
     for number, tuning in enumerate(additive.tuned):
         decided, weights = tuning.decided["cell"], tuning.weights["cell"]
         assert decided.sum() == number + 1
@@ -192,7 +192,7 @@ def test_the_order_comes_from_the_generator() -> None:
     orders = []
     for seed in (0, 0, 1, 2):
         additive = Additive(probabilities_of(space, 1), seed)
-        Perturbation(0).select(space, probabilities_of(space, 0), additive.judge)
+        Perturbation(0).select(space, probabilities_of(space, 0), additive.evaluation)
         orders.append([what for what, _, _ in additive.reported])
     assert orders[0] == orders[1]
     assert len({tuple(order) for order in orders}) == 3
@@ -201,10 +201,10 @@ def test_the_order_comes_from_the_generator() -> None:
 def test_nothing_is_tuned_where_no_epochs_are() -> None:
     space = nasbench201(cells_per_stage=1)
     additive = Additive(probabilities_of(space, 1))
-    never = replace(additive.judge, tune=None)
+    never = replace(additive.evaluation, tune=None)
     Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0), never)
     with pytest.raises(
-        UserError, match=r"Perturbation measures and trains .* a judge that can tune, or use discretizers"
+        UserError, match=r"Perturbation measures and trains .* an evaluation that can tune, or use discretizers"
     ):
         Perturbation().select(space, probabilities_of(space, 0), never)
     with pytest.raises(UserError, match="none is at hand"):
@@ -219,8 +219,8 @@ def test_accuracies_are_means_over_batches(batches: int | None, asked: list[int]
         seen.append(batch)
         return float((mixture["cell"][0] * torch.tensor([0.0, 9.0, 0.0, 5.0, 0.0])).sum()) * (batch == 0)
 
-    judge = Judge(accuracy, torch.Generator(), 3)
-    found = Perturbation(0, batches).select(space, {"cell": torch.full((6, 5), 0.2)}, judge)
+    evaluation = SupernetEvaluation(accuracy, torch.Generator(), 3)
+    found = Perturbation(0, batches).select(space, {"cell": torch.full((6, 5), 0.2)}, evaluation)
     assert seen == asked * 30
     assert found.count("skip_connect") == 6
 
@@ -359,7 +359,7 @@ ONE_HOT = torch.eye(3)[[0, 1, 2, 0, 1, 2]]
 
 def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_that_follow() -> None:
     setup, state = standing_after_training()
-    mixture = spread(SPACE.searched, {"cell": ONE_HOT})
+    mixture = expand_to_cells(SPACE.searched, {"cell": ONE_HOT})
     net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.training
     for index in (4, 5):  # what follows the four batches of the search
         batch = setup.weight_loader.batch(index)
@@ -378,23 +378,23 @@ def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_th
                 weight -= 0.1 * training.lr * (gradient + training.momentum * velocity[name])
                 weight.grad = None
     before = deepcopy(state.supernet.state_dict())
-    judge = judge_of(setup, state)
-    first = judge.accuracy(mixture, 0)
-    assert judge.tune is not None
-    judge.tune(Tuning({"cell": ONE_HOT}, {"cell": torch.ones(6, dtype=torch.bool)}, 1, 0.1))
-    batch = setup.judge_loader.batch(0)
+    evaluation = supernet_evaluation(setup, state)
+    first = evaluation.accuracy(mixture, 0)
+    assert evaluation.tune is not None
+    evaluation.tune(Tuning({"cell": ONE_HOT}, {"cell": torch.ones(6, dtype=torch.bool)}, 1, 0.1))
+    batch = setup.evaluation_loader.batch(0)
     with torch.no_grad():
         logits = net(batch.images, mixture, active={name: value != 0 for name, value in mixture.items()})
-    assert judge.accuracy(mixture, 0) == 100 * float((logits.argmax(1) == batch.labels).double().mean())
+    assert evaluation.accuracy(mixture, 0) == 100 * float((logits.argmax(1) == batch.labels).double().mean())
     assert all(torch.equal(value, before[name]) for name, value in state.supernet.state_dict().items())
-    assert judge_of(setup, state).accuracy(mixture, 0) == first
+    assert supernet_evaluation(setup, state).accuracy(mixture, 0) == first
 
 
 def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
     setup, state = standing_after_training()
     alpha = {name: value.clone() for name, value in state.alpha.items()}
     some = torch.tensor([True, False, True, False, False, False])
-    tune = judge_of(setup, state).tune
+    tune = supernet_evaluation(setup, state).tune
     assert tune is not None
     before = setup.method.relaxation.probabilities(setup.space.searched, alpha)["cell"]
     after = tune(Tuning({"cell": ONE_HOT}, {"cell": some}, 1, 0.1))["cell"]

@@ -13,20 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
+from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
+from archgrad.autodiff.vectors import Vector, added, cosine, dot, flattened, norm, unflattened
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
-from archgrad.hypergradients import (
-    Amended,
-    ExactProducts,
-    FiniteProducts,
-    FirstOrder,
-    ForwardProducts,
-    Hypergradient,
-    Neumann,
-    ReverseMode,
-    Unrolled,
-)
-from archgrad.linalg import Vector, added, cosine, dot, flattened, norm, unflattened
+from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, ReverseMode, Unrolled
 from archgrad.relaxations import Softmax
 from archgrad.spaces import darts, nasbench1shot1, nasbench201
 

@@ -18,7 +18,7 @@ from torch.func import functional_call
 from archgrad import hypergradients
 from archgrad.bilevel import BilevelProblem
 from archgrad.errors import UserError
-from archgrad.hypergradients import FirstOrder, PerExample, standing
+from archgrad.hypergradients import FirstOrder, PerExample, evaluate_at
 from archgrad.relaxations import Softmax
 from archgrad.spaces import nasbench201
 
@@ -107,7 +107,7 @@ def test_nothing_is_changed_and_no_inner_batch_is_read() -> None:
 
 
 def test_its_first_term_is_all_there_is() -> None:
-    with standing(PROBLEM, WEIGHTS, ALPHA, None, BATCH) as point:
+    with evaluate_at(PROBLEM, WEIGHTS, ALPHA, None, BATCH) as point:
         direct, whole = PerExample(0.1).direct(point), PerExample(0.1).estimate(point)
     assert all(torch.equal(direct[name], whole[name]) for name in ALPHA)
 

@@ -16,24 +16,24 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
+from archgrad.autodiff.difference_check import difference_products
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis, movement
 from archgrad.diagnostics.collapse_rules import Verdict
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.hypergradients import difference_products
 from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.collapse import Doctor, Memory, switched
-from archgrad.loop.judging import judge_of
+from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
 from archgrad.regularizers import LayerAlignment
 from archgrad.spaces.staged import StagedSpace
+from archgrad.tensors import Alpha
 
 EPOCHS, STEPS = 5, 2
 IMAGES = torch.randint(256, (16, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
@@ -216,12 +216,12 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
     assert lines(tmp_path)[-1]["discrete_accuracy"] == last["discrete_accuracy"]
     setup = Setup.of(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop")
     state = reopened(setup, tmp_path)
-    judge = judge_of(setup, state)
+    evaluation = supernet_evaluation(setup, state)
     for name, mixture in (
         ("discrete_accuracy", setup.space.one_hot(result.genotype)),
         ("mixture_accuracy", dict(result.mixture)),
     ):
-        right = [judge.accuracy(mixture, number) for number in range(judge.batches)]
+        right = [evaluation.accuracy(mixture, number) for number in range(evaluation.batches)]
         assert last[name] == pytest.approx(sum(right) / len(right))
 
 
@@ -295,13 +295,13 @@ def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick:
     result = run(on_collapse="switch")
     settings = {"epochs": EPOCHS, "batch_size": 4, "seed": 3}
     with torch.random.fork_rng([]):
-        torch.manual_seed(randomness.seed_of(3, "global"))
+        torch.manual_seed(random_streams.seed_of(3, "global"))
         setup = Setup.of(SPACE, METHOD, DATA, **settings)
         state = setup.initial_state()
     plain, other = setup.stepper(state), replace(setup, method=switched(setup.method)).stepper(state)
     for index in range(EPOCHS * STEPS):
         stepper = plain if index < 2 * STEPS else other
-        batches = Drawn(setup.weight_loader, setup.arch_loader, index)
+        batches = StepBatches(setup.weight_loader, setup.arch_loader, index)
         stepper.architecture_step(state, batches)
         stepper.weight_step(state, batches.inner(0))
         state.step += 1

@@ -82,7 +82,7 @@ def test_the_weight_decay_of_the_optimiser_and_of_the_hypergradient_moves() -> N
     state = made.initial_state()
     stepper, used = made.stepper(state), []
     while state.epoch < state.epochs:
-        assert stepper.moment(state).descent.weight_decay == pytest.approx(training.weight_decay_at(state.epoch))
+        assert stepper.bilevel_step(state).descent.weight_decay == pytest.approx(training.weight_decay_at(state.epoch))
         stepper.weight_step(state, made.weight_loader.batch(state.index))
         used.append(state.optimizer.param_groups[0]["weight_decay"])
         state.epoch += 1

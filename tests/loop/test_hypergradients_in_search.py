@@ -17,7 +17,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolled
 from archgrad.loop import Event, SearchResult, StepFinished
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 
 DATA = ag.data.digits(limit=96)
@@ -40,7 +40,7 @@ def test_recipes_take_the_cheapest_products_that_are_true_enough(recipe: str) ->
 def test_the_architecture_moves_once_for_every_few_steps_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
 
-    def step(self: Stepper, state: Any, batches: Drawn) -> None:
+    def step(self: Stepper, state: Any, batches: StepBatches) -> None:
         moved.append(state.index)
         original(self, state, batches)
 
@@ -126,9 +126,9 @@ def test_the_gradient_of_second_order_goes_through_the_step_that_the_weights_the
             problem = replace(point.problem, outer=lambda w, a, b: seen.append(w) or outer(w, a, b))
             return super().estimate(replace(point, problem=problem))
 
-    drawn = Drawn(made.weight_loader, made.arch_loader, state.index)
-    moment = stepper.moment(state)
-    with moment.at(state.alpha, ag.hypergradients.Batches([drawn.inner(0)]), drawn.outer()) as point:
+    drawn = StepBatches(made.weight_loader, made.arch_loader, state.index)
+    step = stepper.bilevel_step(state)
+    with step.at(state.alpha, ag.hypergradients.Batches([drawn.inner(0)]), drawn.outer()) as point:
         Watching().estimate(point)
     stepper.weight_step(state, drawn.inner(0))
     for name, weight in state.weights.items():
@@ -139,9 +139,9 @@ def test_reverse_mode_reads_the_batches_of_the_coming_steps(monkeypatch: pytest.
     made = setup(replace(ag.recipes.darts(), hypergradient=ReverseMode(3)))
     state, stepper = after_two_steps(made)
     asked: list[int] = []
-    original = Drawn.inner
-    monkeypatch.setattr(Drawn, "inner", lambda self, step: asked.append(step) or original(self, step))
-    stepper.architecture_step(state, Drawn(made.weight_loader, made.arch_loader, state.index))
+    original = StepBatches.inner
+    monkeypatch.setattr(StepBatches, "inner", lambda self, step: asked.append(step) or original(self, step))
+    stepper.architecture_step(state, StepBatches(made.weight_loader, made.arch_loader, state.index))
     assert asked == [0, 1, 2]
 
 
@@ -150,9 +150,9 @@ def test_weights_that_a_user_froze_are_constants() -> None:
     state, stepper = after_two_steps(made)
     frozen = state.supernet.body.classifier.weight.requires_grad_(False)
     before = frozen.clone()
-    moment = stepper.moment(state)
-    assert not any(weight is frozen for weight in moment.weights.values())
-    stepper.architecture_step(state, Drawn(made.weight_loader, made.arch_loader, state.index))
+    step = stepper.bilevel_step(state)
+    assert not any(weight is frozen for weight in step.weights.values())
+    stepper.architecture_step(state, StepBatches(made.weight_loader, made.arch_loader, state.index))
     assert torch.equal(frozen, before)
 
 
@@ -199,7 +199,7 @@ def test_a_complete_search_stands_at_its_last_learning_rate() -> None:
     made = setup(ag.recipes.darts())
     state = made.initial_state()
     state.epoch = state.epochs
-    assert made.stepper(state).moment(state).descent.lr == made.training.lr_at(state.epochs - 1)
+    assert made.stepper(state).bilevel_step(state).descent.lr == made.training.lr_at(state.epochs - 1)
 
 
 class Counting(ag.operations.Operation):
@@ -225,7 +225,7 @@ def test_an_architecture_step_leaves_buffers_as_they_were(hypergradient: Hypergr
     made = Setup.of(WithBuffers(channels=2, cells_per_stage=1), method, DATA, epochs=2, batch_size=24)
     state, stepper = after_two_steps(made)
     before = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
-    stepper.architecture_step(state, Drawn(made.weight_loader, made.arch_loader, state.index))
+    stepper.architecture_step(state, StepBatches(made.weight_loader, made.arch_loader, state.index))
     assert before
     assert all(torch.equal(buffer, before[name]) for name, buffer in state.supernet.named_buffers())
 

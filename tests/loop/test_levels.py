@@ -15,15 +15,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.bilevel import Alpha
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import Event, SearchResult, SearchStarted, StepFinished
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, Regularizer, WeightStep
 from archgrad.schedule import Level, Schedule, Updates
+from archgrad.tensors import Alpha
 
 DATA = ag.data.digits(limit=64)
 SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
@@ -271,10 +271,10 @@ def test_only_the_gradient_of_first_order_is_simultaneous() -> None:
 
 
 def test_a_search_that_moves_no_architecture_draws_no_batch_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Drawn) -> None:
+    def fail(self: StepBatches) -> None:
         raise AssertionError("drawn")
 
-    monkeypatch.setattr(Drawn, "outer", fail)
+    monkeypatch.setattr(StepBatches, "outer", fail)
     result = found(ag.recipes.random_nas())
     assert all(not value.any() for value in result.alpha.values())
     assert "valid_loss" not in result.history[-1]

@@ -15,7 +15,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import ReverseMode
 from archgrad.loop import EpochFinished, Event, SearchStarted, StepFinished
 from archgrad.loop.setup import Setup
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 
 DATA = ag.data.digits(limit=100)
 SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
@@ -76,7 +76,7 @@ def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
     ag.search(space, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look], diagnostics=())
     setup = Setup.of(space, method, DATA, **SETTINGS)
     batch, (weights, alpha) = setup.weight_loader.batch(0), states[0]
-    mixture = spread(setup.space.searched, method.relaxation.probabilities(setup.space.searched, alpha))
+    mixture = expand_to_cells(setup.space.searched, method.relaxation.probabilities(setup.space.searched, alpha))
     logits = torch.func.functional_call(setup.space.supernet(), weights, (batch.images, mixture))
     assert states[1]["train_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
 
@@ -128,7 +128,7 @@ def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() 
     assert loader is not None
     batch = loader.batch(0)
     assert len(batch.labels) == 10
-    logits = supernet(batch.images, spread(setup.space.searched, alpha))
+    logits = supernet(batch.images, expand_to_cells(setup.space.searched, alpha))
     assert record["heldout_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
     assert record["heldout_accuracy"] == pytest.approx(100 * (logits.argmax(1) == batch.labels).double().mean().item())
 

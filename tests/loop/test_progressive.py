@@ -19,10 +19,10 @@ import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.config import RunConfig, read_config
 from archgrad.diagnostics import Diagnosis
-from archgrad.discretizers import Argmax, BestSampled, Judge, Perturbation
+from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEvaluation
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.knobs import knobs_of, turned
+from archgrad.knobs import knobs_of, with_settings
 from archgrad.loop import Event, SearchResult, SearchStarted, StageStarted, StepFinished
 from archgrad.loop.collapse import check_reaction
 from archgrad.loop.progressive import last_stage, method_of
@@ -32,6 +32,7 @@ from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Si
 from archgrad.spaces import SPACES, DecisionBlock, Progressive, Row, SearchSpace, Stage, darts, edges_of, nasbench201
 from archgrad.spaces.progressive import kept_choices
 from archgrad.stopping import EigenvalueStop
+from archgrad.warn_once import forget_warnings
 
 DATA = ag.data.digits(limit=40)
 TINY = Progressive((Stage(keep=8), Stage(keep=5, skip_dropout=0.4), Stage(keep=3, skip_dropout=0.7)))
@@ -160,7 +161,7 @@ def test_an_edge_that_loses_its_skip_may_lose_its_place() -> None:
 
 
 def test_where_there_is_nothing_but_skips_they_stay_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    ag.loop.run.notices.forget()
+    forget_warnings()
     space = Skips().restricted({"normal": [("skip_connect",)] * 2 + [SKIPS] * 2})
     table = [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.1, 0.7, 0.2], [0.1, 0.7, 0.2]]
     found = LimitedSkips(Argmax(), 1).select(space, {"normal": torch.tensor(table), "reduce": torch.tensor(table)})
@@ -169,9 +170,11 @@ def test_where_there_is_nothing_but_skips_they_stay_and_it_is_said(caplog: pytes
 
 
 def test_a_derivation_by_samples_is_limited_too() -> None:
-    judge = Judge(lambda mixture, batch: float(mixture["normal"][..., 1].sum()), torch.Generator().manual_seed(0))
+    evaluation = SupernetEvaluation(
+        lambda mixture, batch: float(mixture["normal"][..., 1].sum()), torch.Generator().manual_seed(0)
+    )
     table = {name: torch.tensor([[0.1, 0.8, 0.1]] * 4) for name in ("normal", "reduce")}
-    genotype = LimitedSkips(BestSampled(samples=20), 2).select(Skips(), table, judge)
+    genotype = LimitedSkips(BestSampled(samples=20), 2).select(Skips(), table, evaluation)
     assert genotype["normal"].count("skip_connect") <= 2
 
 
@@ -464,10 +467,10 @@ def test_stages_have_knobs() -> None:
     assert knobs_of(Progressive()) == {
         "cells": (5, 11, 17), "keep": (8, 5, 3), "skip_dropout": (0.0, 0.4, 0.7), "partial": (None,), "max_skips": 2,
     }  # fmt: skip
-    changed = turned(Progressive(), {"cells": "none", "skip_dropout": "0.1", "max_skips": "none"}, "progressive")
+    changed = with_settings(Progressive(), {"cells": "none", "skip_dropout": "0.1", "max_skips": "none"}, "progressive")
     assert changed == Progressive((Stage(None, 8, 0.1), Stage(None, 5, 0.1), Stage(None, 3, 0.1)), max_skips=None)
     with pytest.raises(UserError, match=r"progressive.keep has 2 values, but there are 3 stages"):
-        turned(Progressive(), {"keep": "8,5"}, "progressive")
+        with_settings(Progressive(), {"keep": "8,5"}, "progressive")
 
 
 def stages_of(**values: Any) -> list[int | None]:

@@ -12,13 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import archgrad as ag
-from archgrad.bilevel import Weights
+from archgrad.autodiff.vectors import cosine, norm
 from archgrad.diagnostics import Agreement
 from archgrad.errors import UserError
-from archgrad.linalg import cosine, norm
 from archgrad.operations import Operation, Site
 from archgrad.regularizers import LayerAlignment, PerturbStep, Regularizer, WeightStep
 from archgrad.schedule import Schedule
+from archgrad.tensors import Weights
 
 DATA = ag.data.digits(limit=64)
 SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1)

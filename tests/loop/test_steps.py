@@ -14,17 +14,17 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha, Weights
 from archgrad.data import Batch, Loader, measure
 from archgrad.errors import DivergedError
-from archgrad.hypergradients import Hypergradient, Point
+from archgrad.hypergradients import EvaluationPoint, Hypergradient
 from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
-from archgrad.relaxations import Relaxation, Relaxed, Softmax, spread
+from archgrad.relaxations import Relaxation, Relaxed, Softmax, expand_to_cells
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Supernet
+from archgrad.tensors import Alpha, Weights
 
 DATA = ag.data.digits(limit=64)
 SEED = 3
@@ -171,7 +171,7 @@ class Both(Hypergradient):
 
     seen: list[tuple[Batch | None, Batch]] = field(default_factory=list, repr=False)
 
-    def estimate(self, point: Point) -> Alpha:
+    def estimate(self, point: EvaluationPoint) -> Alpha:
         (inner_batch,) = point.inner_batch
         self.seen.append((inner_batch, point.outer_batch))
         assert math.isfinite(point.inner()(point.weights, point.alpha).item())
@@ -397,7 +397,7 @@ class OneHot(Relaxation):
         assert noise is not None
         mixture, active = {}, {}
         for block in blocks:
-            p = spread(blocks, self.probabilities(blocks, alpha))[block.name]
+            p = expand_to_cells(blocks, self.probabilities(blocks, alpha))[block.name]
             chosen = F.one_hot((p.detach().log() + noise[block.name]).argmax(-1), p.shape[-1])
             mixture[block.name] = chosen + p - p.detach()
             active[block.name] = chosen.bool()

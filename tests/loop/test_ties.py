@@ -129,7 +129,7 @@ def test_the_command_shows_no_cell_where_all_choices_tie(archgrad: Any, monkeypa
 
 def test_a_derivation_of_ones_own_has_no_ties() -> None:
     class Always(discretizers.Discretizer):
-        def select(self, space: Any, probabilities: Any, judge: Any = None) -> ag.Genotype:
+        def select(self, space: Any, probabilities: Any, evaluation: Any = None) -> ag.Genotype:
             return space.genotype({"cell": [(row, 3) for row in range(6)]})
 
     method = replace(recipes.random_nas(), discretizer=Always())

@@ -10,9 +10,9 @@ from archgrad.discretizers import (
     Argmax,
     BestSampled,
     Discretizer,
-    Judge,
     LimitedSkips,
     Perturbation,
+    SupernetEvaluation,
     TopEdges,
     strongest,
 )
@@ -40,9 +40,11 @@ def probabilities_of(space: SearchSpace, seed: int = 0) -> dict[str, Tensor]:
     return {b.name: logits[b.name].masked_fill(~b.mask, -torch.inf).softmax(-1) for b in space.blocks}
 
 
-def judge() -> Judge:
-    """Return a judge to whom all architectures are the same."""
-    return Judge(lambda mixture, batch: 50.0, torch.Generator().manual_seed(0), tune=lambda tuning: tuning.weights)
+def evaluation() -> SupernetEvaluation:
+    """Return an evaluation for which all architectures are the same."""
+    return SupernetEvaluation(
+        lambda mixture, batch: 50.0, torch.Generator().manual_seed(0), tune=lambda tuning: tuning.weights
+    )
 
 
 @pytest.mark.parametrize(("member", "name"), PAIRS)
@@ -52,10 +54,10 @@ def test_genotypes_belong_to_their_space(member: Discretizer, name: str) -> None
     for seed in range(5):
         probabilities = probabilities_of(space, seed)
         copies = {key: value.clone() for key, value in probabilities.items()}
-        genotype = member.select(space, probabilities, judge())
+        genotype = member.select(space, probabilities, evaluation())
         space.check(genotype)
-        assert genotype == member.select(space, probabilities, judge())
-        space.check(member.interim(space, probabilities, judge()))
+        assert genotype == member.select(space, probabilities, evaluation())
+        space.check(member.interim(space, probabilities, evaluation()))
         assert all(torch.equal(value, copies[key]) for key, value in probabilities.items())
         assert not any(decision.choice in block.excluded for block in space.blocks for decision in genotype[block.name])
 
@@ -63,9 +65,9 @@ def test_genotypes_belong_to_their_space(member: Discretizer, name: str) -> None
 @pytest.mark.parametrize(("member", "name"), PAIRS)
 def test_a_decided_search_gives_what_it_decided(member: Discretizer, name: str) -> None:
     space = named(name)()
-    wanted = member.select(space, probabilities_of(space, 3), judge())
+    wanted = member.select(space, probabilities_of(space, 3), evaluation())
     decided = {key: value[0] for key, value in space.one_hot(wanted).items()}
-    assert member.select(space, decided, judge()) == wanted
+    assert member.select(space, decided, evaluation()) == wanted
 
 
 BY_RANK = [pair for pair in PAIRS if pair.values[0] not in (MEMBERS["best_sampled"], MEMBERS["limited_skips"])]
@@ -75,7 +77,7 @@ BY_RANK = [pair for pair in PAIRS if pair.values[0] not in (MEMBERS["best_sample
 def test_ties_are_broken_the_same_way(member: Discretizer, name: str) -> None:
     space = named(name)()
     even = {b.name: b.mask / b.mask.sum(-1, keepdim=True) for b in space.blocks}
-    genotype = member.select(space, even, judge())
+    genotype = member.select(space, even, evaluation())
     for block in space.blocks:
         for decision in genotype[block.name]:
             row = next(r for r in block.rows if (r.target, r.source) == (decision.target, decision.source))

@@ -22,8 +22,8 @@ from archgrad.relaxations import (
     Simplex,
     Softmax,
     Uniform,
+    expand_to_cells,
     named,
-    spread,
 )
 from archgrad.spaces import DecisionBlock, Row
 from archgrad.spaces import named as space_named
@@ -308,7 +308,7 @@ def test_parameters_per_image_give_mixtures_per_image(member: Relaxation) -> Non
 @pytest.mark.parametrize("images", [(), (4,)], ids=["shared", "per-image"])
 def test_spread_copies_without_memory(images: tuple[int, ...]) -> None:
     rows = {block.name: torch.rand(*images, *block.shape, generator=stream()) for block in BLOCKS}
-    mixture = spread(BLOCKS, rows)
+    mixture = expand_to_cells(BLOCKS, rows)
     for block in BLOCKS:
         assert mixture[block.name].shape == (block.cells, *images, *block.shape)
         assert mixture[block.name].data_ptr() == rows[block.name].data_ptr()

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.randomness import Path
+from archgrad.random_streams import StreamKey
 from archgrad.spaces.darts import DARTSSpace
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
@@ -48,7 +48,7 @@ class Cell(nn.Module):
             for index, stride in enumerate(self.strides if space.auxiliary_skip else [])
         )
 
-    def forward(self, inputs: Sequence[Tensor], weights: _Weights, stream: Path) -> list[Tensor]:
+    def forward(self, inputs: Sequence[Tensor], weights: _Weights, stream: StreamKey) -> list[Tensor]:
         """Return all nodes; ``inputs`` are the first ones."""
         nodes = list(inputs)
         for module in self.modules():
@@ -150,7 +150,7 @@ class _DARTSCell(nn.Module):
         self.preprocess = nn.ModuleList([first, ReLUConvBN(inputs[1], width, 1)])
         self.cell = Cell(space, block, width, 2, reducing, True)
 
-    def forward(self, before: Tensor, last: Tensor, weights: _Weights, stream: Path) -> Tensor:
+    def forward(self, before: Tensor, last: Tensor, weights: _Weights, stream: StreamKey) -> Tensor:
         nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, stream)
         return torch.cat(nodes[2:], dim=1)
 

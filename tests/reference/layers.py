@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.randomness import Path, seed_of
+from archgrad.random_streams import StreamKey, seed_of
 
 __all__ = ["FactorizedReduce", "Noise", "ReLUConvBN", "conv", "norm", "operation", "shuffled", "times"]
 
@@ -110,7 +110,7 @@ class Noise(nn.Module):
     def __init__(self, stride: int, row: int) -> None:
         super().__init__()
         self.stride, self.row = stride, row
-        self.stream: Path = (0,)
+        self.stream: StreamKey = (0,)
 
     def forward(self, x: Tensor) -> Tensor:
         """Draw for images of this size."""

@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.func import functional_call
 
 import archgrad as ag
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.vectors import added, cosine, norm, scaled
 from archgrad.errors import UserError
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.linalg import added, cosine, norm, scaled
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
-from archgrad.operations.twice import TwiceDifferentiable
+from archgrad.loop.step_batches import StepBatches
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.relaxations import GumbelHard, Softmax
@@ -414,7 +414,7 @@ def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Setup]:
         torch.manual_seed(0)
         state = setup.initial_state()
     before = {name: value.detach().clone() for name, value in state.weights.items()}
-    setup.stepper(state).weight_step(state, Drawn(setup.weight_loader, setup.arch_loader, 0).inner(0))
+    setup.stepper(state).weight_step(state, StepBatches(setup.weight_loader, setup.arch_loader, 0).inner(0))
     return before, {name: value.detach().clone() for name, value in state.weights.items()}, setup
 
 

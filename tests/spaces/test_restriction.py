@@ -10,7 +10,7 @@ import torch
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.knobs import knobs_of, turned
+from archgrad.knobs import knobs_of, with_settings
 from archgrad.spaces import SPACES, DecisionBlock, Genotype, SearchSpace, darts, edges_of, named, nasbench201, reduced
 from archgrad.spaces.staged import StagedSpace
 
@@ -162,4 +162,4 @@ def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
 def test_it_is_no_knob_of_the_command_line() -> None:
     assert "restriction" not in knobs_of(nasbench201())
     with pytest.raises(UserError, match="unknown knob of space"):
-        turned(nasbench201(), {"restriction": "none"}, "space")
+        with_settings(nasbench201(), {"restriction": "none"}, "space")

@@ -13,9 +13,9 @@ from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.hypergradients.pattern import ActivationPattern
 from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
 from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, shuffle

@@ -12,7 +12,7 @@ from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from archgrad.hypergradients.pattern import ActivationPattern
+from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.operations import Identity, Operation, Source
 from archgrad.spaces import SearchSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, shuffle

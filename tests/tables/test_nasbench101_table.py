@@ -12,7 +12,6 @@ from records101 import CHAIN, PAIR, SKIP, TURNED, record, small, write
 
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
-from archgrad.notices import forget
 from archgrad.spaces import nasbench1shot1
 from archgrad.spaces.nasbench101 import (
     INPUT,
@@ -33,6 +32,7 @@ from archgrad.tables.nasbench101 import (
     open_cells,
     spaces_with,
 )
+from archgrad.warn_once import forget_warnings
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +184,7 @@ def test_a_named_file_that_lost_cells_is_told_by_its_name(tmp_path: Path, name: 
     (tmp_path / "link.tfrecord").symlink_to(path)
     build_index(path, tmp_path / "own.SQLITE")
     for other in ("link.tfrecord", "own.SQLITE"):
-        forget()
+        forget_warnings()
         said.clear()
         open_cells(tmp_path / other)
         assert said == lost
@@ -229,7 +229,7 @@ def test_a_table_that_goes_away_does_not_stop_a_search(source: Path, said: list[
 def test_a_search_logs_its_oracle_and_regret(
     archgrad: Callable[..., tuple[int, str, str]], space_1: CellTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forget()
+    forget_warnings()
     monkeypatch.setenv("ARCHGRAD_CACHE", str(space_1.index.path.parent))
     monkeypatch.setenv("ARCHGRAD_DATA", str(space_1.index.path.parent))
     small = ("--channels", 2, "--cells", 3, "--limit", 40, "--batch-size", 10, "--epochs", 1)

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["Adam"]
 
@@ -51,7 +51,7 @@ class Adam(ArchOptimizer):
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one bias-corrected step."""
         first, second = self.betas
-        result: Alpha = {}
+        result = Alpha({})
         following: ArchState = {"steps": {}, "mean": {}, "square": {}}
         for name, value in alpha.items():
             slope = gradient[name] + self.weight_decay * value

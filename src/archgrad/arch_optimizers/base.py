@@ -8,9 +8,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["ArchOptimizer", "ArchState"]
 

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.arch_optimizers.mirror_descent import MirrorDescent
-from archgrad.bilevel import Alpha
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["ExponentiatedGradient"]
 

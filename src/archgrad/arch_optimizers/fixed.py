@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar, get_args
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_one_of
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["Fixed"]
 
@@ -33,4 +33,4 @@ class Fixed(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Return what was given."""
-        return dict(alpha), state
+        return Alpha(dict(alpha)), state

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.arch_optimizers.geometry import GEOMETRIES
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError, check_number, check_one_of
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["MirrorDescent"]
 
@@ -62,7 +62,7 @@ class MirrorDescent(ArchOptimizer):
             name: geometry.step(value, self.lr * gradient[name].double(), support[name])
             for name, value in alpha.items()
         }
-        return {name: self._lifted(value, support[name]) for name, value in moved.items()}, state
+        return Alpha({name: self._lifted(value, support[name]) for name, value in moved.items()}), state
 
     @property
     def _floor(self) -> float:

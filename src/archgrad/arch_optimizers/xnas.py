@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError, check_bool, check_number, check_whole
 from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
 
 __all__ = ["XNAS"]
 
@@ -71,7 +71,7 @@ class XNAS(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one multiplicative step, and wipe out."""
-        result: Alpha = {}
+        result = Alpha({})
         following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
         for name, value in alpha.items():
             left, rate = self._left(state["left"][name]), state["rate"][name]

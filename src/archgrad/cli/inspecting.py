@@ -33,22 +33,22 @@ _log = logging.getLogger("archgrad")
 
 
 def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
-    """Measure what the supernet loses when its mixture becomes one architecture, on all images that judge it."""
+    """Measure what the supernet loses when its mixture becomes one architecture, on all images that evaluate it."""
     from archgrad.diagnostics import Snapshot, measure_discretisation
-    from archgrad.loop.judging import judge_of
+    from archgrad.loop.evaluation import supernet_evaluation
 
     setup, state, stage = _opened(folder, device)
-    space, judge = setup.space, judge_of(setup, state)
+    space, evaluation = setup.space, supernet_evaluation(setup, state)
     probabilities = setup.method.relaxation.probabilities(space.searched, state.alpha)
     if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
-        state.genotype = setup.method.discretizer.interim(space, probabilities, judge)
+        state.genotype = setup.method.discretizer.interim(space, probabilities, evaluation)
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:
         raise UserError(f"{folder} is undecided: all choices tie exactly, so that there is no architecture to measure.")
-    measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, judge), judge.batches)
+    measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
     found = {
         **_standing(folder, state, stage),
         "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
-        "images": judge.batches * setup.judge_loader.batch_size,
+        "images": evaluation.batches * setup.evaluation_loader.batch_size,
         "held_out": setup.method.schedule.level == "bilevel" or setup.held_out_loader is not None,
         **measured,
         "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
@@ -78,12 +78,12 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
 def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
     """Compare the cells of a run's supernet, stage by stage, where the run stands, and keep it in the run."""
     from archgrad.diagnostics import average_similarity, layer_similarity
-    from archgrad.loop.reopen import standing_at
+    from archgrad.loop.reopen import evaluate_at_state
 
     setup, state, stage = _opened(folder, device)
     rows = []
     for batch in range(batches):
-        with standing_at(setup, state, batch) as point:
+        with evaluate_at_state(setup, state, batch) as point:
             rows.append(layer_similarity(point, state.supernet))
     found = {
         **_standing(folder, state, stage),
@@ -117,14 +117,14 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
 
     from archgrad.cli.console import say
     from archgrad.diagnostics import average, compare, reference_at
-    from archgrad.loop.reopen import standing_at
+    from archgrad.loop.reopen import evaluate_at_state
 
     setup, state, stage = _opened(folder, device)
     estimators = _estimators(setup.method.hypergradient)
     references, rows = [], []
     for batch in range(batches):
         say(f"batch {batch + 1} of {batches}: {len(estimators)} estimates, reference of {steps} steps", console)
-        with standing_at(setup, state, batch, max(one.inner_batches for one in estimators.values())) as point:
+        with evaluate_at_state(setup, state, batch, max(one.inner_batches for one in estimators.values())) as point:
             references.append(reference_at(point, steps))
             rows.append(compare(point, estimators, references[-1].estimator))
     found = {

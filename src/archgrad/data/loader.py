@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData
 from archgrad.data.normalise import Normalisation
@@ -65,7 +65,7 @@ class Loader:
             raise UserError(f"batch {index} was asked for; batches are numbered from 0.")
         number, step = divmod(index, self.steps)
         chosen = self._order_of(number)[step * self.batch_size : (step + 1) * self.batch_size]
-        draws = randomness.generator(self.seed, self.stream, "augment", index)
+        draws = random_streams.generator(self.seed, self.stream, "augment", index)
         # As in the published training code: crops bring in black pixels, cutout brings in the mean colour.
         pixels = self.augmentation.move(_pixels(self.data, chosen, self.device), draws)
         images = self.augmentation.erase(self.normalisation(pixels), draws)
@@ -73,7 +73,7 @@ class Loader:
 
     def _order_of(self, number: int) -> Tensor:
         if self._order[0] != number:
-            draws = randomness.generator(self.seed, self.stream, "order", number)
+            draws = random_streams.generator(self.seed, self.stream, "order", number)
             self._order = (number, self.indices[torch.randperm(len(self.indices), generator=draws)])
         return self._order[1]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.data import stratified
 from archgrad.errors import UserError, check_held_out
 
@@ -73,7 +73,7 @@ def _sample(labels: Tensor, indices: Tensor, count: float, seed: int, leave: int
     if size >= len(groups):
         sizes = stratified.shares(size, counts, most)
     else:  # one image of some of the classes
-        order = torch.randperm(len(groups), generator=randomness.generator(seed, "held-out", "classes")).tolist()
+        order = torch.randperm(len(groups), generator=random_streams.generator(seed, "held-out", "classes")).tolist()
         able = [place for place in order if most[place]][:size]
         sizes = [int(place in able) for place in range(len(groups))]
     return _joined([group[:own] for group, own in zip(groups, sizes, strict=True)])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.errors import UserError
 
 __all__ = ["by_class", "sample", "shares"]
@@ -19,7 +19,7 @@ def by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
     values, counts = torch.unique(labels, return_counts=True)
     groups = torch.split(order, counts.tolist())
     return [
-        group[torch.randperm(len(group), generator=randomness.generator(seed, stream, int(value)))]
+        group[torch.randperm(len(group), generator=random_streams.generator(seed, stream, int(value)))]
         for value, group in zip(values, groups, strict=True)
     ]
 

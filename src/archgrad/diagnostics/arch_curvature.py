@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.krylov import extreme_eigenvalues
+from archgrad.autodiff.products import ProductKind, products_of
 from archgrad.diagnostics.snapshot import Probe
 from archgrad.errors import check_whole
-from archgrad.hypergradients import Point
-from archgrad.hypergradients.products import Kind, products_of
-from archgrad.linalg import extreme_eigenvalues
+from archgrad.hypergradients import EvaluationPoint
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["ArchCurvature", "largest_eigenvalue"]
 
@@ -40,16 +40,16 @@ class ArchCurvature(Probe):
         return (index + 1) % (apart * steps) == 0
 
     @property
-    def difference(self) -> Kind:
+    def difference(self) -> ProductKind:
         """One-sided ones."""
         return "forward"
 
-    def __call__(self, point: Point) -> dict[str, float]:
+    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
         """Return ``alpha_eigenvalue``."""
         return {"alpha_eigenvalue": largest_eigenvalue(point, self.steps)}
 
 
-def largest_eigenvalue(point: Point, steps: int) -> float:
+def largest_eigenvalue(point: EvaluationPoint, steps: int) -> float:
     """Return the largest eigenvalue of ∇²α L2 within the span of g, A·g, …, where g = ∂L2/∂α and A = ∇²α L2.
 
     The gradient is a good start, because most of it lies in the leading eigenspaces of the Hessian (Gur-Ari et al.,
@@ -57,8 +57,8 @@ def largest_eigenvalue(point: Point, steps: int) -> float:
     or exact where differences mislead.
     """
 
-    def loss(alpha: Alpha, nothing: Weights) -> Tensor:
-        return point.problem.outer(point.weights, alpha, point.outer_batch)
+    def loss(variables: Weights, nothing: Alpha) -> Tensor:
+        return point.problem.outer(point.weights, Alpha(variables), point.outer_batch)
 
-    products = products_of("exact" if point.differences_mislead else "forward", loss, point.alpha, {})
+    products = products_of("exact" if point.differences_mislead else "forward", loss, Weights(point.alpha), Alpha({}))
     return extreme_eigenvalues(products.hessian, products.gradient(), steps)[1]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import torch
 
+from archgrad.autodiff.krylov import extreme_eigenvalues
+from archgrad.autodiff.products import ProductKind, check_product_kind
 from archgrad.diagnostics.snapshot import Probe
 from archgrad.errors import check_whole
-from archgrad.hypergradients import Neumann, Point, largest_safe_rate
-from archgrad.hypergradients.products import Kind, check_kind, products_at
-from archgrad.linalg import Vector, extreme_eigenvalues
-from archgrad.notices import warn_once
+from archgrad.hypergradients import EvaluationPoint, Neumann, largest_safe_rate
+from archgrad.tensors import Weights
+from archgrad.warn_once import warn_once
 
 __all__ = ["Curvature", "start_vector"]
 
@@ -35,21 +36,21 @@ class Curvature(Probe):
     neumann: Neumann
     every: int = 250
     steps: int = 10
-    products: Kind = "forward"
+    products: ProductKind = "forward"
 
     def __post_init__(self) -> None:
         check_whole("every of Curvature", self.every)
         check_whole("steps of Curvature", self.steps)
-        check_kind(self.products)
+        check_product_kind(self.products)
 
     @property
-    def difference(self) -> Kind | None:
+    def difference(self) -> ProductKind | None:
         """The kind of its products, unless they are exact."""
         return None if self.products == "exact" else self.products
 
-    def __call__(self, point: Point) -> dict[str, float]:
+    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
         """Return ``lambda_max``, ``lambda_min`` and ``contraction``."""
-        products = products_at(point, self.products)
+        products = point.products(self.products)
         smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), self.steps)
         rate = self._rate(point, smallest, largest)
         contraction = max(abs(1 - rate * largest), abs(1 - rate * smallest))
@@ -57,16 +58,18 @@ class Curvature(Probe):
             warn_once(_log, _DIVERGES, rate, largest, contraction, largest_safe_rate(smallest, largest))
         return {"lambda_max": largest, "lambda_min": smallest, "contraction": contraction}
 
-    def _rate(self, point: Point, smallest: float, largest: float) -> float:
+    def _rate(self, point: EvaluationPoint, smallest: float, largest: float) -> float:
         if isinstance(self.neumann.lr, str):
             return largest_safe_rate(smallest, largest)
         return point.descent_at(self.neumann.lr).lr
 
 
-def start_vector(weights: Vector) -> Vector:
+def start_vector(weights: Weights) -> Weights:
     """Return a vector that no eigenvector is orthogonal to, always the same."""
     generator = torch.Generator().manual_seed(0)
-    return {
-        name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
-        for name, value in weights.items()
-    }
+    return Weights(
+        {
+            name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
+            for name, value in weights.items()
+        }
+    )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import mean
-
-from torch import Tensor
 
 from archgrad.diagnostics.snapshot import Snapshot
 from archgrad.errors import UserError
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
+from archgrad.tensors import Mixture
 
 __all__ = ["discretisation", "measure_discretisation"]
 
@@ -26,14 +24,14 @@ def discretisation(snapshot: Snapshot) -> dict[str, float]:
 
 def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]:
     """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches."""
-    judge, space = snapshot.judge, snapshot.space
-    if judge is None:
-        raise UserError("a snapshot without a judge cannot tell accuracies; give it one.")
+    evaluation, space = snapshot.evaluation, snapshot.space
+    if evaluation is None:
+        raise UserError("a snapshot without an evaluation cannot tell accuracies; give it one.")
 
-    def accuracy(mixture: Mapping[str, Tensor]) -> float:
-        return mean(judge.accuracy(mixture, number) for number in range(min(batches, judge.batches)))
+    def accuracy(mixture: Mixture) -> float:
+        return mean(evaluation.accuracy(mixture, number) for number in range(min(batches, evaluation.batches)))
 
     return {
-        "mixture_accuracy": accuracy(spread(space.searched, dict(snapshot.probabilities))),
+        "mixture_accuracy": accuracy(expand_to_cells(space.searched, snapshot.probabilities)),
         "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype)),
     }

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import mean
 
+from archgrad.autodiff.krylov import extreme_eigenvalues
+from archgrad.autodiff.products import products_of
+from archgrad.autodiff.vectors import added, cosine, norm
 from archgrad.diagnostics.curvature import start_vector
-from archgrad.hypergradients import ConjugateGradient, Hypergradient, Point
-from archgrad.hypergradients.products import products_of
-from archgrad.linalg import added, cosine, extreme_eigenvalues, norm
+from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, Hypergradient
 
 __all__ = ["Comparison", "Reference", "average", "compare", "reference_at"]
 
@@ -40,7 +41,7 @@ class Reference:
     lambda_min: float
 
 
-def reference_at(point: Point, steps: int) -> Reference:
+def reference_at(point: EvaluationPoint, steps: int) -> Reference:
     """Choose the reference at a point: ``steps`` of conjugate gradient on H + δI.
 
     δ is the weight decay, which the inner problem has in truth, and so much more that H + δI is positive definite.
@@ -52,7 +53,9 @@ def reference_at(point: Point, steps: int) -> Reference:
     return Reference(ConjugateGradient(steps, damping), largest, smallest)
 
 
-def compare(point: Point, estimators: Mapping[str, Hypergradient], reference: Hypergradient) -> dict[str, Comparison]:
+def compare(
+    point: EvaluationPoint, estimators: Mapping[str, Hypergradient], reference: Hypergradient
+) -> dict[str, Comparison]:
     """Compare estimates at one point with the reference there."""
     truth = reference.estimate(point)
     true_second = added(truth, reference.direct(point), -1.0)

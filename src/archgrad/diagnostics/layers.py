@@ -29,7 +29,7 @@ class LayerMeasure(ABC):
     every: int
 
     @abstractmethod
-    def __call__(self, blocks: Sequence[DecisionBlock], slopes: Mapping[str, Tensor]) -> Mapping[str, float]:
+    def __call__(self, blocks: Sequence[DecisionBlock], mixture_gradients: Mapping[str, Tensor]) -> Mapping[str, float]:
         """Measure ∂L/∂p of every cell, ``{block: [cells, rows, choices]}``."""
 
 
@@ -44,30 +44,32 @@ class Agreement(LayerMeasure):
 
     every: int = 64
 
-    def __call__(self, blocks: Sequence[DecisionBlock], slopes: Mapping[str, Tensor]) -> dict[str, float]:
+    def __call__(self, blocks: Sequence[DecisionBlock], mixture_gradients: Mapping[str, Tensor]) -> dict[str, float]:
         """Return ``alignment``, ``sign_alignment`` and the gradients, of a space in which cells share blocks."""
-        shared = [block for block in aligned_blocks(blocks) if block.name in slopes]
+        shared = [block for block in aligned_blocks(blocks) if block.name in mixture_gradients]
         if not shared:
             return {}
         measured = {
-            "alignment": alignment(slopes, shared, "cosine").item(),
-            "sign_alignment": alignment(slopes, shared, "sign").item(),
+            "alignment": alignment(mixture_gradients, shared, "cosine").item(),
+            "sign_alignment": alignment(mixture_gradients, shared, "sign").item(),
         }
         for kind in ("skip", "conv"):
-            by_cell = [wish for block in shared if (wish := _wishes(slopes[block.name], block, kind)) is not None]
+            by_cell = [
+                wish for block in shared if (wish := _wishes(mixture_gradients[block.name], block, kind)) is not None
+            ]
             if by_cell:
                 measured[f"{kind}_gradient_first"] = mean(wish[: _third(wish)].sum().item() for wish in by_cell)
                 measured[f"{kind}_gradient_last"] = mean(wish[-_third(wish) :].sum().item() for wish in by_cell)
         return measured
 
 
-def _wishes(slopes: Tensor, block: DecisionBlock, kind: str) -> Tensor | None:
+def _wishes(mixture_gradients: Tensor, block: DecisionBlock, kind: str) -> Tensor | None:
     """Return the mean gradient of a kind of operation in every cell ``[cells]``; None if no row offers it."""
     places = _places(block, kind)
     if not places:
         return None
     rows, choices = zip(*places, strict=True)
-    return slopes[:, list(rows), list(choices)].double().mean(1)
+    return mixture_gradients[:, list(rows), list(choices)].double().mean(1)
 
 
 @lru_cache(maxsize=64)

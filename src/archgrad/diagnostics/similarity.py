@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from archgrad.autodiff.gradients import leaves
 from archgrad.errors import UserError
-from archgrad.hypergradients import Point
-from archgrad.hypergradients.point import leaves
+from archgrad.hypergradients import EvaluationPoint
 from archgrad.operations import FactorizedReduce, Operation
 from archgrad.supernet import Edge, MixedCell
 
@@ -51,7 +51,7 @@ class _Seen:
         return tuple(tuple(node.shape[1:]) for node in self.nodes), edges
 
 
-def layer_similarity(point: Point, supernet: nn.Module) -> tuple[StageSimilarity, ...]:
+def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[StageSimilarity, ...]:
     """Compare the cells of a ``supernet`` on the outer batch of a point, stage by stage.
 
     Only cells whose nodes have the same shapes and whose edges the same operations are compared, which are those of

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from archgrad.discretizers import Judge
-from archgrad.hypergradients import Point
-from archgrad.hypergradients.products import Kind
+from archgrad.autodiff.products import ProductKind
+from archgrad.discretizers import SupernetEvaluation
+from archgrad.hypergradients import EvaluationPoint
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.tensors import Probabilities
 
 __all__ = ["Diagnostic", "Probe", "Snapshot"]
 
@@ -20,15 +21,15 @@ __all__ = ["Diagnostic", "Probe", "Snapshot"]
 class Snapshot:
     """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give.
 
-    ``judge`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete, and
+    ``evaluation`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete.
     ``initial`` are the probabilities that it began with. An ``undecided`` one has exact ties
     everywhere, so that nobody has chosen the genotype.
     """
 
     space: SearchSpace
-    probabilities: Mapping[str, Tensor]
+    probabilities: Probabilities
     genotype: Genotype
-    judge: Judge | None = None
+    evaluation: SupernetEvaluation | None = None
     last: bool = False
     initial: Mapping[str, Tensor] | None = None
     undecided: bool = False
@@ -49,7 +50,7 @@ class Probe(ABC):
     """How many steps lie between two measurements, unless :meth:`due` says otherwise."""
 
     @property
-    def difference(self) -> Kind | None:
+    def difference(self) -> ProductKind | None:
         """The kind of differences of gradients that it takes; None where it takes none."""
         return None
 
@@ -58,5 +59,5 @@ class Probe(ABC):
         return index % self.every == 0
 
     @abstractmethod
-    def __call__(self, point: Point) -> Mapping[str, float]:
+    def __call__(self, point: EvaluationPoint) -> Mapping[str, float]:
         """Measure at a point of the search."""

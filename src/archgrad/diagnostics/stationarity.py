@@ -6,20 +6,20 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers import GEOMETRIES, Geometry
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.vectors import V, Vector, added, dot, scaled
 from archgrad.diagnostics.snapshot import Probe
 from archgrad.errors import UserError, check_number, check_one_of, check_whole
-from archgrad.hypergradients import Point
-from archgrad.hypergradients.point import gradients, leaves
-from archgrad.linalg import Vector, added, dot, scaled
-from archgrad.notices import warn_once
+from archgrad.hypergradients import EvaluationPoint
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Weights
+from archgrad.warn_once import warn_once
 
 __all__ = ["Stationarity", "bregman_stationarity"]
 
@@ -65,7 +65,7 @@ class Stationarity(Probe):
                 "from one that does not exist; give blocks=space.searched, or geometry='entropy'."
             )
 
-    def __call__(self, point: Point) -> dict[str, float]:
+    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
         """Return ``stationarity``."""
         value = bregman_stationarity(
             lambda weights, alpha: point.problem.outer(weights, alpha, point.outer_batch),
@@ -225,5 +225,5 @@ def _doubled(vector: Vector) -> Vector:
     return {name: value.detach().double() for name, value in vector.items()}
 
 
-def _typed(vector: Vector, like: Vector) -> Vector:
-    return {name: value.to(like[name].dtype) for name, value in vector.items()}
+def _typed(vector: Vector, like: V) -> V:
+    return cast(V, {name: value.to(like[name].dtype) for name, value in vector.items()})

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, Judge, Tuning, strongest
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.perturbation import Perturbation
@@ -16,9 +16,9 @@ __all__ = [
     "Argmax",
     "BestSampled",
     "Discretizer",
-    "Judge",
     "LimitedSkips",
     "Perturbation",
+    "SupernetEvaluation",
     "Ties",
     "TopEdges",
     "Tuning",

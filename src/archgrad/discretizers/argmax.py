@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from archgrad.discretizers.base import Discretizer, Judge, derived
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derived
 from archgrad.discretizers.ties import Ties, ties_of
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.tensors import Probabilities
 
 __all__ = ["Argmax"]
 
@@ -23,10 +21,12 @@ class Argmax(Discretizer):
     of that strength.
     """
 
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Count them: nothing else chooses."""
         return ties_of(space, probabilities)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive by each block's own rule."""
         return derived(space, probabilities, {block.name: block.keep for block in space.blocks})

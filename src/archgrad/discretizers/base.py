@@ -12,8 +12,9 @@ from torch import Tensor
 
 from archgrad.discretizers.ties import Ties
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.tensors import Mixture, Probabilities
 
-__all__ = ["Discretizer", "Judge", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
+__all__ = ["Discretizer", "SupernetEvaluation", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
 
 
 @dataclass(frozen=True)
@@ -24,18 +25,18 @@ class Tuning:
     architecture parameters of the others go on moving. ``rate`` is the share of the first learning rate.
     """
 
-    weights: Mapping[str, Tensor]
+    weights: Probabilities
     decided: Mapping[str, Tensor]
     epochs: int
     rate: float
 
 
-Tune = Callable[[Tuning], Mapping[str, Tensor]]
+Tune = Callable[[Tuning], Probabilities]
 """Goes on with a search; returns the probabilities ``{block: [rows, choices]}`` it then has."""
 
 
 @dataclass(frozen=True)
-class Judge:
+class SupernetEvaluation:
     """What a derivation may ask of the search: how good an architecture is with the shared weights, and to train them.
 
     ``accuracy`` takes a mixture ``{block: [cells, rows, choices]}`` of all searched blocks, of ones and zeros for a
@@ -43,11 +44,11 @@ class Judge:
     are those that train the architecture, as they are; a bilevel search holds them out from the weights. After
     ``batches`` batches the same images come again, in another order. ``generator`` is what a derivation draws from.
 
-    ``tune`` goes on with the search for so many epochs, as this judge sees it from then on; None where nothing can be
-    trained. ``report`` is told what has been decided, and how many decisions of how many are made.
+    ``tune`` continues the search for so many epochs, and later accuracies are those of the continued search; None where
+    nothing can be trained. ``report`` is told what has been decided, and how many decisions of how many are made.
     """
 
-    accuracy: Callable[[Mapping[str, Tensor], int], float]
+    accuracy: Callable[[Mixture, int], float]
     generator: torch.Generator
     batches: int = 1
     tune: Tune | None = None
@@ -68,7 +69,7 @@ class Discretizer(ABC):
         """Raise a UserError, before anything is trained, if genotypes of this space cannot be derived so."""
         return
 
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Count the exact ties that leave the genotype of an epoch, or of the whole search, to the order of choices.
 
         By default there are none; what goes by probabilities alone counts them.
@@ -76,15 +77,19 @@ class Discretizer(ABC):
         return Ties()
 
     @abstractmethod
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
-        """Derive the discrete architecture; a derivation that measures architectures asks the ``judge``."""
+    def select(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
+        """Derive the discrete architecture; a derivation that measures architectures asks the ``evaluation``."""
 
-    def interim(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def interim(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive at the end of an epoch that is not the last: the same, but for what derives ``once``."""
-        return self.select(space, probabilities, judge)
+        return self.select(space, probabilities, evaluation)
 
 
-def derived(space: SearchSpace, probabilities: Mapping[str, Tensor], keep: Mapping[str, int | None]) -> Genotype:
+def derived(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
     """Return the genotype of each row's strongest choices, of ``keep[block]`` rows at each node (None: of all)."""
     return space.genotype(
         {
@@ -115,9 +120,7 @@ def strongest(
     return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
 
 
-def edge_strengths(
-    space: SearchSpace, block: DecisionBlock, probabilities: Mapping[str, Tensor]
-) -> Sequence[float] | None:
+def edge_strengths(space: SearchSpace, block: DecisionBlock, probabilities: Probabilities) -> Sequence[float] | None:
     """Return the weight of each row's edge in a block; None where edges have no weights."""
     if block not in space.weighed:
         return None

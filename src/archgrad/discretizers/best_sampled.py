@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, Judge, edge_strengths
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.tensors import Probabilities
 
 __all__ = ["BestSampled"]
 
@@ -35,22 +35,24 @@ class BestSampled(Discretizer):
         check_whole("discretizer.samples", self.samples)
         check_whole("discretizer.batches", self.batches)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Draw, measure and keep the best."""
-        if judge is None:
+        if evaluation is None:
             raise UserError(
                 "BestSampled measures architectures with the weights of a supernet, and none is at hand; give select() "
-                "a judge, or use discretizers.Argmax(), which needs none."
+                "an evaluation, or use discretizers.Argmax(), which needs none."
             )
-        drawn = [drawn_genotype(space, probabilities, judge.generator) for _ in range(self.samples)]
-        return max(dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space, genotype, judge))
+        drawn = [drawn_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
+        return max(dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space, genotype, evaluation))
 
-    def _accuracy(self, space: SearchSpace, genotype: Genotype, judge: Judge) -> float:
+    def _accuracy(self, space: SearchSpace, genotype: Genotype, evaluation: SupernetEvaluation) -> float:
         mixture = space.one_hot(genotype)
-        return sum(judge.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
+        return sum(evaluation.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
 
 
-def drawn_genotype(space: SearchSpace, probabilities: Mapping[str, Tensor], generator: torch.Generator) -> Genotype:
+def drawn_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:
     """Draw a genotype: operations by their probabilities, edges uniformly or by their weights."""
     selection = {}
     for block in space.blocks:

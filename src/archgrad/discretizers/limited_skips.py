@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, Judge
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_whole
-from archgrad.notices import warn_once
 from archgrad.spaces import SKIP, Genotype, SearchSpace
+from archgrad.tensors import Probabilities
+from archgrad.warn_once import warn_once
 
 __all__ = ["LimitedSkips"]
 
@@ -44,16 +42,18 @@ class LimitedSkips(Discretizer):
         """Ask the derivation."""
         self.derivation.check(space)
 
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Ask the derivation."""
         return self.derivation.ties(space, probabilities, last)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive, and derive again without the weakest skip connection, until there are few enough."""
-        left = dict(probabilities)
+        left = Probabilities(dict(probabilities))
         suppressed: set[tuple[str, int]] = set()
         while True:
-            genotype = self.derivation.select(space, left, judge)
+            genotype = self.derivation.select(space, left, evaluation)
             weakest = self._weakest(space, genotype, probabilities, suppressed)
             if weakest is None:
                 return genotype
@@ -66,7 +66,7 @@ class LimitedSkips(Discretizer):
         self,
         space: SearchSpace,
         genotype: Genotype,
-        probabilities: Mapping[str, Tensor],
+        probabilities: Probabilities,
         suppressed: set[tuple[str, int]],
     ) -> tuple[str, int] | None:
         """Return the block and the row whose skip connection is to go; None if none is, or none can."""

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, Judge, Tuning, edge_strengths
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_number, check_whole
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["Perturbation"]
 
@@ -51,22 +52,26 @@ class Perturbation(Discretizer):
         if self.batches is not None:
             check_whole("discretizer.batches", self.batches)
 
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Return none at the end, where accuracies decide."""
         return Ties() if last else Argmax().ties(space, probabilities, last)
 
-    def interim(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def interim(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive by the probabilities alone."""
         return Argmax().select(space, probabilities)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Decide one edge after the other, then one node after the other."""
-        if judge is None or (self.tune_epochs and judge.tune is None):
+        if evaluation is None or (self.tune_epochs and evaluation.tune is None):
             raise UserError(
-                "Perturbation measures and trains the weights of a supernet, and none is at hand; give select() a "
-                "judge that can tune, or use discretizers.Argmax(), which needs none."
+                "Perturbation measures and trains the weights of a supernet, and none is at hand; give select() an "
+                "evaluation that can tune, or use discretizers.Argmax(), which needs none."
             )
-        return _Course(self, space, judge, probabilities).run()
+        return _Course(self, space, evaluation, probabilities).run()
 
 
 class _Place(NamedTuple):
@@ -80,9 +85,13 @@ class _Course:
     """One derivation: the weights of all rows, decided or not, and what has been chosen so far."""
 
     def __init__(
-        self, rule: Perturbation, space: SearchSpace, judge: Judge, probabilities: Mapping[str, Tensor]
+        self,
+        rule: Perturbation,
+        space: SearchSpace,
+        evaluation: SupernetEvaluation,
+        probabilities: Probabilities,
     ) -> None:
-        self.rule, self.space, self.judge = rule, space, judge
+        self.rule, self.space, self.evaluation = rule, space, evaluation
         self.probabilities = probabilities
         self.rows: Rows = {name: value.detach().clone() for name, value in probabilities.items()}
         self.chosen: dict[str, dict[int, list[int]]] = {block.name: {} for block in space.blocks}
@@ -98,7 +107,7 @@ class _Course:
             if number:
                 self._tune()
             decided = self._decide_operation(place) if number < len(edges) else self._decide_edges(place)
-            self.judge.report(decided, number + 1, len(places))
+            self.evaluation.report(decided, number + 1, len(places))
         return self.space.genotype(
             {
                 name: [(row, choice) for row in sorted(rows) for choice in sorted(rows[row])]
@@ -107,13 +116,15 @@ class _Course:
         )
 
     def _shuffled(self, places: Sequence[_Place]) -> list[_Place]:
-        return [places[index] for index in torch.randperm(len(places), generator=self.judge.generator).tolist()]
+        return [places[index] for index in torch.randperm(len(places), generator=self.evaluation.generator).tolist()]
 
     def _tune(self) -> None:
         """Go on with the search, and take over where it moved what is not decided."""
         rule = self.rule
-        if rule.tune_epochs and self.judge.tune is not None:
-            found = self.judge.tune(Tuning(self.rows, self.decided, rule.tune_epochs, rule.tune_rate))
+        if rule.tune_epochs and self.evaluation.tune is not None:
+            found = self.evaluation.tune(
+                Tuning(Probabilities(self.rows), self.decided, rule.tune_epochs, rule.tune_rate)
+            )
             self.rows = {
                 name: torch.where(self.decided[name][:, None], value, found[name].to(value))
                 for name, value in self.rows.items()
@@ -173,12 +184,12 @@ class _Course:
         return best if edges is None else best * edges[row]
 
     def _accuracy(self, rows: Rows) -> float:
-        judge, mixture = self.judge, self._mixture(rows)
-        count = judge.batches if self.rule.batches is None else min(self.rule.batches, judge.batches)
-        return fmean(judge.accuracy(mixture, batch) for batch in range(count))
+        evaluation, mixture = self.evaluation, self._mixture(rows)
+        count = evaluation.batches if self.rule.batches is None else min(self.rule.batches, evaluation.batches)
+        return fmean(evaluation.accuracy(mixture, batch) for batch in range(count))
 
-    def _mixture(self, rows: Rows) -> Rows:
-        return spread(self.space.searched, rows)
+    def _mixture(self, rows: Rows) -> Mixture:
+        return expand_to_cells(self.space.searched, Probabilities(rows))
 
 
 def _choosing(block: DecisionBlock) -> list[int]:

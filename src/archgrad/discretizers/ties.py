@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from torch import Tensor
-
 from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.tensors import Probabilities
 
 __all__ = ["Ties", "leads", "ties_of"]
 
@@ -27,13 +25,13 @@ class Ties(NamedTuple):
         return f"{self.rows} of {self.of} choices tie exactly"
 
 
-def ties_of(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> Ties:
+def ties_of(space: SearchSpace, probabilities: Probabilities) -> Ties:
     """Count the ties of a space's rows."""
     ahead = leads(space, probabilities)
     return Ties(sum(lead == 0 for lead in ahead), len(ahead))
 
 
-def leads(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> list[float]:
+def leads(space: SearchSpace, probabilities: Probabilities) -> list[float]:
     """Return by how much the last picked choice of each row leads the next one, for all rows that offer a choice.
 
     Choices that no genotype may contain, such as ``none`` in the DARTS space, are no rivals.

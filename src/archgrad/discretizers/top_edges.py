@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch import Tensor
-
-from archgrad.discretizers.base import Discretizer, Judge, derived
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derived
 from archgrad.discretizers.ties import Ties, ties_of
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.tensors import Probabilities
 
 __all__ = ["TopEdges"]
 
@@ -38,10 +36,12 @@ class TopEdges(Discretizer):
                     f"keeps {wanted}; use discretizers.Argmax(), which follows the space."
                 )
 
-    def ties(self, space: SearchSpace, probabilities: Mapping[str, Tensor], last: bool) -> Ties:
+    def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Count them: nothing else chooses."""
         return ties_of(space, probabilities)
 
-    def select(self, space: SearchSpace, probabilities: Mapping[str, Tensor], judge: Judge | None = None) -> Genotype:
+    def select(
+        self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
+    ) -> Genotype:
         """Derive with the same number of edges at every node."""
         return derived(space, probabilities, {block.name: self.edges for block in space.blocks})

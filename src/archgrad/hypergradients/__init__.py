@@ -7,49 +7,38 @@ from archgrad.errors import chosen
 from archgrad.hypergradients.amended import Amended
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
+from archgrad.hypergradients.evaluation_point import Batches, EvaluationPoint, evaluate_at
 from archgrad.hypergradients.exact_implicit import ExactImplicit
 from archgrad.hypergradients.first_order import FirstOrder
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
 from archgrad.hypergradients.per_example import PerExample
-from archgrad.hypergradients.point import Batches, Point, constants, standing
-from archgrad.hypergradients.products import ExactProducts, FiniteProducts, ForwardProducts, Products
 from archgrad.hypergradients.reverse import Reverse
 from archgrad.hypergradients.reverse_mode import ReverseMode
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
-from archgrad.hypergradients.trust import LEAST_COSINE, agreement, difference_products, exact_products
 from archgrad.hypergradients.unrolled import Unrolled
 
 __all__ = [
     "HYPERGRADIENTS",
-    "LEAST_COSINE",
     "T1T2",
     "Amended",
     "Batches",
     "ConjugateGradient",
+    "EvaluationPoint",
     "ExactImplicit",
-    "ExactProducts",
-    "FiniteProducts",
     "FirstOrder",
-    "ForwardProducts",
     "Hypergradient",
     "Implicit",
     "Neumann",
     "PerExample",
-    "Point",
-    "Products",
     "Reverse",
     "ReverseMode",
     "TruncatedReverse",
     "Unrolled",
-    "agreement",
-    "constants",
-    "difference_products",
-    "exact_products",
+    "evaluate_at",
     "largest_safe_rate",
     "named",
-    "standing",
 ]
 
 HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {

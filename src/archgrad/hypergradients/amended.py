@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.products import Products
+from archgrad.autodiff.vectors import scaled
 from archgrad.errors import check_number
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
-from archgrad.linalg import scaled
+from archgrad.tensors import Weights
 
 __all__ = ["Amended"]
 
@@ -31,6 +31,6 @@ class Amended(Implicit):
         super().__post_init__()
         check_number("eta of Amended", self.eta)
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Return x = η·H·b."""
         return scaled(products.hessian(b), self.eta)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad.autodiff.products import ProductKind
+from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
-from archgrad.hypergradients.point import Point, standing
-from archgrad.hypergradients.products import Kind
+from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_at
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Hypergradient"]
 
@@ -36,15 +37,15 @@ class Hypergradient(ABC):
         Weights, α and the random state are the same bits afterwards, also if a loss raises. ``descent`` says how the
         weights are being trained; a search passes it, and an estimate with a learning rate of its own can do without.
         """
-        with standing(problem, weights, alpha, inner_batch, outer_batch, descent) as point:
+        with evaluate_at(problem, weights, alpha, inner_batch, outer_batch, descent) as point:
             gradient = self.estimate(point)
-        return {name: value.detach().clone() for name, value in gradient.items()}
+        return Alpha({name: value.detach().clone() for name, value in gradient.items()})
 
     @abstractmethod
-    def estimate(self, point: Point) -> Alpha:
+    def estimate(self, point: EvaluationPoint) -> Alpha:
         """Return the gradient at a point whose variables are constants."""
 
-    def direct(self, point: Point) -> Alpha:
+    def direct(self, point: EvaluationPoint) -> Alpha:
         """Return the estimate's first term, ∂L2/∂α, taken where the estimate takes it."""
         return point.direct()
 
@@ -53,7 +54,7 @@ class Hypergradient(ABC):
         return
 
     @property
-    def difference(self) -> Kind | None:
+    def difference(self) -> ProductKind | None:
         """The kind of differences of gradients that the estimate takes; None where it takes none."""
         return None
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.krylov import conjugate_gradient
+from archgrad.autodiff.products import Products
 from archgrad.errors import check_number, check_whole
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
-from archgrad.linalg import conjugate_gradient
-from archgrad.notices import warn_once
+from archgrad.tensors import Weights
+from archgrad.warn_once import warn_once
 
 __all__ = ["ConjugateGradient"]
 
@@ -38,9 +38,9 @@ class ConjugateGradient(Implicit):
         check_whole("steps of ConjugateGradient", self.steps)
         check_number("damping of ConjugateGradient", self.damping)
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Solve the damped system."""
         solution = conjugate_gradient(products.hessian, b, self.steps, self.damping)
         if solution.bad_curvature is not None:
             warn_once(_log, _MESSAGE, solution.bad_curvature - self.damping, self.damping - solution.bad_curvature)
-        return solution.x
+        return Weights(solution.x)

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import torch
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.krylov import dense
+from archgrad.autodiff.products import Products
+from archgrad.autodiff.vectors import flattened, unflattened
 from archgrad.errors import UserError
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
-from archgrad.linalg import dense, flattened, unflattened
+from archgrad.tensors import Weights
 
 __all__ = ["ExactImplicit"]
 
@@ -33,7 +34,7 @@ class ExactImplicit(Implicit):
                 f"Use ConjugateGradient or Neumann, which need its products only."
             )
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Solve H·x = b."""
         self.check(sum(value.numel() for value in b.values()))
         matrix = dense(products.hessian, b)

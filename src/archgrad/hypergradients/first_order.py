@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.bilevel import Alpha
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
+from archgrad.tensors import Alpha
 
 __all__ = ["FirstOrder"]
 
@@ -29,6 +29,6 @@ class FirstOrder(Hypergradient):
         """None are read."""
         return 0
 
-    def estimate(self, point: Point) -> Alpha:
+    def estimate(self, point: EvaluationPoint) -> Alpha:
         """Differentiate the outer loss with respect to α alone."""
         return point.direct()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.products import ProductKind, Products, check_product_kind
+from archgrad.autodiff.vectors import added
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Kind, Products, check_kind, products_at
-from archgrad.linalg import added
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Implicit"]
 
@@ -22,22 +22,22 @@ class Implicit(Hypergradient):
     alone; the weight decay of a descent is no part of it.
     """
 
-    products: Kind = "exact"
+    products: ProductKind = "exact"
 
     def __post_init__(self) -> None:
-        check_kind(self.products)
+        check_product_kind(self.products)
 
-    def estimate(self, point: Point) -> Alpha:
+    def estimate(self, point: EvaluationPoint) -> Alpha:
         """Combine both terms."""
         direct, of_weights = point.outer()
-        products = products_at(point, self.products)
+        products = point.products(self.products)
         return added(direct, products.mixed(self.solve(products, of_weights, point)), -1.0)
 
     @property
-    def difference(self) -> Kind | None:
+    def difference(self) -> ProductKind | None:
         """The kind of its products, unless they are exact."""
         return None if self.products == "exact" else self.products
 
     @abstractmethod
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Return an approximation x of H⁻¹·b."""

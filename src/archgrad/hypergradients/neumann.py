@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.krylov import extreme_eigenvalues, neumann
+from archgrad.autodiff.products import Products
 from archgrad.errors import UserError, check_number, check_whole
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
-from archgrad.linalg import extreme_eigenvalues, neumann
+from archgrad.tensors import Weights
 
 __all__ = ["Neumann", "largest_safe_rate"]
 
@@ -42,11 +42,11 @@ class Neumann(Implicit):
         if not isinstance(self.lr, str | None):
             check_number("lr of Neumann", self.lr, positive=True)
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Return x = γ·Σ (I − γH)^k·b."""
         return neumann(products.hessian, b, self.terms, self.rate(products, b, point))
 
-    def rate(self, products: Products, b: Weights, point: Point) -> float:
+    def rate(self, products: Products, b: Weights, point: EvaluationPoint) -> float:
         """Return γ at this point."""
         if isinstance(self.lr, str):
             return largest_safe_rate(*extreme_eigenvalues(products.hessian, b, _LANCZOS_STEPS))

@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import torch
 
-from archgrad.bilevel import Alpha
+from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.errors import UserError, check_number
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point, gradients, leaves
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
+from archgrad.tensors import Alpha
 
 __all__ = ["PerExample"]
 
@@ -40,14 +41,14 @@ class PerExample(Hypergradient):
         """None are read."""
         return 0
 
-    def estimate(self, point: Point) -> Alpha:
+    def estimate(self, point: EvaluationPoint) -> Alpha:
         """Differentiate the outer loss with respect to every image's α, clip and average."""
         count = _images(point.outer_batch)
-        alpha = leaves({name: torch.stack([value] * count) for name, value in point.alpha.items()})
+        alpha = leaves(Alpha({name: torch.stack([value] * count) for name, value in point.alpha.items()}))
         (found,) = gradients(lambda: point.problem.outer(point.weights, alpha, point.outer_batch), alpha)
-        return {name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()}
+        return Alpha({name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()})
 
-    def direct(self, point: Point) -> Alpha:
+    def direct(self, point: EvaluationPoint) -> Alpha:
         """Return the estimate: there is no second term."""
         return self.estimate(point)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.products import ProductKind, Products, check_product_kind
+from archgrad.autodiff.vectors import added
 from archgrad.descent import Descent
 from archgrad.errors import check_number
 from archgrad.hypergradients.base import Hypergradient
-from archgrad.hypergradients.point import Point, gradients, leaves
-from archgrad.hypergradients.products import Kind, Products, check_kind, products_at
-from archgrad.linalg import added
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
+from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Reverse"]
 
@@ -26,40 +27,40 @@ class Reverse(Hypergradient):
     """
 
     lr: float | None = None
-    products: Kind = "exact"
+    products: ProductKind = "exact"
 
     def __post_init__(self) -> None:
-        check_kind(self.products)
+        check_product_kind(self.products)
         if self.lr is not None:
             check_number(f"lr of {type(self).__name__}", self.lr, positive=True)
 
-    def estimate(self, point: Point) -> Alpha:
+    def estimate(self, point: EvaluationPoint) -> Alpha:
         """Go forward, then back."""
         steps, kept = self.lengths
         weights, descent = self._after(point, steps - kept)
         path: list[tuple[Products, Descent]] = []
         for index in range(steps - kept, steps):
-            products = products_at(point, self.products, index, weights)
+            products = point.products(self.products, index, weights)
             path.append((products, descent))
             weights, descent = descent.step(weights, products.gradient())
         return _back(path, *point.outer(weights))
 
-    def direct(self, point: Point) -> Alpha:
+    def direct(self, point: EvaluationPoint) -> Alpha:
         """Return ∂L2/∂α after the virtual steps."""
         return replace(point, weights=self._after(point, self.lengths[0])[0]).direct()
 
-    def descent(self, point: Point) -> Descent:
+    def descent(self, point: EvaluationPoint) -> Descent:
         """Return how the virtual steps descend."""
         return point.descent_at(self.lr)
 
-    def _after(self, point: Point, steps: int) -> tuple[Weights, Descent]:
+    def _after(self, point: EvaluationPoint, steps: int) -> tuple[Weights, Descent]:
         weights, descent = point.weights, self.descent(point)
         for index in range(steps):
             weights, descent = descent.step(weights, _gradient(point, index, weights))
         return weights, descent
 
     @property
-    def difference(self) -> Kind | None:
+    def difference(self) -> ProductKind | None:
         """The kind of its products, unless they are exact."""
         return None if self.products == "exact" else self.products
 
@@ -74,7 +75,7 @@ class Reverse(Hypergradient):
         return self.lengths[0]
 
 
-def _gradient(point: Point, step: int, weights: Weights) -> Weights:
+def _gradient(point: EvaluationPoint, step: int, weights: Weights) -> Weights:
     at = leaves(weights)
     return gradients(lambda: point.inner(step)(at, point.alpha), at)[0]
 

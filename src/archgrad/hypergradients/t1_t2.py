@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.products import Products
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Products
+from archgrad.tensors import Weights
 
 __all__ = ["T1T2"]
 
@@ -16,6 +16,6 @@ __all__ = ["T1T2"]
 class T1T2(Implicit):
     """∂L2/∂α − M·∂L2/∂w: the inverse Hessian is taken for the identity (Luketina et al., 2016; iDARTS, Table 4)."""
 
-    def solve(self, products: Products, b: Weights, point: Point) -> Weights:
+    def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """H⁻¹ ≈ I."""
         return b

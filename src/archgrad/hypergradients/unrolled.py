@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from archgrad.descent import Descent
 from archgrad.errors import check_bool
-from archgrad.hypergradients.point import Point
+from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.reverse import Reverse
 
 __all__ = ["Unrolled"]
@@ -27,7 +27,7 @@ class Unrolled(Reverse):
         super().__post_init__()
         check_bool("nesterov of Unrolled", self.nesterov)
 
-    def descent(self, point: Point) -> Descent:
+    def descent(self, point: EvaluationPoint) -> Descent:
         """Return how the virtual step descends."""
         descent = super().descent(point)
         return descent if self.nesterov else replace(descent, nesterov=False)

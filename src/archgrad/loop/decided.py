@@ -10,6 +10,7 @@ from torch import Tensor
 
 from archgrad.discretizers import Tuning
 from archgrad.relaxations import Relaxed
+from archgrad.tensors import Mixture
 
 __all__ = ["Decided"]
 
@@ -28,7 +29,7 @@ class Decided:
 
     def put_into(self, relaxed: Relaxed) -> Relaxed:
         """Return a mixture with these rows in the place of its own, in all cells."""
-        mixture, active = dict(relaxed.mixture), dict(relaxed.active or {})
+        mixture, active = Mixture(dict(relaxed.mixture)), dict(relaxed.active or {})
         for name, rows in self.rows.items():
             own, weights = rows.to(mixture[name].device), self.weights[name].to(mixture[name])
             mixture[name] = torch.where(own, weights, mixture[name])

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import torch
 
-from archgrad.hypergradients import Batches, Point
+from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 
-__all__ = ["reopened", "standing_at"]
+__all__ = ["evaluate_at_state", "reopened"]
 
 
 def reopened(setup: Setup, folder: Path) -> SearchState:
@@ -26,9 +26,11 @@ def reopened(setup: Setup, folder: Path) -> SearchState:
 
 
 @contextmanager
-def standing_at(setup: Setup, state: SearchState, batch: int, inner_batches: int = 1) -> Iterator[Point]:
-    """Stand where the search stands, with the batches it would draw ``batch`` steps later."""
-    drawn = setup.drawn(state.index + batch)
-    inner = Batches(map(drawn.inner, range(inner_batches)))
-    with setup.stepper(state).moment(state).at(state.alpha, inner, drawn.outer()) as point:
+def evaluate_at_state(
+    setup: Setup, state: SearchState, batch: int, inner_batches: int = 1
+) -> Iterator[EvaluationPoint]:
+    """Open the evaluation point of a search, with the batches it would draw ``batch`` steps later."""
+    batches = setup.step_batches(state.index + batch)
+    inner = Batches(map(batches.inner, range(inner_batches)))
+    with setup.stepper(state).bilevel_step(state).at(state.alpha, inner, batches.outer()) as point:
         yield point

@@ -12,17 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from archgrad import diagnostics as measures
-from archgrad import notices, randomness
+from archgrad import random_streams
 from archgrad.alpha_budget import BudgetChoice
-from archgrad.bilevel import Alpha
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe, Snapshot
 from archgrad.errors import DivergedError, SearchInterrupted, UserError
 from archgrad.hypergradients import Batches
 from archgrad.loop.collapse import Doctor, Memory
+from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.events import (
     DecisionMade,
     EpochFinished,
@@ -35,19 +34,20 @@ from archgrad.loop.events import (
 )
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.interrupts import Interrupt, interruptible
-from archgrad.loop.judging import judge_of
 from archgrad.loop.progressive import in_stages
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import SearchState, Sums, nothing_decided
-from archgrad.loop.step_batches import Drawn
-from archgrad.loop.steps import Slopes, Stepper
+from archgrad.loop.state import MetricSums, SearchState, nothing_decided
+from archgrad.loop.step_batches import StepBatches
+from archgrad.loop.steps import Stepper
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.method import Method
-from archgrad.relaxations import spread
+from archgrad.relaxations import expand_to_cells
 from archgrad.schedule import Moves
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.supernet import Supernet
+from archgrad.tensors import Alpha, Mixture, MixtureGradients, Probabilities
 from archgrad.training import WeightTraining
+from archgrad.warn_once import forget_warnings
 
 __all__ = ["SearchResult", "search"]
 
@@ -66,7 +66,7 @@ class SearchResult:
 
     genotype: Genotype
     history: tuple[Record, ...]
-    mixture: dict[str, Tensor]
+    mixture: Mixture
     alpha: Alpha
     supernet: Supernet
     seconds: float
@@ -154,9 +154,9 @@ def _carried_out(
     compile_: bool,
 ) -> SearchResult:
     """Run one search from its beginning, or from where its folder has come to, to its end."""
-    notices.forget()
+    forget_warnings()
     with _own_modes(setup.device):
-        _seed_globally(randomness.seed_of(setup.seed, "global"), setup.device)
+        _seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: it may refuse, and then nothing shall be left
         with (
             folder.opened(resume) if folder else nullcontext() as saved,
@@ -168,7 +168,7 @@ def _carried_out(
             doctor = Doctor(on_collapse, folder or Memory(), setup.method)
             _Run(setup, setup.stepper(state, compile_), told, watched, folder, interrupt, doctor, compile_).go(state)
     blocks = setup.space.searched
-    mixture = spread(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
+    mixture = expand_to_cells(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
     return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds, state.stopped)
 
@@ -229,8 +229,8 @@ class _Run:
         index = state.index
         # For operations that draw from the global generator, such as a user's dropout: whatever listeners draw, and
         # whether or not the steps before were taken in this process.
-        _seed_globally(randomness.seed_of(self.stepper.seed, "global", index), state.device)
-        batches, moves = self.setup.drawn(index), self.setup.moves(index)
+        _seed_globally(random_streams.seed_of(self.stepper.seed, "global", index), state.device)
+        batches, moves = self.setup.step_batches(index), self.setup.moves(index)
         self._compare(state, batches, moves)
         self._probe(state, batches)
         if moves.together and self.setup.method.schedule.updates == "simultaneous":
@@ -246,7 +246,7 @@ class _Run:
         state.seconds += time.perf_counter() - started
         self._tell(StepFinished(state, state.epoch, state.step, state.sums.means()))
 
-    def _compare(self, state: SearchState, batches: Drawn, moves: Moves) -> None:
+    def _compare(self, state: SearchState, batches: StepBatches, moves: Moves) -> None:
         """Compare differences of gradients with exact ones before the first step that takes any."""
         method = self.stepper.method
         kinds = [method.hypergradient.difference if moves.architecture else None]
@@ -265,28 +265,32 @@ class _Run:
         """Return the probes that measure before this step."""
         return [one for one in self.diagnostics if isinstance(one, Probe) and one.due(state.index, state.steps)]
 
-    def _probe(self, state: SearchState, batches: Drawn) -> None:
+    def _probe(self, state: SearchState, batches: StepBatches) -> None:
         """Measure what is due before this step."""
         for probe in self._due(state):
             # A stepper of its own, which is never compiled: a probe may change how the supernet computes.
-            moment = self.setup.stepper(state).moment(state)
-            with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+            step = self.setup.stepper(state).bilevel_step(state)
+            with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
                 measured = probe(point)
             state.sums.note({name: _number(value) for name, value in measured.items()})
 
-    def _measure_layers(self, state: SearchState, slopes: Slopes, at_rest: bool = False) -> None:
+    def _measure_layers(self, state: SearchState, mixture_gradients: MixtureGradients, at_rest: bool = False) -> None:
         """Measure the gradients of the cells, which have moved the architecture or would have."""
         for measure in self.diagnostics:
-            if isinstance(measure, LayerMeasure) and slopes and (not at_rest or state.step % measure.every == 0):
-                measured = measure(self.setup.space.searched, slopes)
+            if (
+                isinstance(measure, LayerMeasure)
+                and mixture_gradients
+                and (not at_rest or state.step % measure.every == 0)
+            ):
+                measured = measure(self.setup.space.searched, mixture_gradients)
                 state.sums.note({name: _number(value) for name, value in measured.items()})
 
-    def _measure_layers_at_rest(self, state: SearchState, batches: Drawn) -> None:
+    def _measure_layers_at_rest(self, state: SearchState, batches: StepBatches) -> None:
         """Measure them where the architecture is yet to move, from gradients computed for that alone."""
         if self.setup.method.arch_optimizer.moves and any(
             isinstance(measure, LayerMeasure) and state.step % measure.every == 0 for measure in self.diagnostics
         ):
-            self._measure_layers(state, self.stepper.slopes(state, batches.outer()), at_rest=True)
+            self._measure_layers(state, self.stepper.mixture_gradients(state, batches.outer()), at_rest=True)
 
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
@@ -295,13 +299,13 @@ class _Run:
         probabilities = stepper.method.relaxation.probabilities(stepper.space.searched, state.alpha)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._derived(state, probabilities, last)
-        judge = judge_of(self.setup, state)
+        evaluation = supernet_evaluation(self.setup, state)
         initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
         ties = stepper.method.discretizer.ties(stepper.space, probabilities, last)
         discretizer = stepper.method.discretizer
         by_accuracy = discretizer.measures and (last or not discretizer.once)
         undecided = ties.everywhere or (self.setup.is_unmoved(state.alpha) and not by_accuracy)
-        snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial, undecided)
+        snapshot = Snapshot(stepper.space, probabilities, state.genotype, evaluation, last, initial, undecided)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}
         unseen = self.setup.held_out_loader
         record |= {"train_chance": self.setup.train_chance} if unseen is None else stepper.held_out(state, unseen)
@@ -317,7 +321,7 @@ class _Run:
         state.history.append(record)
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, and the first in order is taken.", ties)
-        state.epoch, state.step, state.sums = state.epoch + 1, 0, Sums()
+        state.epoch, state.step, state.sums = state.epoch + 1, 0, MetricSums()
         self._stop_early(state)
         self.doctor.look(state)
         if state.stopped is not None and measures.discretisation in self.diagnostics:
@@ -325,17 +329,17 @@ class _Run:
             record |= {name: _number(value) for name, value in measures.discretisation(ended).items()}
         return record
 
-    def _derived(self, state: SearchState, probabilities: Mapping[str, Tensor], last: bool) -> Genotype:
+    def _derived(self, state: SearchState, probabilities: Probabilities, last: bool) -> Genotype:
         """Derive the genotype; what derives once does so in the last epoch, and answers signals meanwhile.
 
         The checkpoint before it is where a resumed search begins it anew, with the same weights and draws.
         """
         space, discretizer, started = self.stepper.space, self.stepper.method.discretizer, time.perf_counter()
         if not (last and discretizer.once):
-            return discretizer.interim(space, probabilities, judge_of(self.setup, state))
+            return discretizer.interim(space, probabilities, supernet_evaluation(self.setup, state))
         if self.folder is not None:
             self.folder.save(state)
-        _seed_globally(randomness.seed_of(self.stepper.seed, "derivation"), state.device)
+        _seed_globally(random_streams.seed_of(self.stepper.seed, "derivation"), state.device)
 
         def report(what: str, done: int, total: int) -> None:
             self._tell(DecisionMade(state, what, done, total))
@@ -344,7 +348,7 @@ class _Run:
             if self.interrupt.signal and self.folder is not None:
                 raise _interrupted(state, self.folder, self.interrupt.signal)
 
-        genotype = discretizer.select(space, probabilities, judge_of(self.setup, state, report, between))
+        genotype = discretizer.select(space, probabilities, supernet_evaluation(self.setup, state, report, between))
         state.seconds += time.perf_counter() - started
         return genotype
 

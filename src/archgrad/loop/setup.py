@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
-from archgrad.bilevel import Alpha
 from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
@@ -20,12 +19,13 @@ from archgrad.errors import UserError
 from archgrad.loop.collapse import check_reaction, switched
 from archgrad.loop.description import describe
 from archgrad.loop.state import SearchState
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Level, Moves
 from archgrad.spaces import SearchSpace
+from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
 __all__ = ["Setup", "fractions_of"]
@@ -35,8 +35,8 @@ __all__ = ["Setup", "fractions_of"]
 class Setup:
     """A space sized for the data, a method, how the weights are trained, and the batches of both.
 
-    ``judge_loader`` has images as they are, to judge architectures by: those that train the architecture, or in a
-    single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
+    ``evaluation_loader`` has unaugmented images to evaluate architectures on: those that train the architecture, or in
+    a single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
     The method's learning rate of α is scaled already, as ``budget`` says.
     """
 
@@ -47,7 +47,7 @@ class Setup:
     device: torch.device
     weight_loader: Loader
     arch_loader: Loader
-    judge_loader: Loader
+    evaluation_loader: Loader
     held_out_loader: Loader | None
     description: dict[str, str]
     budget: AlphaBudget
@@ -126,9 +126,9 @@ class Setup:
         """The weight steps of an epoch: T for each batch of a pass over the images that train the weights."""
         return self.weight_loader.steps * self.method.schedule.inner_steps
 
-    def drawn(self, index: int) -> Drawn:
+    def step_batches(self, index: int) -> StepBatches:
         """Return the batches of a step."""
-        return Drawn(self.weight_loader, self.arch_loader, index, self.method.schedule.inner_steps)
+        return StepBatches(self.weight_loader, self.arch_loader, index, self.method.schedule.inner_steps)
 
     def moves(self, index: int) -> Moves:
         """Return what step ``index`` of the search moves."""
@@ -143,8 +143,8 @@ class Setup:
 
     def first_alpha(self) -> Alpha:
         """Return the architecture parameters that the search begins with."""
-        first = self.method.relaxation.init(self.space.searched, randomness.generator(self.seed, "alpha"))
-        return {name: value.to(self.device) for name, value in first.items()}
+        first = self.method.relaxation.init(self.space.searched, random_streams.generator(self.seed, "alpha"))
+        return Alpha({name: value.to(self.device) for name, value in first.items()})
 
     def is_unmoved(self, alpha: Alpha) -> bool:
         """Tell whether α is where the search began and will yet move, as in a warm-up: then it has chosen nothing."""

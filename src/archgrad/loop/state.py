@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
-from archgrad.bilevel import Alpha, Weights
 from archgrad.errors import UserError
 from archgrad.loop.events import Record
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
+from archgrad.tensors import Alpha, Weights
 
-__all__ = ["PRODUCTS", "SearchState", "Sums", "all_trusted", "nothing_decided"]
+__all__ = ["PRODUCTS", "MetricSums", "SearchState", "all_trusted", "nothing_decided"]
 
 PRODUCTS = "products"
 """How the keys in ``trusted`` begin of the products that hypergradients and probes take, one for each kind."""
@@ -27,7 +27,7 @@ def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
     return all(agreed for key, agreed in trusted.items() if key.startswith(prefix))
 
 
-class Sums:
+class MetricSums:
     """Running sums of losses and hits, per kind of step; exact to restore."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class SearchState:
     genotype: Genotype
     epoch: int = 0
     step: int = 0
-    sums: Sums = field(default_factory=Sums)
+    sums: MetricSums = field(default_factory=MetricSums)
     history: list[Record] = field(default_factory=list)
     seconds: float = 0.0
     stopped: str | None = None
@@ -111,7 +111,7 @@ class SearchState:
     @property
     def weights(self) -> Weights:
         """The supernet's parameters by name."""
-        return dict(self.supernet.named_parameters())
+        return Weights(dict(self.supernet.named_parameters()))
 
     @property
     def device(self) -> torch.device:
@@ -160,7 +160,7 @@ class SearchState:
             )
         device = self.device
         self.supernet.load_state_dict(saved["weights"])
-        self.alpha = _moved(saved["alpha"], device)
+        self.alpha = Alpha(_moved(saved["alpha"], device))
         self.arch_state = {name: _moved(values, device) for name, values in saved["arch_state"].items()}
         self.optimizer.load_state_dict(saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])

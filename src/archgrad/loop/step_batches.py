@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from archgrad.data import Batch, Loader
 
-__all__ = ["Drawn"]
+__all__ = ["StepBatches"]
 
 
-class Drawn:
+class StepBatches:
     """The batches of one step, each drawn when it is first asked for and only then.
 
     The k-th inner batch is that of the weight step k steps later. ``inner_steps`` weight steps share an outer batch.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,28 +14,37 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from archgrad import randomness
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad import random_streams
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.frozen_activations import ActivationPattern, evaluate_frozen
+from archgrad.autodiff.gradients import (
+    backward,
+    constants,
+    detached_parameters,
+    gradient_or_zero,
+    gradients,
+    leaves,
+    record_gradients,
+    split_trained,
+)
+from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch, Loader
-from archgrad.descent import Descent
+from archgrad.descent import Descent, momentum_of
 from archgrad.discretizers import Tuning
 from archgrad.errors import DivergedError
-from archgrad.hypergradients import Batches, constants
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.hypergradients.point import gradients, leaves
+from archgrad.hypergradients import Batches
+from archgrad.loop.bilevel_step import BilevelStep, Seen
 from archgrad.loop.decided import Decided
-from archgrad.loop.moment import Moment, Seen
-from archgrad.loop.passes import Slopes, backward, by_training, evaluated, keep_gradients, or_zero, still, velocity
-from archgrad.loop.state import PRODUCTS, SearchState, Sums, all_trusted
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.state import PRODUCTS, MetricSums, SearchState, all_trusted
+from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
-from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
+from archgrad.tensors import Alpha, Mixture, MixtureGradients, Weights
 from archgrad.training import WeightTraining
 
-__all__ = ["Slopes", "Stepper"]
+__all__ = ["Stepper"]
 
 _SKIP_DROPOUT_DECAY = 0.2
 """By how much the logarithm of the rate falls from epoch to epoch once α moves."""
@@ -71,35 +80,35 @@ class Stepper:
     ) -> Stepper:
         """Build the stepper; ``compile_`` runs the supernet through ``torch.compile``, but not ``plain``."""
 
-        def forward(weights: Weights, images: Tensor, mixture: Mapping[str, Tensor], **extra: object) -> Any:
+        def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
             return functional_call(supernet, weights, (images, mixture), extra)
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
 
-    def architecture_step(self, state: SearchState, batches: Drawn) -> Slopes:
+    def architecture_step(self, state: SearchState, batches: StepBatches) -> MixtureGradients:
         """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
         hypergradient = self.method.hypergradient
-        moment = self.moment(state)
+        step = self.bilevel_step(state)
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
-        with moment.at(state.alpha, inner_batch, outer_batch) as point:
+        with step.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
-            measured = moment.measured(outer_batch)
+            measured = step.measured(outer_batch)
         self._record(state, "valid" if self.method.schedule.level == "bilevel" else "arch", *measured)
         self._move(state, gradient)
-        return moment.slopes
+        return step.mixture_gradients
 
-    def moment(self, state: SearchState) -> Moment:
+    def bilevel_step(self, state: SearchState) -> BilevelStep:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
         noise = self._noise(state, "architecture")
-        trained, frozen = by_training(state.weights)
+        trained, frozen = split_trained(state.weights)
         seen: list[Seen] = []
-        slopes: Slopes = {}
-        start = randomness.Rewind(state.device)
+        mixture_gradients: MixtureGradients = {}
+        start = random_streams.Rewind(state.device)
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
             """Add what is not trained."""
-            return {**still(state, frozen), **weights}
+            return Weights({**detached_parameters(state.supernet, frozen), **weights})
 
         def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
             return self._training_loss(whole(weights), self._relax(alpha, noise, state), batch, state)[0]
@@ -110,8 +119,8 @@ class Stepper:
                 loss, logits = self._loss(whole(weights), relaxed, batch, state)
             if not seen and _same(weights, trained):
                 seen.append((loss.detach(), logits.detach(), batch.labels))
-            if not slopes:
-                keep_gradients(relaxed.mixture, slopes)
+            if not mixture_gradients:
+                record_gradients(relaxed.mixture, mixture_gradients)
             return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
         def look(batch: Batch) -> Seen:
@@ -120,14 +129,14 @@ class Stepper:
             return loss, logits, batch.labels
 
         problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
-        return Moment(problem, trained, self._descent(state, trained), seen, slopes, mislead, look)
+        return BilevelStep(problem, trained, self._descent(state, trained), seen, mixture_gradients, mislead, look)
 
-    def slopes(self, state: SearchState, batch: Batch) -> Slopes:
+    def mixture_gradients(self, state: SearchState, batch: Batch) -> MixtureGradients:
         """Return ∂L2/∂p of every cell, of a step that does not move the architecture."""
         with torch.no_grad():
             relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
-        mixture, weights = leaves(relaxed.mixture), still(state, state.weights)
-        with randomness.Rewind(state.device).again():
+        mixture, weights = leaves(relaxed.mixture), detached_parameters(state.supernet, state.weights)
+        with random_streams.Rewind(state.device).again():
             (found,) = gradients(
                 lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
             )
@@ -147,7 +156,7 @@ class Stepper:
             self, method=method, training=replace(self.training, lr=rate, lr_min=rate), decided=Decided.of(tuning)
         )
 
-    def joint_step(self, state: SearchState, batch: Batch) -> Slopes:
+    def joint_step(self, state: SearchState, batch: Batch) -> MixtureGradients:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
 
         One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α and
@@ -155,12 +164,12 @@ class Stepper:
         """
         alpha = leaves(state.alpha)
         relaxed = self._seen_by_weights(alpha, batch, state)
-        slopes = self._descend(state, relaxed, batch, joint=True)
-        terms = [(relaxed.mixture[name] * slope).sum() for name, slope in slopes.items()]
+        mixture_gradients = self._descend(state, relaxed, batch, joint=True)
+        terms = [(relaxed.mixture[name] * gradient).sum() for name, gradient in mixture_gradients.items()]
         terms += self._outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
         self._move(state, gradient)
-        return slopes
+        return mixture_gradients
 
     def _move(self, state: SearchState, gradient: Alpha) -> None:
         _check_gradient(gradient, state)
@@ -176,7 +185,7 @@ class Stepper:
         relaxed = self._relax(alpha, self._noise(state, "weights"), state)
         return self._perturbed(relaxed, batch, state)
 
-    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> Slopes:
+    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> MixtureGradients:
         """Take a step of the weights; return the gradient of the mixture if it was computed.
 
         It is where a regulariser reads it, or the step is ``joint`` and moves the architecture too.
@@ -184,7 +193,7 @@ class Stepper:
         parts = self.regularizers(state)
         passed = self._passed(state, relaxed, batch, parts, joint or any(part.needs_mixture_gradient for part in parts))
         for part in parts:
-            _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)) or {})
+            _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)))
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
         loss = F.cross_entropy(passed.logits, batch.labels) if self.space.auxiliary else passed.loss
         self._record(state, "train", loss, passed.logits, batch.labels)
@@ -195,7 +204,7 @@ class Stepper:
             group["weight_decay"] = self.training.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
-        return {name: slope.detach() for name, slope in passed.slopes.items()}
+        return {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()}
 
     def regularizers(self, state: SearchState) -> tuple[Regularizer, ...]:
         """Return the regularisers of the method, without differences of gradients that mislead in this search."""
@@ -205,7 +214,7 @@ class Stepper:
 
     def added_gradient(self, part: Regularizer, state: SearchState, relaxed: Relaxed, batch: Batch) -> Weights | None:
         """Return what a regulariser would add to the gradient of the weights, and leave everything as it is."""
-        with randomness.Rewind(state.device).again():
+        with random_streams.Rewind(state.device).again():
             passed = self._passed(state, relaxed, batch, (part,), part.needs_mixture_gradient)
             gradient = part.weight_gradient(self._step_of(part, passed, state, batch))
         state.optimizer.zero_grad(set_to_none=True)
@@ -215,22 +224,22 @@ class Stepper:
         self, state: SearchState, relaxed: Relaxed, batch: Batch, parts: Sequence[Regularizer], wanted: bool
     ) -> _Passed:
         """Evaluate L1 and leave its gradient at the weights; take that of the mixture too if it is ``wanted``."""
-        mixture = {name: value.detach() for name, value in relaxed.mixture.items()}
+        mixture = constants(relaxed.mixture)
         if wanted:
-            mixture = {name: value.clone().requires_grad_() for name, value in mixture.items()}
+            mixture = Mixture({name: value.clone().requires_grad_() for name, value in mixture.items()})
         relaxed, weights = Relaxed(mixture, relaxed.active), state.weights
-        inputs = {name: weight for name, weight in weights.items() if weight.requires_grad}
+        inputs, _ = split_trained(weights)
         state.optimizer.zero_grad(set_to_none=True)
         twice = any(part.differentiates_gradient for part in parts)
-        start = randomness.Rewind(state.device)
+        start = random_streams.Rewind(state.device)
         kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
         with TwiceDifferentiable() if twice else nullcontext():
-            loss, logits = evaluated(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
-        slopes = backward(loss, inputs, mixture if wanted else {}, twice)
+            loss, logits = evaluate_frozen(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
+        mixture_gradients = backward(loss, inputs, mixture if wanted else {}, twice)
         if kinks is not None:
             kinks.pack()
         # Detached, to let go of all that the backward pass has used.
-        return _Passed(loss.detach(), logits.detach(), inputs, relaxed, slopes, kinks, start)
+        return _Passed(loss.detach(), logits.detach(), inputs, relaxed, mixture_gradients, kinks, start)
 
     def check(self, state: SearchState) -> None:
         """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
@@ -243,10 +252,11 @@ class Stepper:
         """Return what a regulariser may read of a weight step whose gradient of L1 is there."""
         kinks = passed.kinks if part.freezes_kinks else None
 
-        def loss(weights: Weights, mixture: dict[str, Tensor]) -> Tensor:
-            whole, found = {**still(state, state.weights), **weights}, Relaxed(mixture, passed.relaxed.active)
+        def loss(weights: Weights, mixture: Mixture) -> Tensor:
+            whole = Weights({**detached_parameters(state.supernet, state.weights), **weights})
+            found = Relaxed(mixture, passed.relaxed.active)
             with passed.start.again():
-                return evaluated(kinks, lambda: self._training_loss(whole, found, batch, state))[0]
+                return evaluate_frozen(kinks, lambda: self._training_loss(whole, found, batch, state))[0]
 
         return WeightStep(
             loss,
@@ -254,7 +264,7 @@ class Stepper:
             passed.inputs,
             passed.gradient,
             passed.relaxed.mixture,
-            passed.slopes or None,
+            passed.mixture_gradients or None,
             state.progress,
             state.index,
         )
@@ -280,21 +290,21 @@ class Stepper:
 
     def _draw(self, state: SearchState, *stream: int | str) -> dict[str, Tensor] | None:
         """Draw what the relaxation needs, None if that is nothing."""
-        generator = randomness.generator(self.seed, "relaxation", *stream)
+        generator = random_streams.generator(self.seed, "relaxation", *stream)
         noise = self.method.relaxation.noise(self.space.searched, generator)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
-        start = randomness.Rewind(state.device)
+        start = random_streams.Rewind(state.device)
 
-        def loss(mixture: dict[str, Tensor]) -> Tensor:
-            weights, found = still(state, state.weights), Relaxed(mixture, relaxed.active)
+        def loss(mixture: Mixture) -> Tensor:
+            weights, found = detached_parameters(state.supernet, state.weights), Relaxed(mixture, relaxed.active)
             with torch.enable_grad(), start.again():
                 return self._training_loss(weights, found, batch, state)[0]
 
         mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
-            stream = randomness.generator(self.seed, "perturb", position, state.index)
+            stream = random_streams.generator(self.seed, "perturb", position, state.index)
             mixture = part.perturb(PerturbStep(self.space.searched, mixture, loss, state.progress, stream))
         return Relaxed(mixture, relaxed.active)
 
@@ -305,7 +315,7 @@ class Stepper:
         return F.cross_entropy(logits, batch.labels), logits
 
     def _forward(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object) -> Any:
-        seed, extra = randomness.seed_of(self.seed, "supernet", state.index), {**self._on_skips(state), **extra}
+        seed, extra = random_streams.seed_of(self.seed, "supernet", state.index), {**self._on_skips(state), **extra}
         return self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
 
     def _on_skips(self, state: SearchState) -> dict[str, float]:
@@ -350,7 +360,7 @@ class Stepper:
         """Return how the weights descend now, with the momentum they have."""
         settings = self.training
         lr, decay = settings.lr_at(state.current_epoch), settings.weight_decay_at(state.current_epoch)
-        return Descent(lr, settings.momentum, decay, settings.nesterov, velocity(state.optimizer, trained))
+        return Descent(lr, settings.momentum, decay, settings.nesterov, momentum_of(state.optimizer, trained))
 
     def held_out(self, state: SearchState, loader: Loader) -> dict[str, float]:
         """Measure loss and accuracy in per cent on images that did not train the weights, as they are.
@@ -358,12 +368,12 @@ class Stepper:
         ``heldout_chance`` is the accuracy of naming the most common class each time.
         The network is that of the architecture step, with a mixture drawn for each batch where the relaxation samples.
         """
-        sums, weights, labels = Sums(), still(state, state.weights), []
+        sums, weights, labels = MetricSums(), detached_parameters(state.supernet, state.weights), []
         for number in range(loader.steps):
             batch, stream = loader.batch(number), ("held-out", state.epoch, number)
-            with torch.no_grad(), randomness.Rewind(state.device).again():
+            with torch.no_grad(), random_streams.Rewind(state.device).again():
                 relaxed = self._relax(state.alpha, self._draw(state, *stream), state)
-                seed = randomness.seed_of(self.seed, "supernet", *stream)
+                seed = random_streams.seed_of(self.seed, "supernet", *stream)
                 skips = self._auxiliary_skip(state)
                 logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **skips)
             loss = F.cross_entropy(logits, batch.labels).item()
@@ -389,19 +399,19 @@ class _Passed:
     logits: Tensor
     inputs: Weights
     relaxed: Relaxed
-    slopes: Slopes
+    mixture_gradients: MixtureGradients
     kinks: ActivationPattern | None
-    start: randomness.Rewind
+    start: random_streams.Rewind
 
     @cached_property
     def gradient(self) -> Weights:
         """∂L1/∂w, before any regulariser has added to it."""
-        return {name: or_zero(weight.grad, weight) for name, weight in self.inputs.items()}
+        return Weights({name: gradient_or_zero(weight.grad, weight) for name, weight in self.inputs.items()})
 
 
-def _add_gradient(inputs: Weights, added: Weights) -> None:
+def _add_gradient(inputs: Weights, added: Weights | None) -> None:
     """Add to the gradient that is left at the weights, which stays as it is for whoever reads it."""
-    for name, extra in added.items():
+    for name, extra in (added or {}).items():
         gradient = inputs[name].grad
         inputs[name].grad = extra.detach().clone() if gradient is None else gradient + extra.detach()
 

@@ -8,15 +8,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.difference_check import LEAST_COSINE, Noisy, agreement, difference_products
+from archgrad.autodiff.products import ProductKind, products_of
+from archgrad.autodiff.vectors import Vector
 from archgrad.data import Batch
 from archgrad.errors import UserError
-from archgrad.hypergradients import LEAST_COSINE, Batches, Point, agreement, difference_products, exact_products
-from archgrad.hypergradients.products import Kind
+from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.state import PRODUCTS, SearchState
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import Regularizer
+from archgrad.tensors import Weights
 
 __all__ = ["compare_products", "compare_regularizers"]
 
@@ -31,7 +33,7 @@ _IMAGES = 32
 """As many as tell, and few enough for an exact product to need no more memory than a step."""
 
 
-def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind: Kind) -> None:
+def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches, kind: ProductKind) -> None:
     """Note in the state whether differences of this kind agree with exact products, unless it is noted already."""
     key = f"{PRODUCTS} {kind}"
     if key in state.trusted:
@@ -39,14 +41,22 @@ def compare_products(stepper: Stepper, state: SearchState, batches: Drawn, kind:
     inner, outer = Batches([_few(batches.inner(0))]), _few(batches.outer())
     plain = replace(stepper, forward=stepper.plain)
 
-    def at(measure: Callable[[Point], Found]) -> Found:
-        with plain.moment(state).at(state.alpha, inner, outer) as point:
+    def at(measure: Callable[[EvaluationPoint], Found]) -> Found:
+        with plain.bilevel_step(state).at(state.alpha, inner, outer) as point:
             return measure(point)
 
-    def differences(stretch: float = 1.0) -> Any:
-        return _attempt(lambda: at(partial(difference_products, kind=kind, stretch=stretch)))
+    def differences_at(point: EvaluationPoint, stretch: float) -> Noisy:
+        _, v = point.outer()
+        return difference_products(point.inner(), point.weights, point.alpha, v, kind, stretch)
 
-    _note(state, key, "the architecture gradient", differences(), _attempt(lambda: at(exact_products)), differences)
+    def exact_at(point: EvaluationPoint) -> tuple[Vector, ...]:
+        _, v = point.outer()
+        return products_of("exact", point.inner(), point.weights, point.alpha).both(v)
+
+    def differences(stretch: float = 1.0) -> Any:
+        return _attempt(lambda: at(partial(differences_at, stretch=stretch)))
+
+    _note(state, key, "the architecture gradient", differences(), _attempt(lambda: at(exact_at)), differences)
 
 
 def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch) -> None:

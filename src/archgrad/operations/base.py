@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.randomness import Path, seed_of
+from archgrad.random_streams import StreamKey, seed_of
 
 __all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary", "Weighted"]
 
@@ -49,7 +49,7 @@ class Source:
     True
     """
 
-    def __init__(self, x: Tensor, stream: Path = (0,)) -> None:
+    def __init__(self, x: Tensor, stream: StreamKey = (0,)) -> None:
         self.x = x
         self.stream = stream
         self._shared: dict[str, Tensor] = {}

@@ -16,7 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from archgrad.operations.functions import apply, wanted
+from archgrad._compat import dense_norm_weight
+from archgrad.autodiff.functions import apply, wanted
 
 __all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 
@@ -64,8 +65,7 @@ def average_pool(x: Tensor, stride: int = 1) -> Tensor:
 
 def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor) -> Tensor:
     """Normalise ``x`` by its batch statistics and multiply by the scalar ``weight`` in the same pass."""
-    # Contiguous, because the channels-last gradient on the CPU reads an expanded weight beyond its end.
-    weights = weight.expand(x.shape[1]).contiguous()
+    weights = dense_norm_weight(weight.expand(x.shape[1]))
     return F.batch_norm(x, None, None, weights, None, True, 0.0, norm.eps)
 
 

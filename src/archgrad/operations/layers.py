@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from archgrad._compat import every_pixel
 from archgrad.operations.base import Operation, Site, Source, Weighted
 from archgrad.operations.kernels import average_pool, depthwise_conv, scaled_norm
 
@@ -73,7 +74,7 @@ class ReLUConvBN(NormedOperation):
 
     def body(self, rectified: Tensor) -> Tensor:
         """Convolve."""
-        output: Tensor = self.conv(_every(self.step, rectified))
+        output: Tensor = self.conv(every_pixel(self.step, rectified))
         return output
 
 
@@ -104,16 +105,7 @@ class FactorizedReduce(NormedOperation):
         """Concatenate both convolutions."""
         height, width = rectified.shape[2:]
         padded = F.pad(rectified, (0, width % 2, 0, height % 2)) if width % 2 or height % 2 else rectified
-        return torch.cat([self.even(_every(2, rectified)), self.odd(_every(2, padded[:, :, 1:, 1:]))], dim=1)
-
-
-def _every(step: int, x: Tensor) -> Tensor:
-    """Return every ``step``-th pixel, for a 1×1 convolution with a stride.
-
-    The CPU's own strided one, in channels-last layout with less than eight input channels, writes beyond the end of its
-    memory when it computes the gradient of the weights.
-    """
-    return x if step == 1 else x[:, :, ::step, ::step]
+        return torch.cat([self.even(every_pixel(2, rectified)), self.odd(every_pixel(2, padded[:, :, 1:, 1:]))], dim=1)
 
 
 class DilatedConv(NormedOperation):

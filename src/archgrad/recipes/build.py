@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, turned, without_none
+from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, with_settings, without_none
 from archgrad.method import Method
 from archgrad.recipes.published import WEIGHT_SOURCES
 from archgrad.recipes.settings import OURS, Setting, declared
@@ -32,7 +32,7 @@ def published(method: Method, space: SearchSpace | str, recipe: str | None = Non
 def _set(part: Any, name: str, settings: Mapping[str, Setting]) -> Any:
     """Return a part with those of its knobs set that are named."""
     own = {knob: settings[f"{name}.{knob}"].value for knob in knobs_of(part) if f"{name}.{knob}" in settings}
-    return turned(part, {knob: without_none(value) for knob, value in own.items()}, name) if own else part
+    return with_settings(part, {knob: without_none(value) for knob, value in own.items()}, name) if own else part
 
 
 def _training(settings: Mapping[str, Setting]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from archgrad.errors import check_number, check_whole
 from archgrad.regularizers.base import PerturbStep, Regularizer
 from archgrad.regularizers.random_perturbation import drawn, shifted
 from archgrad.schedule import ramp
+from archgrad.tensors import Mixture
 
 __all__ = ["AdversarialPerturbation"]
 
@@ -39,16 +40,16 @@ class AdversarialPerturbation(Regularizer):
         check_number("end of AdversarialPerturbation", self.end)
         check_whole("steps of AdversarialPerturbation", self.steps)
 
-    def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
+    def perturb(self, step: PerturbStep) -> Mixture:
         """Add what the ascent found, if it found a higher loss."""
         radius = ramp(self.start, self.end, step.progress)
         shift = drawn(step, radius)
-        fixed = {name: value.detach() for name, value in step.mixture.items()}
+        fixed = Mixture({name: value.detach() for name, value in step.mixture.items()})
         for _ in range(self.steps):
             at = shifted(step.blocks, fixed, shift)
-            slopes = _slopes(step, at, shift)
+            gradients = _mixture_gradients(step, at, shift)
             shift = {
-                name: (_moved(at[name], fixed[name], value) + 2 * radius / self.steps * slopes[name].sign()).clamp(
+                name: (_moved(at[name], fixed[name], value) + 2 * radius / self.steps * gradients[name].sign()).clamp(
                     -radius, radius
                 )
                 for name, value in shift.items()
@@ -58,13 +59,13 @@ class AdversarialPerturbation(Regularizer):
         return shifted(step.blocks, step.mixture, shift) if rose else step.mixture
 
 
-def _slopes(step: PerturbStep, at: dict[str, Tensor], shift: Shift) -> Shift:
+def _mixture_gradients(step: PerturbStep, at: Mixture, shift: Shift) -> Shift:
     """Return ∂L1/∂p summed over the cells of the shifted blocks, zero where nothing that is computed reads it."""
     leaves = {name: at[name].detach().requires_grad_() for name in shift}
     with torch.enable_grad():
-        loss = step.loss({**at, **leaves})
+        loss = step.loss(Mixture({**at, **leaves}))
         found = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True, materialize_grads=True)
-    return {name: slope.sum(0) for name, slope in zip(leaves, found, strict=True)}
+    return {name: gradient.sum(0) for name, gradient in zip(leaves, found, strict=True)}
 
 
 def _moved(at: Tensor, fixed: Tensor, shift: Tensor) -> Tensor:

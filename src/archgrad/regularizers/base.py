@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, Weights
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Mixture, MixtureGradients, Probabilities, Weights
 
 __all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
 
@@ -27,8 +27,8 @@ class OuterStep:
 
     blocks: Sequence[DecisionBlock]
     alpha: Alpha
-    probabilities: dict[str, Tensor]
-    mixture: dict[str, Tensor]
+    probabilities: Probabilities
+    mixture: Mixture
     progress: float
     loss: Tensor | None = None
 
@@ -41,8 +41,8 @@ class PerturbStep:
     """
 
     blocks: Sequence[DecisionBlock]
-    mixture: dict[str, Tensor]
-    loss: Callable[[dict[str, Tensor]], Tensor]
+    mixture: Mixture
+    loss: Callable[[Mixture], Tensor]
     progress: float
     generator: torch.Generator
 
@@ -57,12 +57,12 @@ class WeightStep:
     function of the weights for one that ``differentiates_gradient``.
     """
 
-    loss: Callable[[Weights, dict[str, Tensor]], Tensor]
+    loss: Callable[[Weights, Mixture], Tensor]
     blocks: Sequence[DecisionBlock]
     weights: Weights
     gradient: Weights
-    mixture: dict[str, Tensor]
-    mixture_gradient: dict[str, Tensor] | None
+    mixture: Mixture
+    mixture_gradient: MixtureGradients | None
     progress: float
     index: int
 
@@ -123,7 +123,7 @@ class Regularizer:
         """Return a scalar to add to the outer loss, differentiable in α."""
         return None
 
-    def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
+    def perturb(self, step: PerturbStep) -> Mixture:
         """Return the mixture that the weight step shall see."""
         return step.mixture
 

@@ -9,12 +9,12 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Weights
+from archgrad.autodiff.vectors import Vector, added, norm, scaled
 from archgrad.errors import UserError, check_number, check_one_of
-from archgrad.linalg import Vector, added, norm, scaled
 from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
 from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Mixture, Weights
 
 __all__ = ["Difference", "LayerAlignment"]
 
@@ -133,18 +133,18 @@ def _of_all_images(gradient: Tensor) -> Tensor:
 
 def _exact(step: WeightStep, delta: Vector, eps: float) -> Weights:
     """Return ∂/∂w ⟨∇_P L1, Δ⟩ by a backward pass through the gradient."""
-    slopes = {name: slope for name, slope in (step.mixture_gradient or {}).items() if name in delta}
-    live = [name for name, slope in slopes.items() if slope.requires_grad]
+    gradients = {name: gradient for name, gradient in (step.mixture_gradient or {}).items() if name in delta}
+    live = [name for name, gradient in gradients.items() if gradient.requires_grad]
     if not live:  # L1 is the sum of a function of P and one of w
-        return {}
+        return Weights({})
     found = torch.autograd.grad(
-        [slopes[name] for name in live],
+        [gradients[name] for name in live],
         list(step.weights.values()),
-        [delta[name].to(slopes[name]) for name in live],
+        [delta[name].to(gradients[name]) for name in live],
         allow_unused=True,
         materialize_grads=True,
     )
-    return dict(zip(step.weights, found, strict=True))
+    return Weights(dict(zip(step.weights, found, strict=True)))
 
 
 def _central(step: WeightStep, delta: Vector, eps: float) -> Weights:
@@ -162,12 +162,12 @@ def _interleaved(step: WeightStep, delta: Vector, eps: float) -> Weights:
 
 def _shifted(step: WeightStep, delta: Vector, scale: float) -> Weights:
     """Return ∇w L1 at P + scale·Δ."""
-    mixture = {name: value.detach() for name, value in step.mixture.items()}
+    mixture = Mixture({name: value.detach() for name, value in step.mixture.items()})
     mixture |= {name: mixture[name] + (scale * shift).to(mixture[name]) for name, shift in delta.items()}
     with torch.enable_grad():
         loss = step.loss(step.weights, mixture)
     found = torch.autograd.grad(loss, list(step.weights.values()), allow_unused=True, materialize_grads=True)
-    return dict(zip(step.weights, found, strict=True))
+    return Weights(dict(zip(step.weights, found, strict=True)))
 
 
 _DIFFERENCES: dict[str, Callable[[WeightStep, Vector, float], Weights]] = {

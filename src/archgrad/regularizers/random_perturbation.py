@@ -12,6 +12,7 @@ from archgrad.errors import check_number
 from archgrad.regularizers.base import PerturbStep, Regularizer
 from archgrad.schedule import ramp
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Mixture
 
 __all__ = ["RandomPerturbation", "drawn", "shifted"]
 
@@ -38,7 +39,7 @@ class RandomPerturbation(Regularizer):
         """Return ε."""
         return ramp(self.start, self.end, progress)
 
-    def perturb(self, step: PerturbStep) -> dict[str, Tensor]:
+    def perturb(self, step: PerturbStep) -> Mixture:
         """Add one draw of the noise."""
         return shifted(step.blocks, step.mixture, drawn(step, self.radius(step.progress)))
 
@@ -53,17 +54,19 @@ def drawn(step: PerturbStep, radius: float) -> dict[str, Tensor]:
     return noise
 
 
-def shifted(blocks: Sequence[DecisionBlock], mixture: dict[str, Tensor], shift: dict[str, Tensor]) -> dict[str, Tensor]:
+def shifted(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, Tensor]) -> Mixture:
     """Return mixture + shift, the same shift in all cells, as a mixture again; a block without a shift stays as it is.
 
     Weights are clamped to [0, 1] and divided by the sum of their row. A row of which nothing is left becomes the choice
     that was largest before it was clamped. What it all adds to the mixture is a constant to α.
     """
     masks = {block.name: block.mask for block in blocks}
-    return {
-        name: _moved(value, shift[name], masks[name].to(value.device)) if name in shift else value
-        for name, value in mixture.items()
-    }
+    return Mixture(
+        {
+            name: _moved(value, shift[name], masks[name].to(value.device)) if name in shift else value
+            for name, value in mixture.items()
+        }
+    )
 
 
 def _moved(value: Tensor, shift: Tensor, mask: Tensor) -> Tensor:

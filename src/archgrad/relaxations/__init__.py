@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from archgrad.errors import chosen
-from archgrad.relaxations.base import Domain, Relaxation, Relaxed, spread
+from archgrad.relaxations.base import Domain, Relaxation, Relaxed, expand_to_cells
 from archgrad.relaxations.concrete import Concrete
 from archgrad.relaxations.dirichlet import Dirichlet, concentration
 from archgrad.relaxations.gumbel_hard import GumbelHard
@@ -25,8 +25,8 @@ __all__ = [
     "Softmax",
     "Uniform",
     "concentration",
+    "expand_to_cells",
     "named",
-    "spread",
 ]
 
 RELAXATIONS: dict[str, Callable[[], Relaxation]] = {

@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Mixture, Probabilities
 
-__all__ = ["Domain", "Relaxation", "Relaxed", "spread"]
+__all__ = ["Domain", "Relaxation", "Relaxed", "expand_to_cells"]
 
 Domain = Literal["real", "simplex"]
 """Where architecture parameters live: anywhere, or each row on the probability simplex."""
@@ -27,7 +27,7 @@ class Relaxed:
     A block that ``active`` leaves out is computed as a whole.
     """
 
-    mixture: dict[str, Tensor]
+    mixture: Mixture
     active: dict[str, Tensor] | None = None
 
 
@@ -56,7 +56,7 @@ class Relaxation(ABC):
         """Return the first architecture parameters ``{block: [rows, choices]}``, zero where a row has no choice."""
 
     @abstractmethod
-    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return what α says on average, ``{block: [rows, choices]}``: rows on the simplex, differentiable in α."""
 
     def noise(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> dict[str, Tensor] | None:
@@ -67,13 +67,13 @@ class Relaxation(ABC):
         self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float
     ) -> Relaxed:
         """Return the mixture of one step; ``progress`` runs from 0 to 1 over the search."""
-        return Relaxed(spread(blocks, self.probabilities(blocks, alpha)))
+        return Relaxed(expand_to_cells(blocks, self.probabilities(blocks, alpha)))
 
 
-def spread(blocks: Sequence[DecisionBlock], rows: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Give every cell of a block its copy, without memory.
+def expand_to_cells(blocks: Sequence[DecisionBlock], rows: Probabilities) -> Mixture:
+    """Give every cell of a block a view of the same rows.
 
     ``[rows, choices]`` → ``[cells, rows, choices]``, and with one mixture for each of N images
     ``[N, rows, choices]`` → ``[cells, N, rows, choices]``.
     """
-    return {block.name: rows[block.name].expand(block.cells, *rows[block.name].shape) for block in blocks}
+    return Mixture({block.name: rows[block.name].expand(block.cells, *rows[block.name].shape) for block in blocks})

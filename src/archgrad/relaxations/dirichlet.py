@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Probabilities
 
 __all__ = ["Dirichlet", "concentration"]
 
@@ -45,9 +45,9 @@ class Dirichlet(Sampled):
         """Draw small random parameters."""
         return Softmax(self.init_scale).init(blocks, generator)
 
-    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return the mean of the distribution, as the softmax of log β, which does not underflow."""
-        means = {}
+        means = Probabilities({})
         for block in blocks:
             logs = torch.where(alpha[block.name] > 0, alpha[block.name].clamp(min=0).log1p(), alpha[block.name])
             means[block.name] = torch.softmax(logs.masked_fill(~block.mask.to(logs.device), -torch.inf), dim=-1)

@@ -9,13 +9,13 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError, check_bool, check_number, check_one_of
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Probabilities
 
 __all__ = ["Gumbel"]
 
@@ -54,7 +54,7 @@ class Gumbel(Sampled):
         """Start as a deterministic relaxation of the same domain does."""
         return self._mean().init(blocks, generator)
 
-    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return the probabilities with which choices are drawn."""
         return self._mean().probabilities(blocks, alpha)
 

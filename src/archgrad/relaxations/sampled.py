@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import UserError
-from archgrad.relaxations.base import Relaxation, Relaxed, spread
+from archgrad.relaxations.base import Relaxation, Relaxed, expand_to_cells
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Mixture
 
 __all__ = ["Sampled"]
 
@@ -52,14 +52,14 @@ class Sampled(Relaxation):
     ) -> Relaxed:
         """Sample the operations and weigh the edges."""
         weighed = [block for block in blocks if block.kind == "edge"]
-        mixture = spread(weighed, self.probabilities(weighed, alpha))
+        mixture = expand_to_cells(weighed, self.probabilities(weighed, alpha))
         drawn = {}
         for block in (block for block in blocks if block.kind == "operation"):
             self._check(block, alpha[block.name], noise)
             one = self.sample(block, alpha[block.name], (noise or {})[block.name], progress)
             drawn[block.name] = one.expand(block.cells, -1, -1)
         mixture |= drawn
-        return Relaxed({block.name: mixture[block.name] for block in blocks}, self.active(drawn))
+        return Relaxed(Mixture({block.name: mixture[block.name] for block in blocks}), self.active(drawn))
 
     def _check(self, block: DecisionBlock, alpha: Tensor, noise: dict[str, Tensor] | None) -> None:
         who = type(self).__name__

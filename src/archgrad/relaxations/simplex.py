@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Probabilities
 
 __all__ = ["Simplex"]
 
@@ -38,11 +38,13 @@ class Simplex(Relaxation):
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Weigh all choices of a row alike; nothing is drawn."""
-        return {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in blocks}
+        return Alpha({block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in blocks})
 
-    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return the parameters themselves, for the choices that a row has."""
-        return {block.name: alpha[block.name] * block.mask.to(alpha[block.name].device) for block in blocks}
+        return Probabilities(
+            {block.name: alpha[block.name] * block.mask.to(alpha[block.name].device) for block in blocks}
+        )
 
     def relax(
         self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_number
 from archgrad.relaxations.base import Domain, Relaxation
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Probabilities
 
 __all__ = ["Softmax"]
 
@@ -33,13 +32,12 @@ class Softmax(Relaxation):
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Draw small random parameters."""
-        return {
-            block.name: self.init_scale * torch.randn(block.shape, generator=generator) * block.mask for block in blocks
-        }
+        draws = {block.name: torch.randn(block.shape, generator=generator) for block in blocks}
+        return Alpha({block.name: self.init_scale * draws[block.name] * block.mask for block in blocks})
 
-    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Normalise each row over the choices it has."""
-        probabilities = {}
+        probabilities = Probabilities({})
         for block in blocks:
             logits = alpha[block.name]
             absent = ~block.mask.to(logits.device)

@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha
 from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.spaces import DecisionBlock
+from archgrad.tensors import Alpha, Probabilities
 
 __all__ = ["Uniform"]
 
@@ -37,12 +37,12 @@ class Uniform(Sampled):
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Return zeros."""
-        return {block.name: torch.zeros(block.shape) for block in blocks}
+        return Alpha({block.name: torch.zeros(block.shape) for block in blocks})
 
-    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> dict[str, Tensor]:
+    def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Weigh all choices of a row alike."""
         start = Simplex().init(blocks, torch.Generator())
-        return {block.name: start[block.name].to(alpha[block.name]) for block in blocks}
+        return Probabilities({block.name: start[block.name].to(alpha[block.name]) for block in blocks})
 
     def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:
         """Draw a score for every choice of every row."""

@@ -8,11 +8,10 @@ from typing import Any
 
 from torch import Tensor
 
-from archgrad.errors import UserError, check_whole
+from archgrad.errors import UserError, check_probability, check_whole
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import SKIP
 from archgrad.spaces.space import SearchSpace
-from archgrad.supernet import check_chance
 
 __all__ = ["Progressive", "Stage", "StageKnobs", "kept_choices"]
 
@@ -38,7 +37,7 @@ class Stage:
         check_whole("keep of a stage", self.keep)
         if self.partial is not None:
             check_whole("partial of a stage", self.partial)
-        check_chance("skip_dropout of a stage", self.skip_dropout)
+        check_probability("skip_dropout of a stage", self.skip_dropout)
 
 
 @dataclass(frozen=True)

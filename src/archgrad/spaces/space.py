@@ -8,15 +8,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from archgrad.errors import UserError, check_bool, unknown
+from archgrad.errors import UserError, check_bool, check_probability, unknown
 from archgrad.operations import FactorizedReduce, Factory, Identity, Operation, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.restriction import Restriction, offered, restriction_of
-from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet, check_chance
+from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet
+from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
 
 __all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges", "build_nodes", "skip_connection"]
@@ -70,7 +71,7 @@ class SearchSpace(ABC):
                 fix = "it must be at least 1 and a whole number"
                 raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
         for rate in ("drop_path", "skip_dropout"):
-            check_chance(f"{rate} of the space {self.name!r}", getattr(self, rate))
+            check_probability(f"{rate} of the space {self.name!r}", getattr(self, rate))
         if self.channels % self.partial:
             divisors = ", ".join(str(k) for k in range(1, self.channels + 1) if self.channels % k == 0)
             raise UserError(
@@ -216,13 +217,13 @@ class SearchSpace(ABC):
             cells[block.name] = CellGenotype(decisions, block.concat)
         return Genotype.of(cells)
 
-    def one_hot(self, genotype: Genotype) -> dict[str, Tensor]:
+    def one_hot(self, genotype: Genotype) -> Mixture:
         """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges.
 
         As in the plain network, every edge that is kept has the weight 1, where edge weights of a search sum to 1.
         """
         self.check(genotype)
-        mixture = {}
+        mixture = Mixture({})
         for block in self.blocks:
             weights = torch.zeros(block.shape)
             for decision in genotype[block.name]:

@@ -1,7 +1,6 @@
 """The continuous network: forward(x, mixture), pure in its weights and the mixture."""
 
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell
-from archgrad.supernet.chance import check_chance
 from archgrad.supernet.mixture import CellMixture, EdgeWeights, Mixture
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
 from archgrad.supernet.shuffle import shuffle
@@ -17,6 +16,5 @@ __all__ = [
     "Mixture",
     "NodeMixture",
     "Supernet",
-    "check_chance",
     "shuffle",
 ]

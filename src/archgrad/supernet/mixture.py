@@ -8,14 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_number, unknown
-from archgrad.randomness import Path
-from archgrad.supernet.chance import check_chance
+from archgrad.errors import UserError, check_number, check_probability, unknown
+from archgrad.random_streams import StreamKey
+from archgrad.tensors import Mixture
 
 __all__ = ["CellMixture", "Conditions", "EdgeWeights", "Mixture", "split_by_cell"]
-
-Mixture = Mapping[str, Tensor]
-"""Block name → weights ``[cells, rows, choices]``, or ``[cells, N, rows, choices]`` with some for each of N images."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +37,8 @@ class Conditions:
     skip_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_chance("drop_path", self.drop_path)
-        check_chance("skip_dropout", self.skip_dropout)
+        check_probability("drop_path", self.drop_path)
+        check_probability("skip_dropout", self.skip_dropout)
         check_number("skip, the weight of the auxiliary skip connections,", self.skip)
 
 
@@ -57,7 +54,7 @@ class CellMixture:
     """
 
     weights: Sequence[Sequence[Tensor | None]]
-    stream: Path
+    stream: StreamKey
     drop_path: float = 0.0
     edges: Sequence[Tensor | None] | None = None
     by_image: bool = False

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.operations import Source
-from archgrad.randomness import Path
+from archgrad.random_streams import StreamKey
 
 __all__ = ["PartialSource"]
 
@@ -15,7 +15,7 @@ __all__ = ["PartialSource"]
 class PartialSource(Source):
     """The first C/k channels of a node, which operations read, and the ``rest``, which goes past them."""
 
-    def __init__(self, x: Tensor, stream: Path, partial: int) -> None:
+    def __init__(self, x: Tensor, stream: StreamKey, partial: int) -> None:
         width = x.shape[1] // partial
         first, rest = torch.split_with_sizes(x, [width, x.shape[1] - width], dim=1)
         super().__init__(first.clone(), stream)  # dense, as the kernels want it

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad.operations.functions import apply
+from archgrad.autodiff.functions import apply
 
 __all__ = ["shuffle"]
 

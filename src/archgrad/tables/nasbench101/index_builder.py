@@ -13,13 +13,13 @@ from pathlib import Path
 
 from archgrad.errors import UserError
 from archgrad.files import replacing
-from archgrad.notices import warn_once
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101.index_packing import Run, pack_module, pack_runs, unpack_runs
 from archgrad.tables.nasbench101.index_schema import APPLICATION, FORMAT, MOST_BUDGETS, TABLES
 from archgrad.tables.nasbench101.rows import Row, read_rows
 from archgrad.tables.nasbench101.tfrecord import damaged
+from archgrad.warn_once import warn_once
 
 __all__ = ["build_index"]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from archgrad.diagnostics import Diagnostic, Snapshot
 from archgrad.errors import UserError
-from archgrad.notices import warn_once
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
 from archgrad.spaces.notation.node_form import BLOCKS
@@ -25,6 +24,7 @@ from archgrad.tables.nasbench101.table import (
     open_cells,
     spaces_with,
 )
+from archgrad.warn_once import warn_once
 
 __all__ = ["NASBench101Table", "cell_oracle"]
 

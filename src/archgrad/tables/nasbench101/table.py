@@ -15,7 +15,6 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from archgrad.errors import UserError, check_one_of
-from archgrad.notices import warn_once
 from archgrad.spaces import Genotype, nasbench1shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
 from archgrad.tables.base import Progress
@@ -23,6 +22,7 @@ from archgrad.tables.nasbench101.index import Cell, Index, Measure, open_index
 from archgrad.tables.nasbench101.index_cache import cached_index
 from archgrad.tables.nasbench101.index_packing import Run
 from archgrad.tables.nasbench101.index_schema import DamagedIndex
+from archgrad.warn_once import warn_once
 
 __all__ = [
     "EPOCHS",

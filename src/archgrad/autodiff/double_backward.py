@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from archgrad.operations.convolutions import Geometry, convolution
-from archgrad.operations.norms import batch_norm
+from archgrad.autodiff.batch_norm import batch_norm
+from archgrad.autodiff.convolution import Geometry, convolution
 
 __all__ = ["TwiceDifferentiable"]
 

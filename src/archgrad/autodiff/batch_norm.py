@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad.operations.functions import apply_all, wanted
+from archgrad._compat import dense_norm_weight
+from archgrad.autodiff.functions import apply_all, wanted
 
 __all__ = ["batch_norm"]
 
@@ -21,8 +22,7 @@ def batch_norm(x: Tensor, weight: Tensor | None, eps: float, bias: Tensor | None
 
     The values and the first derivatives are those of ``torch.nn.functional.batch_norm``, bit by bit.
     """
-    # Contiguous, because the channels-last gradient on the CPU reads an expanded weight beyond its end.
-    output: Tensor = apply_all(_Norm, x, None if weight is None else weight.contiguous(), bias, eps)[0]
+    output: Tensor = apply_all(_Norm, x, None if weight is None else dense_norm_weight(weight), bias, eps)[0]
     return output
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from archgrad.randomness import generator, seed_of
+from archgrad.random_streams import generator, seed_of
 
 PATHS: list[tuple[str | int, ...]] = [
     (),

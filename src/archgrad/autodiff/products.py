@@ -10,25 +10,25 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, Weights
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.gradients import gradients, leaves, named_like
+from archgrad.autodiff.vectors import Vector, added, norm, scaled, zeros_like
 from archgrad.errors import unknown
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.hypergradients.point import Point, gradients, leaves, named
-from archgrad.linalg import Vector, added, norm, scaled, zeros_like
-from archgrad.operations.twice import TwiceDifferentiable
+from archgrad.tensors import Alpha, Weights
 
 __all__ = [
     "ExactProducts",
     "FiniteProducts",
     "ForwardProducts",
-    "Kind",
+    "InnerLoss",
+    "ProductKind",
     "Products",
-    "check_kind",
-    "products_at",
+    "check_product_kind",
     "products_of",
 ]
 
-Kind = Literal["exact", "finite", "forward"]
+ProductKind = Literal["exact", "finite", "forward"]
 """How products are computed: by double backward, by central differences, or by one-sided ones."""
 
 Variables = tuple[str, ...]
@@ -77,20 +77,20 @@ class ExactProducts(Products):
 
     def gradient(self) -> Weights:
         """Return ∂L1/∂w."""
-        return {name: value.detach() for name, value in self._gradient().items()}
+        return Weights({name: value.detach() for name, value in self._gradient().items()})
 
     def hessian(self, v: Weights) -> Weights:
         """Return H·v."""
-        return self._products(v, self.weights)[0]
+        return Weights(self._products(v, self.weights)[0])
 
     def mixed(self, v: Weights) -> Alpha:
         """Return M·v."""
-        return self._products(v, self.alpha)[0]
+        return Alpha(self._products(v, self.alpha)[0])
 
     def both(self, v: Weights) -> tuple[Weights, Alpha]:
         """Return H·v and M·v from one double backward."""
         hessian, mixed = self._products(v, self.weights, self.alpha)
-        return hessian, mixed
+        return Weights(hessian), Alpha(mixed)
 
     def _gradient(self) -> Weights:
         if self._graph is None:
@@ -113,13 +113,13 @@ class ExactProducts(Products):
             allow_unused=True,
             materialize_grads=True,
         )
-        return named(found, variables)
+        return named_like(found, variables)
 
 
 class _DifferenceProducts(Products):
     """By differences of gradients along v, of the smooth function that L1 is around this point.
 
-    Kinks go the way they go at w; see :class:`~archgrad.hypergradients.pattern.ActivationPattern`.
+    Kinks go the way they go at w; see :class:`~archgrad.autodiff.frozen_activations.ActivationPattern`.
     Nothing but the weights and that pattern is kept between products.
     """
 
@@ -129,16 +129,16 @@ class _DifferenceProducts(Products):
 
     def hessian(self, v: Weights) -> Weights:
         """Return H·v."""
-        return self._product(v, ("weights",))[0]
+        return Weights(self._product(v, ("weights",))[0])
 
     def mixed(self, v: Weights) -> Alpha:
         """Return M·v; no gradient of the weights is computed."""
-        return self._product(v, ("alpha",))[0]
+        return Alpha(self._product(v, ("alpha",))[0])
 
     def both(self, v: Weights) -> tuple[Weights, Alpha]:
         """Return H·v and M·v from the same gradients."""
         hessian, mixed = self._product(v, ("weights", "alpha"))
-        return hessian, mixed
+        return Weights(hessian), Alpha(mixed)
 
     @abstractmethod
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
@@ -146,11 +146,11 @@ class _DifferenceProducts(Products):
 
     def at(self, weights: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return the wanted gradients of L1 at other weights, with the pattern of this point."""
-        values = {"weights": weights, "alpha": self.alpha}
+        values: dict[str, Vector] = {"weights": weights, "alpha": self.alpha}
         values |= {name: leaves(values[name]) for name in wanted}
         loss = self.loss
         return gradients(
-            lambda: self.pattern.evaluate(lambda: loss(values["weights"], values["alpha"])),
+            lambda: self.pattern.evaluate(lambda: loss(Weights(values["weights"]), Alpha(values["alpha"]))),
             *(values[name] for name in wanted),
         )
 
@@ -172,7 +172,7 @@ class FiniteProducts(_DifferenceProducts):
 
     def gradient(self) -> Weights:
         """Return ∂L1/∂w."""
-        return self.at(self.weights, ("weights",))[0]
+        return Weights(self.at(self.weights, ("weights",))[0])
 
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return half of what lies between the gradients on both sides."""
@@ -199,7 +199,7 @@ class ForwardProducts(_DifferenceProducts):
 
     def gradient(self) -> Weights:
         """Return ∂L1/∂w, which all products share."""
-        return self._base(("weights",))[0]
+        return Weights(self._base(("weights",))[0])
 
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return how far the gradients ahead are from those here."""
@@ -218,21 +218,12 @@ class ForwardProducts(_DifferenceProducts):
 _KINDS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FiniteProducts, "forward": ForwardProducts}
 
 
-def products_of(kind: Kind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
+def products_of(kind: ProductKind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
     """Return the products of this kind at a point."""
     return _KINDS[kind](loss, weights, alpha)
 
 
-def products_at(point: Point, kind: Kind, step: int = 0, weights: Weights | None = None) -> Products:
-    """Return the products of this kind at a point of a search, or exact ones where differences mislead there.
-
-    They are those of the inner loss of a ``step``, at ``weights`` if these are not the point's own.
-    """
-    at = point.weights if weights is None else weights
-    return products_of("exact" if point.differences_mislead else kind, point.inner(step), at, point.alpha)
-
-
-def check_kind(kind: str) -> None:
-    """Refuse a kind that does not exist."""
+def check_product_kind(kind: str) -> None:
+    """Raise a UserError for an unknown kind of products."""
     if kind not in _KINDS:
         raise unknown("kind of products:", kind, _KINDS)

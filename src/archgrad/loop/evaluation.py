@@ -1,58 +1,58 @@
-"""Judging architectures by the weights that a search shares between them."""
+"""Evaluating architectures with the weights that a search shares between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import deepcopy
 
 import torch
-from torch import Tensor
 
-from archgrad import randomness
-from archgrad.discretizers import Judge, Tuning
+from archgrad import random_streams
+from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import SearchState, Sums
+from archgrad.loop.state import MetricSums, SearchState
 from archgrad.relaxations import Relaxed
+from archgrad.tensors import Mixture, Probabilities
 
-__all__ = ["judge_of"]
+__all__ = ["supernet_evaluation"]
 
 Report = Callable[[str, int, int], None]
 
 
-def judge_of(
+def supernet_evaluation(
     setup: Setup,
     state: SearchState,
     report: Report = lambda what, done, total: None,
     between: Callable[[], None] = lambda: None,
-) -> Judge:
-    """Return a judge that classifies the images which train the architecture, as they are, with the present weights.
+) -> SupernetEvaluation:
+    """Return an evaluation that classifies the images which train the architecture with the present weights.
 
-    Asked to tune, it goes on with a copy of the search, by which it judges from then on; the search itself stays as it
+    Asked to tune, it goes on with a copy of the search, which it evaluates from then on; the search itself stays as it
     is. It calls ``between`` before every batch, which may raise to end it all.
     """
-    seed = randomness.seed_of(setup.seed, "judge")
+    seed = random_streams.seed_of(setup.seed, "judge")
     copies: list[SearchState] = []
 
-    def accuracy(mixture: Mapping[str, Tensor], number: int) -> float:
+    def accuracy(mixture: Mixture, number: int) -> float:
         between()
         supernet = (copies or [state])[0].supernet
-        batch, relaxed = setup.judge_loader.batch(number), _relaxed(mixture, state.device)
+        batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
             logits = supernet(batch.images, relaxed.mixture, active=relaxed.active, seed=seed)
         return 100 * float((logits.argmax(1) == batch.labels).double().mean())
 
-    def tune(tuning: Tuning) -> Mapping[str, Tensor]:
+    def tune(tuning: Tuning) -> Probabilities:
         if not copies:
             copies.append(_copied(setup, state))
         return _tune(setup, copies[0], tuning, between)
 
-    draws = randomness.generator(setup.seed, "judge", "draws", state.epoch)
-    return Judge(accuracy, draws, setup.judge_loader.steps, tune, report)
+    draws = random_streams.generator(setup.seed, "judge", "draws", state.epoch)
+    return SupernetEvaluation(accuracy, draws, setup.evaluation_loader.steps, tune, report)
 
 
-def _relaxed(mixture: Mapping[str, Tensor], device: torch.device) -> Relaxed:
+def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
     """Return a mixture of which only what has a weight is computed."""
-    weights = {name: value.to(device) for name, value in mixture.items()}
+    weights = Mixture({name: value.to(device) for name, value in mixture.items()})
     return Relaxed(weights, {name: value != 0 for name, value in weights.items()})
 
 
@@ -77,17 +77,17 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
     )
 
 
-def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Mapping[str, Tensor]:
+def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Probabilities:
     """Go on with the steps of a search, on the batches that would follow; regularisers have no say any more."""
     optimizer, stepper = setup.method.arch_optimizer, setup.stepper(copy).tuning(tuning)
     free = not all(bool(decided.all()) for decided in tuning.decided.values())
     for _ in range(tuning.epochs * copy.steps):
         between()
-        batches = setup.drawn(copy.index)
+        batches = setup.step_batches(copy.index)
         if free and not optimizer.finite and setup.moves(copy.index).architecture:
             stepper.architecture_step(copy, batches)
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     stepper.check(copy)
-    copy.sums = Sums()
+    copy.sums = MetricSums()
     return setup.method.relaxation.probabilities(setup.space.searched, copy.alpha)

@@ -8,16 +8,16 @@ import torch
 
 from archgrad.bilevel import BilevelProblem
 from archgrad.hypergradients import ConjugateGradient
-from archgrad.notices import forget, warn_once
+from archgrad.warn_once import forget_warnings, warn_once
 
 LOG = logging.getLogger("archgrad.tests")
 
 
 @pytest.fixture(autouse=True)
 def _nothing_was_said() -> Iterator[None]:
-    forget()
+    forget_warnings()
     yield
-    forget()
+    forget_warnings()
 
 
 def test_a_warning_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -37,7 +37,7 @@ def test_other_words_and_other_loggers_are_other_warnings(caplog: pytest.LogCapt
 
 def test_what_is_forgotten_is_said_again(caplog: pytest.LogCaptureFixture) -> None:
     warn_once(LOG, "again.")
-    forget()
+    forget_warnings()
     warn_once(LOG, "again.")
     assert caplog.messages == ["again.", "again."]
 
@@ -59,7 +59,7 @@ def test_conjugate_gradient_warns_once_of_negative_curvature(caplog: pytest.LogC
         "conjugate gradient met a curvature of -3 in the inner Hessian and stopped early; "
         "a damping above 3 would let it go on."
     ]
-    forget()
+    forget_warnings()
     ConjugateGradient(damping=1.0)(negative_curvature(-4.0), *POINT)
     assert caplog.messages[1:] == [
         "conjugate gradient met a curvature of -4 in the inner Hessian and stopped early; "

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.hypergradients import ExactProducts, FiniteProducts, ForwardProducts
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.linalg import cosine
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
+from archgrad.autodiff.vectors import cosine
 
 Function = Callable[[Tensor], Tensor]
 RANKS = torch.arange(1.0, 7.0, dtype=torch.float64).view(6, 1, 1)

@@ -1,4 +1,4 @@
-"""Linear algebra on vectors that are dicts of tensors, with matrices that are only known by their products."""
+"""Krylov solvers: linear systems and eigenvalues of matrices that are known only by their products with vectors."""
 
 from __future__ import annotations
 
@@ -9,79 +9,15 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Operator",
-    "Solution",
-    "Vector",
-    "added",
-    "conjugate_gradient",
-    "cosine",
-    "dense",
-    "dot",
-    "extreme_eigenvalues",
-    "flattened",
-    "neumann",
-    "norm",
-    "scaled",
-    "unflattened",
-    "zeros_like",
-]
+from archgrad.autodiff.vectors import V, Vector, added, dot, flattened, norm, scaled, unflattened, zeros_like
 
-Vector = dict[str, Tensor]
-"""A vector in pieces, by name."""
+__all__ = ["Operator", "Solution", "conjugate_gradient", "dense", "extreme_eigenvalues", "neumann"]
 
-Operator = Callable[[Vector], Vector]
+Operator = Callable[[V], V]
 """A matrix A, as the function v ↦ A·v."""
 
 
-def added(x: Mapping[str, Tensor], y: Mapping[str, Tensor], factor: float = 1.0) -> Vector:
-    """Return x + factor·y.
-
-    >>> added({"a": torch.tensor(1.0)}, {"a": torch.tensor(2.0)}, -3.0)
-    {'a': tensor(-5.)}
-    """
-    return {name: torch.add(value, y[name], alpha=factor) for name, value in x.items()}
-
-
-def scaled(x: Mapping[str, Tensor], factor: float) -> Vector:
-    """Return factor·x."""
-    return {name: value * factor for name, value in x.items()}
-
-
-def zeros_like(x: Mapping[str, Tensor]) -> Vector:
-    """Return the zero vector of this shape."""
-    return {name: torch.zeros_like(value) for name, value in x.items()}
-
-
-def dot(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
-    """Return ⟨x, y⟩, with the pieces summed in float64."""
-    pieces = [torch.dot(value.flatten(), y[name].flatten()).double() for name, value in x.items()]
-    return torch.stack(pieces).sum().item() if pieces else 0.0
-
-
-def norm(x: Mapping[str, Tensor]) -> float:
-    """Return ‖x‖.
-
-    >>> norm({"a": torch.tensor([3.0]), "b": torch.tensor([[4.0]])})
-    5.0
-    """
-    pieces = [torch.linalg.vector_norm(value).double() for value in x.values()]
-    return torch.linalg.vector_norm(torch.stack(pieces)).item() if pieces else 0.0
-
-
-def cosine(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
-    """Return the cosine of the angle between x and y; 1 if both vanish, 0 if one of them does.
-
-    >>> cosine({"a": torch.tensor([1.0, 0.0])}, {"a": torch.tensor([0.0, 2.0])})
-    0.0
-    """
-    lengths = norm(x), norm(y)
-    if not all(lengths):
-        return float(lengths[0] == lengths[1])
-    return dot(x, y) / (lengths[0] * lengths[1])
-
-
-def neumann(apply: Operator, b: Vector, terms: int, lr: float) -> Vector:
+def neumann(apply: Operator[V], b: V, terms: int, lr: float) -> V:
     """Approximate A⁻¹·b by γ·Σ_{k=0..K} (I − γA)^k·b, with K = ``terms`` products (iDARTS, Lemma 3 and Eq. 8).
 
     The error falls as (1 − γμ)^{K+1} where μI ⪯ A ⪯ I/γ (Theorem 1).
@@ -100,7 +36,7 @@ class Solution(NamedTuple):
     bad_curvature: float | None = None
 
 
-def conjugate_gradient(apply: Operator, b: Vector, steps: int, damping: float = 0.0) -> Solution:
+def conjugate_gradient(apply: Operator[V], b: V, steps: int, damping: float = 0.0) -> Solution:
     """Solve (A + δI)·x = b for a symmetric A; exact after as many steps as b has dimensions if A + δI is positive.
 
     It stops early at a residual of zero, and at a direction of non-positive curvature, beyond which it means nothing.
@@ -122,7 +58,7 @@ def conjugate_gradient(apply: Operator, b: Vector, steps: int, damping: float = 
     return Solution(x)
 
 
-def extreme_eigenvalues(apply: Operator, start: Vector, steps: int) -> tuple[float, float]:
+def extreme_eigenvalues(apply: Operator[V], start: V, steps: int) -> tuple[float, float]:
     """Approximate (λmin, λmax) of a symmetric A by ``steps`` products, from ``start``, both from inside.
 
     This is power iteration that forgets nothing (Lanczos): the ends of the spectrum of A within the span of
@@ -159,18 +95,7 @@ def _tridiagonal_ends(diagonal: list[float], beside: list[float]) -> tuple[float
     return values[0].item(), values[-1].item()
 
 
-def flattened(x: Mapping[str, Tensor]) -> Tensor:
-    """Return all pieces in one tensor of one dimension."""
-    return torch.cat([value.flatten() for value in x.values()])
-
-
-def unflattened(flat: Tensor, like: Mapping[str, Tensor]) -> Vector:
-    """Undo :func:`flattened`."""
-    pieces = torch.split(flat, [value.numel() for value in like.values()])
-    return {name: piece.view(value.shape) for piece, (name, value) in zip(pieces, like.items(), strict=True)}
-
-
-def dense(apply: Operator, like: Mapping[str, Tensor]) -> Tensor:
+def dense(apply: Operator[V], like: V) -> Tensor:
     """Return A as a matrix, one product for each column."""
     basis: Iterable[Tensor] = torch.eye(sum(value.numel() for value in like.values())).to(flattened(like))
     return torch.stack([flattened(apply(unflattened(column, like))) for column in basis], dim=1)

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import torch
 
-from archgrad.hypergradients.point import Point
-from archgrad.hypergradients.products import Kind, products_of
-from archgrad.linalg import Vector, added, cosine, norm
+from archgrad.autodiff.products import InnerLoss, ProductKind, products_of
+from archgrad.autodiff.vectors import Vector, added, cosine, norm
+from archgrad.tensors import Alpha, Weights
 
-__all__ = ["LEAST_COSINE", "Noisy", "agreement", "difference_products", "exact_products"]
+__all__ = ["LEAST_COSINE", "Noisy", "agreement", "difference_products"]
 
 LEAST_COSINE = 0.99
 """Differences whose cosine to the exact product is below this are not used."""
@@ -27,20 +27,15 @@ class Noisy(NamedTuple):
     noise: float
 
 
-def difference_products(point: Point, kind: Kind, stretch: float = 1.0) -> Noisy:
-    """Return H·v and M·v by differences of this kind, over a step ``stretch`` times as long; v is ∂L2/∂w."""
-    _, v = point.outer()
-    products = products_of(kind, point.inner(), point.weights, point.alpha)
+def difference_products(
+    loss: InnerLoss, weights: Weights, alpha: Alpha, v: Weights, kind: ProductKind, stretch: float = 1.0
+) -> Noisy:
+    """Return H·v and M·v of a loss by differences of this kind, over a step ``stretch`` times as long."""
+    products = products_of(kind, loss, weights, alpha)
     products.radius *= stretch
-    vectors, slope = products.both(v), norm(products.gradient())
-    eps = torch.finfo(next(iter(point.weights.values())).dtype).eps
-    return Noisy(vectors, _ROUNDINGS * eps * slope * norm(v) / products.radius)
-
-
-def exact_products(point: Point) -> tuple[Vector, ...]:
-    """Return the same exactly."""
-    _, v = point.outer()
-    return products_of("exact", point.inner(), point.weights, point.alpha).both(v)
+    vectors, length = products.both(v), norm(products.gradient())
+    eps = torch.finfo(next(iter(weights.values())).dtype).eps
+    return Noisy(vectors, _ROUNDINGS * eps * length * norm(v) / products.radius)
 
 
 def agreement(found: Noisy | Sequence[Vector], exact: Sequence[Vector]) -> float:

@@ -11,7 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["PIECES", "Keeper"]
+from archgrad._compat import function_places
+
+__all__ = ["KINKED_FUNCTIONS", "Keeper"]
 
 
 class Keeper(Protocol):
@@ -250,7 +252,7 @@ def _maybe_in_place(frozen: Frozen) -> Frozen:
 
 def _functions(name: str) -> Iterable[Any]:
     """Return all functions and methods of PyTorch that go by a name."""
-    return [getattr(place, name) for place in (F, torch, Tensor, torch._C._nn) if hasattr(place, name)]
+    return [getattr(place, name) for place in function_places() if hasattr(place, name)]
 
 
 _ELEMENTWISE: dict[str, Frozen] = {
@@ -296,7 +298,7 @@ def _table() -> dict[Any, Frozen]:
     return found | {one: _constant(one) for name in _JUMPING for one in _functions(name)}
 
 
-PIECES: dict[Any, Frozen] = _table()
+KINKED_FUNCTIONS: dict[Any, Frozen] = _table()
 """Functions of PyTorch with kinks or jumps; ReLU is frequent enough for a way of its own.
 
 Not all: kinks inside a function of :mod:`torch.nn.functional` that is written in Python and not listed, of norms and

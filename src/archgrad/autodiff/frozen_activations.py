@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from archgrad.autodiff.kinked_functions import KINKED_FUNCTIONS
 from archgrad.errors import UserError
-from archgrad.hypergradients.pieces import PIECES
 
-__all__ = ["ActivationPattern"]
+__all__ = ["ActivationPattern", "evaluate_frozen"]
 
 
 class ActivationPattern(TorchFunctionMode):
@@ -24,10 +24,10 @@ class ActivationPattern(TorchFunctionMode):
     gradients also counts the units that switch between its two ends: few, each with a jump that the division by ε
     makes large. In a supernet they outweigh the curvature that is looked for.
 
-    :data:`~archgrad.hypergradients.pieces.PIECES` lists the functions besides ReLU: the other piecewise activations,
-    absolute values, clamps, maxima, poolings, sorts, and comparisons, which :func:`torch.where` may read. Other kinks,
-    such as those inside a user's compiled or hand-differentiated functions, are left as they are; a search notices them
-    by comparing a difference with an exact product (:mod:`archgrad.hypergradients.trust`).
+    :data:`~archgrad.autodiff.kinked_functions.KINKED_FUNCTIONS` lists the functions besides ReLU: other piecewise
+    activations, absolute values, clamps, maxima, poolings, sorts, and comparisons, which :func:`torch.where` may read.
+    Other kinks, such as those inside a user's compiled or hand-differentiated functions, are left as they are. A search
+    notices them by comparing a difference with an exact product (:mod:`archgrad.autodiff.difference_check`).
 
     >>> pattern, x = ActivationPattern(), torch.tensor([-1.0, 1.0])
     >>> pattern.evaluate(lambda: F.relu(x)), pattern.evaluate(lambda: F.relu(-x))
@@ -80,7 +80,7 @@ class ActivationPattern(TorchFunctionMode):
         kwargs = {name: value for name, value in (kwargs or {}).items() if name != "out" or value is not None}
         if func in _RELUS or func in _RELUS_IN_PLACE:
             return self._any_relu(func in _RELUS_IN_PLACE, *args, **kwargs)
-        frozen = PIECES.get(func)
+        frozen = KINKED_FUNCTIONS.get(func)
         if frozen is None or "out" in kwargs:
             return func(*args, **kwargs)
         return frozen(self, *args, **kwargs)
@@ -119,3 +119,19 @@ def _changed() -> UserError:
         "to the next, so that its gradients cannot be differenced; use products='exact', or difference='exact' of "
         "LayerAlignment."
     )
+
+
+def evaluate_frozen(
+    pattern: ActivationPattern | None, loss: Callable[[], tuple[Tensor, Tensor]]
+) -> tuple[Tensor, Tensor]:
+    """Evaluate a loss and its logits under an activation pattern, or plainly if there is none."""
+    if pattern is None:
+        return loss()
+    logits: list[Tensor] = []
+
+    def first() -> Tensor:
+        value, other = loss()
+        logits.append(other)
+        return value
+
+    return pattern.evaluate(first), logits[0]

@@ -4,32 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.autograd import Function
+
+from archgrad._compat import apply_function, will_execute
 
 __all__ = ["apply", "apply_all", "wanted"]
 
 
 def apply(function: type[Function], *inputs: Any) -> Tensor:
     """Call a differentiable function with one output."""
-    output: Tensor = _quickly_applied(function, inputs)
+    output: Tensor = apply_function(function, inputs)
     return output
 
 
 def apply_all(function: type[Function], *inputs: Any) -> tuple[Any, ...]:
     """Call a differentiable function with several outputs, some of which may be None."""
-    outputs: tuple[Any, ...] = _quickly_applied(function, inputs)
+    outputs: tuple[Any, ...] = apply_function(function, inputs)
     return outputs
-
-
-def _quickly_applied(function: type[Function], inputs: tuple[Any, ...]) -> Any:
-    """Do what ``function.apply`` does, which inspects signatures for longer than a small tensor operation takes."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return function.apply(*inputs)  # type: ignore[no-untyped-call]
-    if not torch.is_grad_enabled():
-        return function.forward(*inputs)
-    return super(Function, function).apply(*inputs)  # type: ignore[misc]
 
 
 def wanted(ctx: Any, first: int = 0) -> list[bool]:
@@ -48,4 +40,4 @@ def wanted(ctx: Any, first: int = 0) -> list[bool]:
 
 def _runs(node: Any) -> bool:
     leaf = not node.next_functions
-    return leaf or bool(torch._C._will_engine_execute_node(node))
+    return leaf or will_execute(node)

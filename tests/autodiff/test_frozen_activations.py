@@ -9,11 +9,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from archgrad.autodiff.frozen_activations import ActivationPattern
+from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
+from archgrad.autodiff.vectors import added, cosine, norm, scaled
 from archgrad.bilevel import BilevelProblem
 from archgrad.errors import UserError
-from archgrad.hypergradients import Amended, ExactProducts, FiniteProducts, ForwardProducts, Neumann
-from archgrad.hypergradients.pattern import ActivationPattern
-from archgrad.linalg import added, cosine, norm, scaled
+from archgrad.hypergradients import Amended, Neumann
 
 Tensors = dict[str, Tensor]
 Function = Callable[[Tensor], Tensor]

@@ -8,11 +8,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
-from archgrad.operations.convolutions import Geometry, convolution
-from archgrad.operations.functions import wanted
+from archgrad.autodiff.batch_norm import batch_norm
+from archgrad.autodiff.convolution import Geometry, convolution
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.functions import wanted
 from archgrad.operations.kernels import depthwise_conv, mix, scaled_norm
-from archgrad.operations.norms import batch_norm
-from archgrad.operations.twice import TwiceDifferentiable
 
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 layouts = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-__all__ = ["forget", "warn_once"]
+__all__ = ["forget_warnings", "warn_once"]
 
 
 def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
@@ -13,8 +13,8 @@ def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
         logger.warning(message, *values)
 
 
-def forget() -> None:
-    """Be ready to say everything again; a new search begins with this."""
+def forget_warnings() -> None:
+    """Forget which warnings were logged, so that they are logged again; a new search begins with this."""
     _said.clear()
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad.operations.functions import apply, apply_all, wanted
+from archgrad.autodiff.functions import apply, apply_all, wanted
 
 __all__ = ["Geometry", "convolution"]
 

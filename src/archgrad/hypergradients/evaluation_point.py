@@ -10,13 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import Alpha, BilevelProblem, Loss, Weights
+from archgrad.autodiff.gradients import constants, gradients, leaves
+from archgrad.autodiff.products import ProductKind, Products, products_of
+from archgrad.bilevel import BilevelProblem, Loss
 from archgrad.descent import Descent
 from archgrad.errors import UserError
-from archgrad.linalg import Vector
-from archgrad.randomness import Rewind
+from archgrad.random_streams import Rewind
+from archgrad.tensors import Alpha, Weights
 
-__all__ = ["Batches", "Point", "constants", "gradients", "leaves", "named", "standing"]
+__all__ = ["Batches", "EvaluationPoint", "evaluate_at"]
 
 
 class Batches(tuple[Any, ...]):
@@ -24,7 +26,7 @@ class Batches(tuple[Any, ...]):
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class EvaluationPoint:
     """One place (w, α) of a bilevel problem, as constants; evaluating a loss there changes nothing at all.
 
     ``differences_mislead`` says that the problem has kinks which cannot be frozen, so that exact products are needed.
@@ -54,6 +56,14 @@ class Point:
         batch = self._batch(step) if isinstance(self.inner_batch, Batches) else self.inner_batch
         return lambda weights, alpha: self.problem.inner(weights, alpha, batch)
 
+    def products(self, kind: ProductKind, step: int = 0, weights: Weights | None = None) -> Products:
+        """Return second-derivative products of the inner loss of a ``step``, exact ones where differences mislead.
+
+        They are taken at ``weights``, by default the point's own.
+        """
+        at = self.weights if weights is None else weights
+        return products_of("exact" if self.differences_mislead else kind, self.inner(step), at, self.alpha)
+
     def _batch(self, step: int) -> Any:
         if step >= len(self.inner_batch):
             raise UserError(
@@ -74,30 +84,8 @@ class Point:
         return Descent(lr)
 
 
-def leaves(tensors: Vector) -> Vector:
-    """Return the same values as new variables to differentiate by."""
-    return {name: value.detach().requires_grad_() for name, value in tensors.items()}
-
-
-def gradients(loss: Callable[[], Tensor], *variables: Vector, create_graph: bool = False) -> tuple[Vector, ...]:
-    """Differentiate a loss with respect to several vectors; zero where it does not depend on them."""
-    flat = [value for vector in variables for value in vector.values()]
-    value = loss()
-    if value.requires_grad:
-        found = torch.autograd.grad(value, flat, create_graph=create_graph, allow_unused=True, materialize_grads=True)
-    else:
-        found = tuple(map(torch.zeros_like, flat))
-    return named(found, variables)
-
-
-def named(flat: Sequence[Tensor], like: Sequence[Vector]) -> tuple[Vector, ...]:
-    """Give tensors in a row the names of these vectors."""
-    pieces = iter(flat)
-    return tuple({name: next(pieces) for name in vector} for vector in like)
-
-
 @contextmanager
-def standing(
+def evaluate_at(
     problem: BilevelProblem,
     weights: Weights,
     alpha: Alpha,
@@ -105,21 +93,16 @@ def standing(
     outer_batch: Any,
     descent: Descent | None = None,
     differences_mislead: bool = False,
-) -> Iterator[Point]:
-    """Stand at a point: gradients are recorded whatever the caller does, and the random state is given back."""
+) -> Iterator[EvaluationPoint]:
+    """Open an evaluation point: gradients are recorded even under ``no_grad``, and the random state is restored."""
     with torch.inference_mode(False), torch.enable_grad():
         weights, alpha = constants(weights), constants(alpha)
-        with _still(problem, [*weights.values(), *alpha.values()]) as repeated:
-            yield Point(repeated, weights, alpha, inner_batch, outer_batch, descent, differences_mislead)
-
-
-def constants(vector: Vector) -> Vector:
-    """Return the same values, not to be differentiated by."""
-    return {name: value.clone() if value.is_inference() else value.detach() for name, value in vector.items()}
+        with _repeatable(problem, [*weights.values(), *alpha.values()]) as repeated:
+            yield EvaluationPoint(repeated, weights, alpha, inner_batch, outer_batch, descent, differences_mislead)
 
 
 @contextmanager
-def _still(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
+def _repeatable(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
     """Give both losses the same random numbers at every evaluation, and afterwards the random state back.
 
     A difference of two evaluations is then a difference of weights, not of dropout masks.

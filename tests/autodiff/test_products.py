@@ -11,24 +11,22 @@ import pytest
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.krylov import dense
+from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts, Products
+from archgrad.autodiff.vectors import Vector, added, dot, flattened, norm, scaled, unflattened
 from archgrad.bilevel import BilevelProblem
 from archgrad.hypergradients import (
     T1T2,
     Amended,
     ConjugateGradient,
     ExactImplicit,
-    ExactProducts,
-    FiniteProducts,
     FirstOrder,
-    ForwardProducts,
     Hypergradient,
     Neumann,
-    Products,
     ReverseMode,
     TruncatedReverse,
     Unrolled,
 )
-from archgrad.linalg import Vector, added, dense, dot, flattened, norm, scaled, unflattened
 
 Tensors = dict[str, Tensor]
 PRODUCTS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FiniteProducts, "forward": ForwardProducts}
