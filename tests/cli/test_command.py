@@ -240,7 +240,8 @@ def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
     assert code == 0
     summary = json.loads(out)
     assert summary["epochs"] == 1
-    assert summary["space"].startswith("OneShot3")
+    assert summary["space"].startswith("NASBench1Shot1(")
+    assert "number=3" in summary["space"]
     assert "ExponentiatedGradient(lr=0.25" in summary["method"]
 
 

@@ -16,7 +16,7 @@ from archgrad.loop.judging import judge_of
 from archgrad.loop.setup import Setup
 from archgrad.schedule import Level
 
-SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1, partial=2, edge_weights=True)
+SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1, partial=2, edge_weights=True)
 DATA = ag.data.digits(limit=80)
 
 
@@ -48,14 +48,18 @@ def test_it_is_measured_once_at_the_end() -> None:
     assert discretisation(snapshot(judge, last=False)) == {}
     with pytest.raises(UserError, match="a snapshot without a judge cannot tell accuracies"):
         discretisation(snapshot(None))
-    result = ag.search(ag.spaces.nasbench201(2, 1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20)
+    result = ag.search(
+        ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20
+    )
     assert ["discrete_accuracy" in record for record in result.history] == [False, True]
 
 
 @pytest.mark.parametrize("level", ["bilevel", "single"])
 def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Level) -> None:
     method = replace(ag.recipes.gaea(level=level), supernet=ag.SupernetOptions(2, True))
-    setup = Setup.of(ag.spaces.nasbench201(4, 1), method, DATA, batch_size=16, seed=5, held_out=0)
+    setup = Setup.of(
+        ag.spaces.NASBench201(channels=4, cells_per_stage=1), method, DATA, batch_size=16, seed=5, held_out=0
+    )
     torch.manual_seed(0)
     state = setup.initial_state()
     judge = judge_of(setup, state)

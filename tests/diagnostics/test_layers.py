@@ -19,7 +19,7 @@ from archgrad.relaxations import Uniform
 from archgrad.schedule import Schedule
 
 DATA = ag.data.digits(limit=64)
-TINY = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+TINY = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 MEASURES = ("alignment", "sign_alignment")
 WISHES = ("skip_gradient_first", "skip_gradient_last", "conv_gradient_first", "conv_gradient_last")
 
@@ -29,7 +29,7 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 
 
 def test_gradients_are_of_the_first_and_the_last_third_of_the_cells() -> None:
-    space = ag.spaces.nasbench201(channels=2, cells_per_stage=2)  # six cells: two are a third
+    space = ag.spaces.NASBench201(channels=2, cells_per_stage=2)  # six cells: two are a third
     slopes = randn(6, 6, 5)
     found = Agreement()(space.searched, {"cell": slopes})
     choices = space.blocks[0].rows[0].choices
@@ -42,7 +42,7 @@ def test_gradients_are_of_the_first_and_the_last_third_of_the_cells() -> None:
 
 
 def test_rows_without_a_skip_connection_have_no_part_in_its_mean() -> None:
-    space = ag.spaces.reduced("s1", channels=2, cells=4)
+    space = ag.spaces.S1(channels=2, cells=4)
     normal = space.block("normal")
     slopes = {block.name: randn(block.cells, *block.shape) for block in space.blocks}
     places = [
@@ -55,9 +55,9 @@ def test_rows_without_a_skip_connection_have_no_part_in_its_mean() -> None:
 
 
 def test_a_space_without_shared_cells_or_skips_measures_less() -> None:
-    alone = ag.spaces.amended("a2", channels=2, cells=3)
+    alone = ag.spaces.AmendedA2(channels=2, cells=3)
     assert Agreement()(alone.searched, {block.name: randn(1, *block.shape) for block in alone.blocks}) == {}
-    noise = ag.spaces.reduced("s4", channels=2, cells=4)
+    noise = ag.spaces.S4(channels=2, cells=4)
     found = Agreement()(noise.searched, {block.name: randn(block.cells, *block.shape) for block in noise.blocks})
     assert set(found) == {"alignment", "sign_alignment", "conv_gradient_first", "conv_gradient_last"}
 
@@ -69,7 +69,7 @@ def searched(method: ag.Method, **settings: Any) -> ag.SearchResult:
 @pytest.mark.parametrize("name", ["darts", "darts-2nd", "gaea", "gaea-simultaneous", "gdas", "pc-darts", "xnas"])
 def test_every_search_logs_them_in_every_epoch(name: str) -> None:
     method = ag.recipes.named(name)
-    space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+    space = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
     schedule = replace(method.schedule, warmup_epochs=0)
     method = replace(method, schedule=schedule)
     result = ag.search(space, method, DATA, epochs=2, batch_size=16, seed=0)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers import Argmax, Discretizer, TopEdges, strongest
-from archgrad.spaces import SPACES, DecisionBlock, Row, SearchSpace, darts, named, nasbench201
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, named
 
 KEEPING = [name for name in SPACES if named(name)().blocks[0].keep is not None]
 
@@ -43,7 +43,7 @@ def test_the_product_decides(edges: list[float] | None, expected: list[tuple[int
 @pytest.mark.parametrize("member", [Argmax(), TopEdges()])
 def test_edge_weights_change_what_is_derived(member: Discretizer) -> None:
     """Node 4 of a normal cell: its strongest operations come from 0 and 1, its heaviest edges from 2 and 3."""
-    space = darts(edge_weights=True)
+    space = DARTS(edge_weights=True)
     probabilities = {b.name: b.mask / b.mask.sum(-1, keepdim=True) for b in space.searched}
     operations, edges = probabilities["normal"].clone(), probabilities["normal.edges"].clone()
     operations[5:9] = 0.1
@@ -51,7 +51,7 @@ def test_edge_weights_change_what_is_derived(member: Discretizer) -> None:
     edges[2] = torch.tensor([0.15, 0.15, 0.35, 0.35, 0.0])
     derived = member.select(space, probabilities | {"normal": operations, "normal.edges": edges})
     assert [str(decision) for decision in derived["normal"].inputs_of(4)] == ["dil_conv_3x3@4<-2", "dil_conv_3x3@4<-3"]
-    unweighed = member.select(darts(), {"normal": operations, "reduce": probabilities["reduce"]})
+    unweighed = member.select(DARTS(), {"normal": operations, "reduce": probabilities["reduce"]})
     assert [str(decision) for decision in unweighed["normal"].inputs_of(4)] == [
         "sep_conv_3x3@4<-0",
         "sep_conv_3x3@4<-1",
@@ -86,7 +86,7 @@ def test_spaces_that_keep_all_edges_are_unaffected(name: str) -> None:
 
 
 def test_a_decided_search_with_edge_weights_gives_what_it_decided() -> None:
-    for space in (darts(edge_weights=True), nasbench201(edge_weights=True)):
+    for space in (DARTS(edge_weights=True), NASBench201(edge_weights=True)):
         wanted = Argmax().select(space, probabilities_of(space, 3))
         decided = {key: value[0] for key, value in space.one_hot(wanted).items()}
         assert Argmax().select(space, decided) == wanted

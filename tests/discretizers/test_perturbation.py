@@ -26,8 +26,7 @@ from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.recipes import darts, darts_pt, lambda_darts
 from archgrad.relaxations import spread
-from archgrad.spaces import Genotype, SearchSpace, nasbench201
-from archgrad.spaces import darts as darts_space
+from archgrad.spaces import DARTS, Genotype, NASBench201, SearchSpace
 
 Rows = dict[str, Tensor]
 
@@ -90,7 +89,7 @@ def expected(space: SearchSpace, probabilities: Rows, worth: Rows) -> Genotype:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("space", [nasbench201(), darts_space(cells=3)], ids=["nasbench201", "darts"])
+@pytest.mark.parametrize("space", [NASBench201(), DARTS(cells=3)], ids=["nasbench201", "darts"])
 def test_what_is_missed_most_is_kept(space: SearchSpace, seed: int) -> None:
     probabilities, worth = probabilities_of(space, seed), probabilities_of(space, seed + 100)
     found = Perturbation().select(space, probabilities, Additive(worth, seed).judge)
@@ -99,7 +98,7 @@ def test_what_is_missed_most_is_kept(space: SearchSpace, seed: int) -> None:
 
 
 def test_what_the_supernet_leans_on_beats_what_has_the_largest_weight() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     probabilities = {"cell": torch.tensor([[0.05, 0.5, 0.1, 0.3, 0.05]] * 6)}
     worth = {"cell": torch.tensor([[0.0, 0.1, 0.3, 1.0, 0.2]] * 6)}  # skips are many and do little
     assert Argmax().select(space, probabilities).count("skip_connect") == 6
@@ -107,7 +106,7 @@ def test_what_the_supernet_leans_on_beats_what_has_the_largest_weight() -> None:
 
 
 def test_among_equals_the_stronger_and_then_the_first_is_kept() -> None:
-    space, darts_like = nasbench201(cells_per_stage=1), darts_space(cells=3)
+    space, darts_like = NASBench201(cells_per_stage=1), DARTS(cells=3)
     rows = torch.tensor([[0.1, 0.2, 0.4, 0.2, 0.1], [0.2, 0.2, 0.2, 0.2, 0.2]] * 3)
     found = Perturbation().select(space, {"cell": rows}, Additive({"cell": torch.zeros(6, 5)}).judge)
     assert [decision.choice for decision in found["cell"]] == ["nor_conv_1x1", "none"] * 3
@@ -119,7 +118,7 @@ def test_among_equals_the_stronger_and_then_the_first_is_kept() -> None:
 
 
 def test_edge_weights_go_with_their_edges() -> None:
-    space = darts_space(cells=3, edge_weights=True)
+    space = DARTS(cells=3, edge_weights=True)
     probabilities = probabilities_of(space, 1)
     worth = {name: torch.zeros_like(value) for name, value in probabilities.items()}
     for block in space.blocks:  # only the edges matter, and the weakest most
@@ -133,7 +132,7 @@ def test_edge_weights_go_with_their_edges() -> None:
 
 
 def test_a_removed_operation_has_no_weight_and_the_others_keep_theirs() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     probabilities = probabilities_of(space, 0)
     additive = Additive(probabilities_of(space, 5))
     Perturbation(tune_epochs=0).select(space, probabilities, additive.judge)
@@ -150,7 +149,7 @@ def test_a_removed_operation_has_no_weight_and_the_others_keep_theirs() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_tunes_between_decisions_with_what_is_decided(seed: int) -> None:
-    space = darts_space(cells=3)
+    space = DARTS(cells=3)
     probabilities = probabilities_of(space, 2)
     additive = Additive(probabilities_of(space, 7), seed)
     found = Perturbation(tune_epochs=3).select(space, probabilities, additive.judge)
@@ -176,7 +175,7 @@ def test_it_tunes_between_decisions_with_what_is_decided(seed: int) -> None:
 
 
 def test_what_is_not_decided_is_where_the_search_has_moved_it() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     probabilities = probabilities_of(space, 2)
     additive = Additive(probabilities_of(space, 7), moved=0.5)
     Perturbation(tune_epochs=1).select(space, probabilities, additive.judge)
@@ -188,7 +187,7 @@ def test_what_is_not_decided_is_where_the_search_has_moved_it() -> None:
 
 
 def test_the_order_comes_from_the_generator() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     orders = []
     for seed in (0, 0, 1, 2):
         additive = Additive(probabilities_of(space, 1), seed)
@@ -199,7 +198,7 @@ def test_the_order_comes_from_the_generator() -> None:
 
 
 def test_nothing_is_tuned_where_no_epochs_are() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     additive = Additive(probabilities_of(space, 1))
     never = replace(additive.judge, tune=None)
     Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0), never)
@@ -213,7 +212,7 @@ def test_nothing_is_tuned_where_no_epochs_are() -> None:
 
 @pytest.mark.parametrize(("batches", "asked"), [(None, [0, 1, 2]), (2, [0, 1]), (9, [0, 1, 2])])
 def test_accuracies_are_means_over_batches(batches: int | None, asked: list[int]) -> None:
-    space, seen = nasbench201(cells_per_stage=1), list[int]()
+    space, seen = NASBench201(cells_per_stage=1), list[int]()
 
     def accuracy(mixture: Mapping[str, Tensor], batch: int) -> float:
         seen.append(batch)
@@ -226,7 +225,7 @@ def test_accuracies_are_means_over_batches(batches: int | None, asked: list[int]
 
 
 def test_between_epochs_it_is_argmax() -> None:
-    space = darts_space(cells=3)
+    space = DARTS(cells=3)
     probabilities = probabilities_of(space, 0)
     assert Perturbation().interim(space, probabilities) == Argmax().select(space, probabilities)
     assert Perturbation.once
@@ -246,7 +245,7 @@ def test_bad_knobs_of_a_perturbation_are_explained(knobs: dict[str, Any], messag
         Perturbation(**knobs)
 
 
-SPACE = nasbench201(2, 1, exclude=("none", "avg_pool_3x3"))
+SPACE = NASBench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
 METHOD = replace(darts_pt(), discretizer=Perturbation(tune_epochs=1, batches=1))
 
 
@@ -420,6 +419,6 @@ def test_the_command_shows_every_decision(archgrad: Any) -> None:
 
 def test_an_optimiser_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:
     method = replace(ag.recipes.xnas(), discretizer=Perturbation(tune_epochs=1, batches=1))
-    space = nasbench201(channels=2, cells_per_stage=1)
+    space = NASBench201(channels=2, cells_per_stage=1)
     result = ag.search(space, method, ag.data.digits(limit=40), epochs=1, batch_size=10, diagnostics=())
     space.check(result.genotype)

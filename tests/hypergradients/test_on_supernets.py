@@ -28,13 +28,13 @@ from archgrad.hypergradients import (
 )
 from archgrad.linalg import Vector, added, cosine, dot, flattened, norm, unflattened
 from archgrad.relaxations import Softmax
-from archgrad.spaces import darts, nasbench1shot1, nasbench201
+from archgrad.spaces import DARTS, NASBench1Shot1, NASBench201
 
 Tensors = dict[str, Tensor]
 SPACES = {
-    "nasbench201": nasbench201(channels=2, cells_per_stage=1, num_classes=3),
-    "darts": darts(channels=2, cells=3, num_classes=3),
-    "nasbench1shot1": nasbench1shot1(3, channels=4, cells=3, num_classes=3),
+    "nasbench201": NASBench201(channels=2, cells_per_stage=1, num_classes=3),
+    "darts": DARTS(channels=2, cells=3, num_classes=3),
+    "nasbench1shot1": NASBench1Shot1(number=3, channels=4, cells=3, num_classes=3),
 }
 every_space = pytest.mark.parametrize("name", SPACES)
 LABELS = torch.tensor([0, 1, 2, 0])

@@ -20,7 +20,7 @@ from archgrad.bilevel import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder, PerExample, standing
 from archgrad.relaxations import Softmax
-from archgrad.spaces import nasbench201
+from archgrad.spaces import NASBench201
 
 Tensors = dict[str, Tensor]
 IMAGES = 6
@@ -136,7 +136,7 @@ def test_what_per_example_cannot_do_is_explained(make, sentence: str) -> None:
 
 def test_on_a_supernet_the_images_share_add_up_to_first_order() -> None:
     """Batch norm lets an image's α reach the others' losses; its share is all of what it causes."""
-    space = nasbench201(channels=2, cells_per_stage=1, num_classes=3)
+    space = NASBench201(channels=2, cells_per_stage=1, num_classes=3)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = space.supernet().double()

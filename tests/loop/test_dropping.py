@@ -18,8 +18,8 @@ from archgrad.recipes import darts, r_darts
 from archgrad.stopping import EigenvalueStop
 
 DATA = ag.data.digits(limit=48)
-SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
-AMENDED = ag.spaces.amended("a1", channels=2, cells=3)
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+AMENDED = ag.spaces.AmendedA1(channels=2, cells=3)
 
 
 def options(**settings: Any) -> ag.Method:

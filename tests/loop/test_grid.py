@@ -77,7 +77,8 @@ def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> 
     steps = Steps()
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0, inner_steps=1))
     images = 20 if method.schedule.level == "bilevel" else 40
-    small = ag.spaces.named(space)(4, 1 if space == "nasbench201" else 4 if _aligns(method) else 3)
+    depth = {"cells_per_stage": 1} if space == "nasbench201" else {"cells": 4 if _aligns(method) else 3}
+    small = ag.spaces.named(space)(channels=4, **depth)
     result = ag.search(
         small, method, DATA, epochs=1, batch_size=images // 2, held_out=0, listeners=[steps], diagnostics=(), **settings
     )

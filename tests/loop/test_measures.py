@@ -18,7 +18,7 @@ from archgrad.loop.setup import Setup
 from archgrad.relaxations import spread
 
 DATA = ag.data.digits(limit=100)
-SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 0}
 
 ESTIMATES = {
@@ -62,7 +62,7 @@ def test_it_is_measured_without_the_terms_of_regularisers(name: str) -> None:
 
 
 def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
-    space = ag.spaces.darts(channels=2, cells=3, auxiliary=5.0)
+    space = ag.spaces.DARTS(channels=2, cells=3, auxiliary=5.0)
     states: list[Any] = []
 
     def look(event: Event) -> None:

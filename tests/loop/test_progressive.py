@@ -29,7 +29,7 @@ from archgrad.loop.progressive import last_stage, method_of
 from archgrad.loop.setup import Setup
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import SPACES, DecisionBlock, Progressive, Row, SearchSpace, Stage, darts, edges_of, nasbench201
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Progressive, Row, SearchSpace, Stage, edges_of
 from archgrad.spaces.progressive import kept_choices
 from archgrad.stopping import EigenvalueStop
 
@@ -45,7 +45,7 @@ def tiny(plan: Progressive = TINY, **changes: Any) -> ag.Method:
 
 def searched(method: ag.Method | None = None, space: SearchSpace | None = None, **settings: Any) -> SearchResult:
     settings = {"epochs": 1, "batch_size": 10, "diagnostics": (), "seed": 3, **settings}
-    return ag.search(space or nasbench201(2, 1), method or tiny(), DATA, **settings)
+    return ag.search(space or NASBench201(channels=2, cells_per_stage=1), method or tiny(), DATA, **settings)
 
 
 class Watch:
@@ -144,7 +144,7 @@ def test_of_equally_weak_skips_the_first_goes() -> None:
 
 def test_an_edge_that_loses_its_skip_may_lose_its_place() -> None:
     """In the DARTS space a node keeps two edges: the one without its skip may give way to another."""
-    space = darts(4, 3)
+    space = DARTS(channels=4, cells=3)
     skip, conv = (space.blocks[0].rows[0].choices.index(name) for name in ("skip_connect", "sep_conv_3x3"))
     table = torch.full((14, 8), 0.01)
     table[:, conv] = 0.2
@@ -189,14 +189,14 @@ def test_the_published_stages() -> None:
 
 def test_a_stage_has_its_own_share_of_the_channels() -> None:
     watch, stages = Watch(), (Stage(keep=8, partial=4), Stage(keep=3, partial=2), Stage(keep=3))
-    searched(tiny(Progressive(stages, max_skips=None)), darts(4, 3), listeners=[watch], batch_size=20)
+    searched(tiny(Progressive(stages, max_skips=None)), DARTS(channels=4, cells=3), listeners=[watch], batch_size=20)
     assert [one.space.partial for one in watch.stages] == [4, 2, 1]
 
 
 def test_stages_grow_deeper_with_fewer_operations() -> None:
     watch = Watch()
     stages = (Stage(3, 8), Stage(4, 5, 0.4), Stage(5, 3, 0.7))
-    result = searched(tiny(Progressive(stages)), darts(2, 8), listeners=[watch], batch_size=20)
+    result = searched(tiny(Progressive(stages)), DARTS(channels=2, cells=8), listeners=[watch], batch_size=20)
     assert [(one.number, one.stages) for one in watch.stages] == [(1, 3), (2, 3), (3, 3)]
     spaces = [one.space for one in watch.stages]
     assert [sum(block.cells for block in space.blocks) for space in spaces] == [3, 4, 5]
@@ -207,7 +207,7 @@ def test_stages_grow_deeper_with_fewer_operations() -> None:
             assert all(set(b.choices) <= set(a.choices) for a, b in zip(old.rows, new.rows, strict=True))
     assert [(record["stage"], record["epoch"]) for record in result.history] == [(1, 1), (2, 2), (3, 3)]
     assert result.mixture["normal"].shape == (3, 14, 3)
-    darts(2, 8).check(result.genotype)
+    DARTS(channels=2, cells=8).check(result.genotype)
     assert result.genotype["normal"].count("skip_connect") <= 2
 
 
@@ -240,7 +240,7 @@ def test_it_composes_with_every_relaxation_that_learns(relaxation: Relaxation) -
 
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in ("nasbench201", "darts")])
 def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
-    space = ag.spaces.named(name)(2, 3)
+    space = ag.spaces.named(name)(channels=2, cells=3)
     plan = Progressive((Stage(keep=8), Stage(keep=2)))
     result = searched(tiny(plan), space, batch_size=20)
     space.check(result.genotype)
@@ -250,7 +250,7 @@ def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
 
 def test_a_search_with_partial_channels_and_edge_weights_narrows_operations_only() -> None:
     options = ag.SupernetOptions(partial=2, edge_weights=True)
-    result = searched(tiny(supernet=options), nasbench201(4, 1), batch_size=20)
+    result = searched(tiny(supernet=options), NASBench201(channels=4, cells_per_stage=1), batch_size=20)
     assert result.alpha["cell"].shape == (6, 3)
     assert result.alpha["cell.edges"].shape == (3, 3)
 
@@ -261,7 +261,7 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
         Argmax(),
         method.discretizer,
     ]
-    nasbench201(2, 1).check(searched(method, batch_size=20).genotype)
+    NASBench201(channels=2, cells_per_stage=1).check(searched(method, batch_size=20).genotype)
 
 
 # Refusals
@@ -293,10 +293,22 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
 @pytest.mark.parametrize(
     ("plan", "space", "sentence"),
     [
-        (Progressive((Stage(keep=3),)), nasbench201(2, 1), "keeps 3 choices on each row, but .* offers up to 5"),
-        (Progressive((Stage(3), Stage(2, 3))), darts(2, 3), "cells of the space 'darts' is 2; two reductions need"),
-        (Progressive(), ag.spaces.amended("a2", 2), "decides in every cell alone, .* the same number of cells"),
-        (TINY, replace(nasbench201(2, 1), skip_dropout=0.3), "skip_dropout of the space 'nasbench201' is 0.3, but the"),
+        (
+            Progressive((Stage(keep=3),)),
+            NASBench201(channels=2, cells_per_stage=1),
+            "keeps 3 choices on each row, but .* offers up to 5",
+        ),
+        (
+            Progressive((Stage(3), Stage(2, 3))),
+            DARTS(channels=2, cells=3),
+            "cells of the space 'darts' is 2; two reductions need",
+        ),
+        (Progressive(), ag.spaces.AmendedA2(channels=2), "decides in every cell alone, .* the same number of cells"),
+        (
+            TINY,
+            replace(NASBench201(channels=2, cells_per_stage=1), skip_dropout=0.3),
+            "skip_dropout of the space 'nasbench201' is 0.3, but the",
+        ),
     ],
 )
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
@@ -313,15 +325,15 @@ def test_a_method_is_checked_at_the_depths_of_its_stages() -> None:
     deep = Progressive((Stage(5, 8), Stage(6, 3)))
     shallow_at_last = Progressive((Stage(5, 8), Stage(3, 3)))
     aligned = lambda_darts(base=tiny(deep))
-    aligned.check(darts(2, 3))
-    replace(aligned, progressive=None).check(darts(2, 5))
+    aligned.check(DARTS(channels=2, cells=3))
+    replace(aligned, progressive=None).check(DARTS(channels=2, cells=5))
     with pytest.raises(UserError, match="LayerAlignment aligns cells that share their decisions"):
-        replace(aligned, progressive=None).check(darts(2, 3))
+        replace(aligned, progressive=None).check(DARTS(channels=2, cells=3))
     with pytest.raises(UserError, match="LayerAlignment aligns cells that share their decisions"):
-        replace(aligned, progressive=shallow_at_last).check(darts(2, 8))
-    check_reaction("switch", tiny(deep), darts(2, 3))
+        replace(aligned, progressive=shallow_at_last).check(DARTS(channels=2, cells=8))
+    check_reaction("switch", tiny(deep), DARTS(channels=2, cells=3))
     with pytest.raises(UserError, match=r"on_collapse is 'switch', .* no two do"):
-        check_reaction("switch", tiny(shallow_at_last), darts(2, 8))
+        check_reaction("switch", tiny(shallow_at_last), DARTS(channels=2, cells=8))
 
 
 def test_a_stage_may_switch_and_the_whole_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -439,13 +451,13 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
     def prepared(space: SearchSpace, method: ag.Method) -> Setup:
         return Setup.of(space, method, DATA, epochs=1, batch_size=10, seed=3)
 
-    number, setup, state = last_stage(nasbench201(2, 1), tiny(), TINY, prepared, tmp_path)
+    number, setup, state = last_stage(NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, prepared, tmp_path)
     assert (number, state.epoch, state.step) == (3, 0, 0)
     assert setup.space == watch.stages[2].space
     assert all(torch.equal(value, watch.weights[2][name]) for name, value in state.supernet.state_dict().items())
     for entry in (tmp_path / "stage-3").iterdir():
         entry.unlink()
-    number, setup, state = last_stage(nasbench201(2, 1), tiny(), TINY, prepared, tmp_path)
+    number, setup, state = last_stage(NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, prepared, tmp_path)
     assert (number, state.epoch, setup.space) == (2, 1, watch.stages[1].space)
 
 

@@ -21,7 +21,7 @@ from archgrad.regularizers import AuxiliarySkip, Regularizer
 from archgrad.spaces import SPACES
 
 DATA = ag.data.digits(limit=48)
-SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 
 
 def found(method: ag.Method, space: ag.spaces.SearchSpace = SPACE, **settings: Any) -> SearchResult:
@@ -108,7 +108,7 @@ def test_every_kind_of_space_can_be_searched_with_it(name: str) -> None:
 
 
 def test_the_reductions_beside_strided_edges_are_trained() -> None:
-    made = Setup.of(ag.spaces.reduced("s4", channels=2, cells=3), darts_minus(), DATA, epochs=1, batch_size=12)
+    made = Setup.of(ag.spaces.S4(channels=2, cells=3), darts_minus(), DATA, epochs=1, batch_size=12)
     torch.manual_seed(0)
     state = made.initial_state()
     before = {name: value.clone() for name, value in state.supernet.named_parameters() if ".skips." in name}
@@ -136,7 +136,7 @@ def test_it_goes_with_other_methods(method: ag.Method) -> None:
 
 
 def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
-    space = ag.spaces.reduced("s2", channels=2, cells=3)
+    space = ag.spaces.S2(channels=2, cells=3)
     method = replace(darts_minus(), supernet=ag.SupernetOptions(drop_path=0.3, skip_dropout=0.4))
     training = replace(space.training, weight_decay_end=0.01, epochs=2, batch_size=12)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import Identity
-from archgrad.spaces import SPACES, CellPlan, DecisionBlock, Row, SearchSpace, StagedSpace, darts, named, nasbench201
+from archgrad.spaces import DARTS, SPACES, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace, named
 from archgrad.supernet import Edge, MixedCell
 from archgrad.training import WeightTraining
 
@@ -52,7 +52,7 @@ def test_every_node_has_a_row_of_its_edges(name: str) -> None:
 
 
 def test_the_edges_of_darts() -> None:
-    normal = darts(edge_weights=True).searched[2]
+    normal = DARTS(edge_weights=True).searched[2]
     assert [row.choices for row in normal.rows] == [("0", "1"), ("0", "1", "2"), ("0", "1", "2", "3"), tuple("01234")]
     assert normal.shape == (4, 5)
     assert int(normal.mask.sum()) == 14
@@ -117,7 +117,7 @@ def test_a_bad_partial_is_explained(name: str, value: object) -> None:
 @pytest.mark.parametrize("value", [1, "yes", None])
 def test_bad_edge_weights_are_explained(value: object) -> None:
     with pytest.raises(UserError, match=r"edge_weights of the space 'nasbench201' is .*; it must be true or false"):
-        nasbench201(edge_weights=value)  # type: ignore[arg-type]
+        NASBench201(edge_weights=value)  # type: ignore[arg-type]
 
 
 def test_nodes_have_no_edges_to_weigh() -> None:
@@ -164,7 +164,7 @@ def test_cells_that_do_not_know_a_setting_are_refused(setting: dict[str, Any]) -
 
 def test_edges_weigh_what_they_should() -> None:
     """Weights of ones in NAS-Bench-201, but for one edge: the row of that edge is scaled, no other."""
-    space = nasbench201(2, 1, edge_weights=True)
+    space = NASBench201(channels=2, cells_per_stage=1, edge_weights=True)
     supernet = space.supernet().double()
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, 3, 8, 8, generator=generator, dtype=torch.float64)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.spaces import SPACES, CellGenotype, Decision, Genotype, SearchSpace, darts, named, nasbench201, reduced
+from archgrad.spaces import DARTS, S1, SPACES, CellGenotype, Decision, Genotype, NASBench201, SearchSpace, named
 from archgrad.training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
@@ -239,24 +239,24 @@ def test_settings_of_the_search_do_not_change_plain_networks(name: str) -> None:
 
 def test_two_reductions_need_three_cells() -> None:
     with pytest.raises(UserError, match="cells of the space 'darts' is 2; two reductions need at least 3"):
-        darts(cells=2)
+        DARTS(cells=2)
 
 
 def test_names_are_looked_up_with_a_hint() -> None:
-    assert named("nasbench201") is nasbench201
+    assert named("nasbench201") is NASBench201
     with pytest.raises(UserError, match="unknown space 'nasbench101'; did you mean 'nasbench201'"):
         named("nasbench101")
-    with pytest.raises(UserError, match="unknown reduced space 's5'"):
-        reduced("s5")
+    with pytest.raises(UserError, match="unknown space 's5'"):
+        named("s5")
     with pytest.raises(UserError, match="unknown block of the space 'darts': 'normla'; did you mean 'normal'"):
-        darts().block("normla")
+        DARTS().block("normla")
 
 
 # --- NAS-Bench-201 -------------------------------------------------------------------------------------------------
 
 
 def test_nasbench201_as_published() -> None:
-    space = nasbench201()
+    space = NASBench201()
     (block,) = space.blocks
     assert (space.channels, block.cells, block.shape, block.keep, block.concat) == (16, 15, (6, 5), None, None)
     assert [row.name for row in block.rows] == ["1<-0", "2<-0", "2<-1", "3<-0", "3<-1", "3<-2"]
@@ -266,15 +266,15 @@ def test_nasbench201_as_published() -> None:
 
 
 def test_nasbench201_may_exclude_operations() -> None:
-    space = nasbench201(channels=4, cells_per_stage=1, exclude=["none", "avg_pool_3x3"])  # type: ignore[arg-type]
+    space = NASBench201(channels=4, cells_per_stage=1, exclude=["none", "avg_pool_3x3"])  # type: ignore[arg-type]
     assert space.blocks[0].rows[0].choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3")
     assert space.supernet()(images(), {"cell": torch.full((3, 6, 3), 0.3)}).shape == (4, 10)
     with pytest.raises(UserError, match="unknown operation on 2<-0 of block 'cell' in the space 'nasbench201': 'none'"):
         space.check(Genotype.parse(CELL))
     with pytest.raises(UserError, match="unknown operation in exclude: 'nor_conv_5x5'; did you mean 'nor_conv_3x3'"):
-        nasbench201(exclude=("nor_conv_5x5",))
+        NASBench201(exclude=("nor_conv_5x5",))
     with pytest.raises(UserError, match="exclude removes every operation"):
-        nasbench201(exclude=(*space.blocks[0].rows[0].choices, "none", "avg_pool_3x3"))
+        NASBench201(exclude=(*space.blocks[0].rows[0].choices, "none", "avg_pool_3x3"))
 
 
 def test_a_cell_of_nothing_is_still_a_network() -> None:
@@ -300,7 +300,7 @@ def test_darts_cells_as_published(name: str) -> None:
 
 @pytest.mark.parametrize(("cells", "reductions"), [(3, (1, 2)), (5, (1, 3)), (8, (2, 5)), (20, (6, 13))])
 def test_reductions_stand_at_thirds(cells: int, reductions: tuple[int, int]) -> None:
-    assert darts(cells=cells).reductions == reductions
+    assert DARTS(cells=cells).reductions == reductions
 
 
 def test_choices_of_the_spaces() -> None:
@@ -321,7 +321,7 @@ SEP3, DIL3, DIL5 = "sep_conv_3x3", "dil_conv_3x3", "dil_conv_5x5"
 
 
 def test_s1_has_its_own_pair_on_every_edge() -> None:
-    normal, reduce = reduced("s1").blocks
+    normal, reduce = S1().blocks
     assert [row.choices for row in normal.rows] == [
         (SKIP, DIL3), (SKIP, DIL5), (SKIP, DIL5), (SKIP, SEP3), (SKIP, DIL3), (MAX, SKIP), (SKIP, SEP3),
         (SKIP, SEP3), (SKIP, DIL3), (SKIP, SEP3), (MAX, SKIP), (SKIP, DIL3), (DIL3, DIL5), (DIL3, DIL5),
@@ -360,9 +360,9 @@ def changed(genotype: Genotype, block: str, *decisions: Decision, drop: int = 0)
 def test_a_genotype_of_another_space_is_refused() -> None:
     cell = Genotype.parse(CELL)
     with pytest.raises(UserError, match=r"this genotype has the blocks cell, but the space 'darts' has normal, reduce"):
-        darts().check(cell)
+        DARTS().check(cell)
     with pytest.raises(UserError, match=r"has the blocks none, but the space 'nasbench201' has cell; choose the space"):
-        nasbench201().network(Genotype())
+        NASBench201().network(Genotype())
 
 
 @pytest.mark.parametrize(
@@ -408,4 +408,4 @@ def test_nasbench201_concatenates_nothing() -> None:
     with pytest.raises(
         UserError, match=r"concatenates \[3\] in this genotype; in the space 'nasbench201' a cell's output"
     ):
-        nasbench201().check(Genotype.of({"cell": cell}))
+        NASBench201().check(Genotype.of({"cell": cell}))

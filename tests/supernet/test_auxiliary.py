@@ -11,7 +11,7 @@ from torch.autograd import gradgradcheck
 from archgrad.benchmarks.reference import reference_supernet
 from archgrad.errors import UserError
 from archgrad.operations import Site
-from archgrad.spaces import SearchSpace, amended, darts, nasbench201, reduced
+from archgrad.spaces import DARTS, S2, S4, AmendedA1, AmendedA2, NASBench201, SearchSpace
 from archgrad.spaces.auxiliary import AuxiliaryHead, quarters
 
 LABELS = torch.tensor([0, 1, 2, 0, 1])
@@ -29,9 +29,9 @@ def mixture_of(space: SearchSpace) -> dict[str, Tensor]:
 
 
 SPACES = {
-    "s4": reduced("s4", 2, 3, num_classes=3, auxiliary=0.4),
-    "a1": amended("a1", 3, 3, num_classes=3),
-    "a2": amended("a2", 2, 5, num_classes=3),
+    "s4": S4(channels=2, cells=3, num_classes=3, auxiliary=0.4),
+    "a1": AmendedA1(channels=3, cells=3, num_classes=3),
+    "a2": AmendedA2(channels=2, cells=5, num_classes=3),
 }
 
 
@@ -72,16 +72,16 @@ def test_the_head_is_run_only_when_asked_for(space: SearchSpace) -> None:
 
 def test_the_rest_of_the_network_starts_as_it_would_without_the_head() -> None:
     torch.manual_seed(0)
-    without = darts(2, 3).supernet().state_dict()
+    without = DARTS(channels=2, cells=3).supernet().state_dict()
     torch.manual_seed(0)
-    with_head = darts(2, 3, auxiliary=0.4).supernet().state_dict()
+    with_head = DARTS(channels=2, cells=3, auxiliary=0.4).supernet().state_dict()
     assert list(with_head)[: len(without)] == list(without)
     assert all(torch.equal(value, with_head[key]) for key, value in without.items())
     assert all(key.startswith("body.auxiliary.") for key in list(with_head)[len(without) :])
 
 
 def test_cells_behind_the_second_reduction_do_not_reach_the_head() -> None:
-    space = amended("a2", 2, 4)
+    space = AmendedA2(channels=2, cells=4)
     torch.manual_seed(0)
     net, mixture = space.supernet().double(), mixture_of(space)
     auxiliary = net(images(), mixture, auxiliary=True)[1]
@@ -91,19 +91,25 @@ def test_cells_behind_the_second_reduction_do_not_reach_the_head() -> None:
 
 
 @pytest.mark.parametrize(
-    "space", [darts(2, 3), reduced("s2", 2, 3), nasbench201(2, 1), amended("a1", 2, 3, auxiliary=0)]
+    "space",
+    [
+        DARTS(channels=2, cells=3),
+        S2(channels=2, cells=3),
+        NASBench201(channels=2, cells_per_stage=1),
+        AmendedA1(channels=2, cells=3, auxiliary=0),
+    ],
 )
 def test_a_supernet_without_the_head_says_so(space: SearchSpace) -> None:
     net, mixture = space.supernet().double(), mixture_of(space)
     assert not any("auxiliary" in name for name, _ in net.named_modules())
-    with pytest.raises(UserError, match=r"no auxiliary head; build it from a space that has one, such as darts\("):
+    with pytest.raises(UserError, match=r"no auxiliary head; build it from a space that has one, such as DARTS\("):
         net(images(), mixture, auxiliary=True)
 
 
 @pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "0.4", True, None])
 def test_a_bad_weight_is_explained(value: object) -> None:
     with pytest.raises(UserError, match=r"auxiliary of the space 'darts' is .*; it must be a finite number, 0 \(no"):
-        darts(auxiliary=value)  # type: ignore[arg-type]
+        DARTS(auxiliary=value)  # type: ignore[arg-type]
 
 
 # --- the head alone ------------------------------------------------------------------------------------------------

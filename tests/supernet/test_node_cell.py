@@ -27,7 +27,7 @@ every_space = pytest.mark.parametrize("number", [1, 2, 3])
 
 
 def small(number: int, **settings: Any) -> SearchSpace:
-    return ag.spaces.nasbench1shot1(number, channels=2, cells=3, num_classes=3, **settings)
+    return ag.spaces.NASBench1Shot1(number=number, channels=2, cells=3, num_classes=3, **settings)
 
 
 def images(size: int = 8) -> Tensor:
@@ -51,7 +51,7 @@ def mixture_of(space: SearchSpace, seed: int = 0) -> Mixture:
 @every_space
 def test_there_are_three_kinds_of_decisions(number: int) -> None:
     parents = {1: (1, 2, 2, 2, 2), 2: (1, 1, 2, 2, 3), 3: (1, 1, 1, 2, 2, 2)}[number]
-    operations, inputs, output = ag.spaces.nasbench1shot1(number).blocks
+    operations, inputs, output = ag.spaces.NASBench1Shot1(number=number).blocks
     assert (operations.name, inputs.name, output.name) == ("operations", "inputs", "output")
     assert [block.kind for block in (operations, inputs, output)] == ["operation", "edge", "edge"]
     assert {block.cells for block in (operations, inputs, output)} == {9}
@@ -170,12 +170,12 @@ def test_restrictions_must_leave_what_is_picked() -> None:
 @pytest.mark.parametrize("number", [0, 4, "1", True, None])
 def test_other_numbers_are_no_spaces(number: Any) -> None:
     with pytest.raises(ag.errors.UserError, match="unknown space of NAS-Bench-1Shot1"):
-        ag.spaces.nasbench1shot1(number)
+        ag.spaces.NASBench1Shot1(number=number)
 
 
 def test_three_stages_need_three_cells() -> None:
     with pytest.raises(ag.errors.UserError, match="cells of the space 'nasbench1shot1-1' is 2; two reductions need"):
-        ag.spaces.nasbench1shot1(1, cells=2)
+        ag.spaces.NASBench1Shot1(number=1, cells=2)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -183,7 +183,7 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
     """Five nodes before and after their operations, and the output; of two cells, though one node leads nowhere."""
     pixels = torch.randint(256, (16, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = ImageData("noise", pixels, torch.arange(16) % 3, tuple("abc"))
-    space = ag.spaces.nasbench1shot1(3, channels=2, cells=6)
+    space = ag.spaces.NASBench1Shot1(number=3, channels=2, cells=6)
 
     method = replace(ag.recipes.gaea(), relaxation=Simplex(skip_zero=sparse))
     setup = Setup.of(space, method, data, epochs=1, batch_size=8)
@@ -209,7 +209,7 @@ def test_settings_about_skip_connections_are_refused_where_there_are_none() -> N
     check_reaction("warn", ag.recipes.darts(), space)
     stages = Progressive((Stage(3, 8, 0.0), Stage(3, 3, 0.4)))
     assert [stages.sized(space, number).skip_dropout for number in (0, 1)] == [0.0, 0.0]
-    assert stages.sized(ag.spaces.darts(), 1).skip_dropout == 0.4
+    assert stages.sized(ag.spaces.DARTS(), 1).skip_dropout == 0.4
 
 
 def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> None:

@@ -7,7 +7,7 @@ be trusted more than milliseconds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
@@ -47,7 +47,7 @@ class Case:
         """Return the space."""
         space = named(self.space)()
         sizes: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
-        return type(space)(**sizes)
+        return replace(space, **sizes)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from archgrad.benchmarks.nasbench101 import Progress, spaces_with
 from archgrad.benchmarks.nasbench101.table import EPOCHS, INDEX_SUFFIX, MEASURES
 from archgrad.benchmarks.nasbench201 import DATASETS
 from archgrad.errors import UserError
-from archgrad.spaces import Genotype, nasbench201
+from archgrad.spaces import Genotype, NASBench201
 from archgrad.spaces.nasbench101 import Module, module_of, pruned_genotype
 from archgrad.spaces.notation import LONGEST
 from archgrad.spaces.notation.node_form import BLOCKS
@@ -42,7 +42,7 @@ def look_up(architecture: Genotype | Module, table: Path | None, progress: Progr
             table, (_CSV,), "NAS-Bench-201", "the cell is one of NAS-Bench-101; give a TFRecord file of that"
         )
         return _look_up_101(architecture, open_cells(table, progress))
-    nasbench201().check(architecture)
+    NASBench201().check(architecture)
     _check_benchmark(table, _CELLS, "NAS-Bench-101", "the cell is one of NAS-Bench-201; give a CSV file of that")
     return _look_up_201(architecture, table)
 
@@ -69,7 +69,7 @@ def _look_up_201(genotype: Genotype, table_path: Path | None) -> dict[str, Any]:
     """Return the table's accuracies and ranks of a NAS-Bench-201 cell, and the size of its full network."""
     table = open_table(table_path)
     accuracies = table.query(genotype)
-    size = nasbench201().cost(genotype)
+    size = NASBench201().cost(genotype)
     return {
         "genotype": str(genotype),
         "kind": accuracies.kind,

@@ -140,7 +140,7 @@ def gaea(
     """Exponentiated gradient on the simplex, on top of ``darts``, ``pc_darts`` or ``gdas``: GAEA (Li et al., 2021).
 
     ``level`` is by default that of the paper's best result: single for ``darts``, bilevel for the others. On ``darts``
-    in NAS-Bench-201 the paper left ``none`` out of the space: ``nasbench201(exclude=("none",))``. It alternates;
+    in NAS-Bench-201 the paper left ``none`` out of the space: ``NASBench201(exclude=("none",))``. It alternates;
     ``updates`` of a single-level search may be simultaneous or random as well.
 
     >>> gaea().schedule.level, gaea("pc_darts").schedule.level, gaea().arch_optimizer.lr

@@ -28,7 +28,7 @@ from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges,
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
-__all__ = ["CHOICES", "OPERATIONS", "DARTSCell", "DARTSNet", "DARTSSpace", "darts"]
+__all__ = ["CHOICES", "DARTS", "OPERATIONS", "DARTSCell", "DARTSNet"]
 
 
 OPERATIONS: Vocabulary = {
@@ -50,12 +50,15 @@ _STEM_MULTIPLIER = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class DARTSSpace(SearchSpace):
+class DARTS(SearchSpace):
     """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
 
     ``cells`` of them stand in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce.
     ``auxiliary`` is a setting of the search, like drop-path: the weight of the loss of a second head behind the second
-    reduction, which the supernet has if it is greater than 0.
+    reduction, which the supernet has if it is greater than 0. The default size is that of the published search.
+
+    >>> [(block.name, block.cells, block.shape) for block in DARTS().blocks]
+    [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
     """
 
     name: ClassVar[str] = "darts"
@@ -123,36 +126,6 @@ def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
     return edges_of(((node, range(node)) for node in range(INPUTS, NODES)), choices)
 
 
-def darts(
-    channels: int = 16,
-    cells: int = 8,
-    *,
-    input_channels: int = 3,
-    image_size: int = 32,
-    num_classes: int = 10,
-    drop_path: float = 0.0,
-    auxiliary: float = 0.0,
-    partial: int = 1,
-    edge_weights: bool = False,
-) -> DARTSSpace:
-    """Return the DARTS space, at the size of the published search by default.
-
-    >>> [(block.name, block.cells, block.shape) for block in darts().blocks]
-    [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
-    """
-    return DARTSSpace(
-        channels=channels,
-        cells=cells,
-        input_channels=input_channels,
-        image_size=image_size,
-        num_classes=num_classes,
-        drop_path=drop_path,
-        auxiliary=auxiliary,
-        partial=partial,
-        edge_weights=edge_weights,
-    )
-
-
 class DARTSCell(nn.Module):
     """Two preprocessed inputs, four nodes, and the concatenation of some of them."""
 
@@ -175,7 +148,7 @@ class DARTSNet(nn.Module):
     In a supernet of a space that asks for it, an auxiliary head reads the output of the second reduction.
     """
 
-    def __init__(self, space: DARTSSpace, plan: CellPlan, input_channels: int, num_classes: int) -> None:
+    def __init__(self, space: DARTS, plan: CellPlan, input_channels: int, num_classes: int) -> None:
         super().__init__()
         stem = _STEM_MULTIPLIER * space.channels
         conv = nn.Conv2d(input_channels, stem, 3, padding=1, bias=False)

@@ -74,7 +74,7 @@ class Supernet(nn.Module):
             return logits
         if getattr(self.body, "auxiliary", None) is None:
             raise UserError(
-                "this supernet has no auxiliary head; build it from a space that has one, such as darts(auxiliary=0.4)."
+                "this supernet has no auxiliary head; build it from a space that has one, such as DARTS(auxiliary=0.4)."
             )
         both: tuple[Tensor, Tensor] = self.body(_in_best_layout(x), views, auxiliary=True)
         return both

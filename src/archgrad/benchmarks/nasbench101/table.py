@@ -21,7 +21,7 @@ from archgrad.benchmarks.nasbench101.packing import Run
 from archgrad.benchmarks.nasbench101.schema import DamagedIndex
 from archgrad.errors import UserError, check_one_of
 from archgrad.notices import warn_once
-from archgrad.spaces import Genotype, nasbench1shot1
+from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
 
 __all__ = [
@@ -170,7 +170,7 @@ class CellTable:
         name = f"optimum of space {number}"
         known = self.index.remembered(name)
         if known is None:
-            space = nasbench1shot1(number)
+            space = NASBench1Shot1(number=number)
             found = self.optimum(hash_ for hash_, _ in hashed_modules(space)) if EPOCHS in self.epochs else None
             known = [] if found is None else [found.test_error, found.valid_error]
             self.index.remember(name, known)
@@ -238,7 +238,7 @@ def spaces_with(cell: Module | Genotype) -> tuple[int, ...]:
 
 
 def _lies_in(number: int, cell: Module | Genotype) -> bool:
-    space = nasbench1shot1(number)
+    space = NASBench1Shot1(number=number)
     try:
         if isinstance(cell, Genotype):
             space.check(cell)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from archgrad.benchmarks.reference.edges import Cell, DARTSNet, StagedNet
 from archgrad.benchmarks.reference.nodes import NodeCell, OneShotNet
 from archgrad.errors import UserError
-from archgrad.spaces.darts import DARTSSpace
+from archgrad.spaces.darts import DARTS
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
@@ -25,7 +25,7 @@ def reference_supernet(space: SearchSpace, num_classes: int = 10, input_channels
     """Build the plain supernet ``net(x, mixture, seed=0) -> logits`` of a space; it knows no dropping of any kind."""
     if isinstance(space, NASBench201):
         return _Body(StagedNet(space, num_classes, input_channels))
-    if isinstance(space, DARTSSpace):
+    if isinstance(space, DARTS):
         return _Body(DARTSNet(space, num_classes, input_channels))
     if isinstance(space, NASBench1Shot1):
         return _Body(OneShotNet(space, num_classes, input_channels))

@@ -22,7 +22,7 @@ from archgrad.benchmarks.reference.layers import (
 )
 from archgrad.errors import UserError
 from archgrad.randomness import Path
-from archgrad.spaces.darts import DARTSSpace
+from archgrad.spaces.darts import DARTS
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
 
@@ -143,7 +143,7 @@ class StagedNet(nn.Module):
 
 class _DARTSCell(nn.Module):
     def __init__(
-        self, space: DARTSSpace, block: str, inputs: tuple[int, int], width: int, reducing: bool, reduced: bool
+        self, space: DARTS, block: str, inputs: tuple[int, int], width: int, reducing: bool, reduced: bool
     ) -> None:
         super().__init__()
         first = FactorizedReduce(inputs[0], width) if reduced else ReLUConvBN(inputs[0], width, 1)
@@ -176,7 +176,7 @@ class _AuxiliaryHead(nn.Module):
 class DARTSNet(nn.Module):
     """A row of cells, each fed by the two before it, as in DARTS."""
 
-    def __init__(self, space: DARTSSpace, num_classes: int, input_channels: int) -> None:
+    def __init__(self, space: DARTS, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = space.channels
         before = last = branch = 3 * width
