@@ -30,8 +30,6 @@ _PUBLISHED_SIZE = 32
 """The side of the images that published augmentations are for."""
 ORACLE_DATASETS = ("cifar10", "cifar100", "imagenet16-120")
 """What tables of accuracies may be about."""
-FROM_DATA = ("input_channels", "num_classes", "image_size")
-"""Fields of a space that a search takes from its data, so that they are no knobs."""
 FROM_METHOD = {
     "partial": "set supernet.partial",
     "edge_weights": "set supernet.edge_weights",
@@ -97,10 +95,6 @@ class RunConfig:
                 raise UserError(f"the setting {path!r} names no knob; write part.knob, such as arch_optimizer.lr.")
             if part not in SETTABLE:
                 _check_regularizer(part)
-            if part == "space" and knob in FROM_DATA:
-                raise UserError(
-                    f"{path} cannot be set: a search takes it from the data; use --image-size for the size."
-                )
             if part == "space" and knob in FROM_METHOD:
                 raise UserError(f"{path} cannot be set: it is a choice of the method; {FROM_METHOD[knob]}.")
 
@@ -297,7 +291,7 @@ class RunConfig:
         stages = () if method.progressive is None else method.progressive.stages
         depth = None if stages and all(stage.cells for stage in stages) else getattr(space, space.depth_knob)
         sizes: dict[str, Any] = {"channels": space.channels, "cells": depth, "epochs": training.epochs}
-        sizes_of_space = (*FROM_DATA, *FROM_METHOD, "channels", space.depth_knob)
+        sizes_of_space = (*FROM_METHOD, "channels", space.depth_knob)
         named = {f"space.{knob}" for knob in sizes_of_space} | {"weights.epochs"}
         knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in knobs_of(member).items()}
         kept = {path: without_none(value) for path, value in knobs.items() if path not in named}

@@ -378,7 +378,7 @@ def test_lists(archgrad, what):
         (["search", "--data", "cifar10"], "ARCHGRAD_DATA"),
         (["search", "--config", "none.toml"], "none.toml"),
         (["search", "--epoch", "3"], "--epochs"),
-        (["search", "--set", "space.num_classes=3"], "takes it from the data"),
+        (["search", "--set", "space.num_classes=3"], "unknown knob of space (NASBench201): 'num_classes'"),
         (["search", "--device", "meta"], "cannot be used"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
         (["bench", "--repeats", "0"], "--repeats"),
@@ -488,7 +488,7 @@ def test_the_saved_configuration_is_resolved(archgrad, monkeypatch, tmp_path):
     assert archgrad("search", "--config", tmp_path / "run" / "config.toml", "--out", "again")[0] == 0
     first, second = (json.loads((path / "summary.json").read_text()) for path in (tmp_path / "run", Path("again")))
     assert first["genotype"] == second["genotype"]
-    assert "input_channels=3, image_size=8, num_classes=3" in first["space"]
+    assert "images of 3 classes" in first["data"]
 
 
 def test_names_are_printed_as_they_are(archgrad):

@@ -32,8 +32,8 @@ Tensors = dict[str, Tensor]
 KINDS: tuple[Kind, ...] = ("cosine", "sign")
 LABELS = torch.tensor([0, 1, 2, 0])
 SPACES = {
-    "nasbench201": NASBench201(channels=2, cells_per_stage=1, num_classes=3),
-    "darts": DARTS(channels=2, cells=4, num_classes=3),
+    "nasbench201": NASBench201(channels=2, cells_per_stage=1),
+    "darts": DARTS(channels=2, cells=4),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_space = pytest.mark.parametrize("name", SPACES)
@@ -167,7 +167,7 @@ def network_of(name: str) -> Network:
     space = SPACES[name]
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = space.supernet().double()
+        net = space.supernet(num_classes=3).double()
     alpha = Softmax(init_scale=0.5).init(space.blocks, torch.Generator().manual_seed(1))
     return Network(net, space.blocks, {name: value.double() for name, value in alpha.items()})
 
@@ -422,7 +422,7 @@ def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Setup]:
 def test_the_weight_step_descends_the_loss_minus_the_alignment(difference: Any) -> None:
     term = LayerAlignment(weight=0.5, schedule="constant", difference=difference, eps=1e-2)
     before, after, setup = after_a_step(replace(ag.recipes.darts(), regularizers=(term,)))
-    net = copy.deepcopy(setup.space.supernet())
+    net = copy.deepcopy(setup.space.supernet(num_classes=3))
     net.load_state_dict(before)
     weights = dict(net.named_parameters())
     probabilities = Softmax().relax(setup.space.searched, setup.first_alpha(), None, 0.0).mixture

@@ -98,13 +98,13 @@ def test_every_cell_of_a2_is_drawn() -> None:
 
 
 def test_cells_of_a2_decide_alone() -> None:
-    space = AmendedA2(channels=2, cells=4, num_classes=3)
+    space = AmendedA2(channels=2, cells=4)
     genotype = random_genotype(space)
     assert len({cell.decisions for _, cell in genotype.blocks}) == 4
     torch.manual_seed(0)
-    net = space.supernet()
+    net = space.supernet(num_classes=3)
     mixture = {block.name: torch.full((1, 8, 2), 0.5).requires_grad_() for block in space.blocks}
     images = torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     gradients = torch.autograd.grad(net(images, mixture).square().sum(), list(mixture.values()))
     assert all(gradient.any() for gradient in gradients)
-    assert space.network(genotype)(images).shape == (4, 3)
+    assert space.network(genotype, num_classes=3)(images).shape == (4, 3)

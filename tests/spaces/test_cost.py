@@ -53,8 +53,9 @@ def test_frozen_parameters_do_not_count_and_types_do_not_matter() -> None:
     assert cost(network, input_channels=2, image_size=4) == Cost(3, 16 * (6 + 3))
 
 
-def test_a_space_measures_at_its_own_sizes() -> None:
-    small = NASBench201(channels=4, cells_per_stage=1, input_channels=1, image_size=8, num_classes=3)
+def test_a_space_measures_at_its_own_sizes_and_those_of_the_data() -> None:
+    small, shape = NASBench201(channels=4, cells_per_stage=1), {"input_channels": 1, "image_size": 8}
     genotype = Genotype.parse(CELL)
-    assert small.cost(genotype) == cost(small.network(genotype), input_channels=1, image_size=8)
-    assert NASBench201().cost(genotype).multiply_adds > 100 * small.cost(genotype).multiply_adds
+    found = small.cost(genotype, num_classes=3, **shape)
+    assert found == cost(small.network(genotype, num_classes=3, input_channels=1), **shape)
+    assert NASBench201().cost(genotype).multiply_adds > 100 * found.multiply_adds

@@ -21,7 +21,7 @@ every_space = pytest.mark.parametrize("name", SPACES)
 
 def small(name: str, **settings: object) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(**{"channels": 4, "num_classes": 3, **depth, **settings})
+    return named(name)(**{"channels": 4, **depth, **settings})
 
 
 @every_space
@@ -48,7 +48,7 @@ def test_every_node_has_a_row_of_its_edges(name: str) -> None:
         for row, (node, place) in zip(block.rows, block.edge_places, strict=True):
             assert edges.rows[node].target == row.target
             assert edges.rows[node].choices[place] == str(row.source)
-    assert space.supernet().shapes == {block.name: (block.cells, *block.shape) for block in space.searched}
+    assert space.supernet(num_classes=3).shapes == {block.name: (block.cells, *block.shape) for block in space.searched}
 
 
 def test_the_edges_of_darts() -> None:
@@ -64,7 +64,7 @@ def test_one_hot_mixtures_mark_the_kept_edges(name: str) -> None:
     generator = torch.Generator().manual_seed(0)
     genotype = Argmax().select(space, {b.name: torch.rand(b.shape, generator=generator) for b in space.searched})
     mixture = space.one_hot(genotype)
-    assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet().shapes
+    assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet(num_classes=3).shapes
     for block in space.weighed:
         edges = block.edges
         for cell in mixture[edges.name]:
@@ -75,9 +75,9 @@ def test_one_hot_mixtures_mark_the_kept_edges(name: str) -> None:
             assert set(cell.unique().tolist()) <= {0.0, 1.0}
     plain = {key: value for key, value in mixture.items() if ".edges" not in key}
     torch.manual_seed(0)
-    weighed = space.supernet()
+    weighed = space.supernet(num_classes=3)
     torch.manual_seed(0)
-    unweighed = dataclasses.replace(space, edge_weights=False).supernet()
+    unweighed = dataclasses.replace(space, edge_weights=False).supernet(num_classes=3)
     x = torch.randn(3, 3, 8, 8, generator=generator)
     torch.testing.assert_close(weighed(x, mixture), unweighed(x, plain))
 
@@ -134,7 +134,7 @@ def test_a_space_of_ones_own_has_both() -> None:
 
     space = Skips(channels=4, cells_per_stage=1, partial=2, edge_weights=True)
     mixture = {b.name: (b.mask / b.mask.sum(-1, keepdim=True)).expand(b.cells, -1, -1) for b in space.searched}
-    assert space.supernet()(torch.randn(2, 3, 8, 8), mixture).shape == (2, 10)
+    assert space.supernet(num_classes=3)(torch.randn(2, 3, 8, 8), mixture).shape == (2, 3)
 
 
 @pytest.mark.parametrize("setting", [{"partial": 4}, {"auxiliary_skip": True}], ids=lambda setting: next(iter(setting)))
@@ -154,18 +154,18 @@ def test_cells_that_do_not_know_a_setting_are_refused(setting: dict[str, Any]) -
         def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
             return nn.ModuleList([MixedCell([Edge(0, 1, (Identity(),))], 1, 2)])
 
-    assert isinstance(Own().supernet(), nn.Module)
+    assert isinstance(Own().supernet(num_classes=3), nn.Module)
     ((name, value),) = setting.items()
     with pytest.raises(
         UserError, match=rf"space 'own' builds cells that do not know {name}={value}; build .* by build_edges"
     ):
-        Own(**setting).supernet()
+        Own(**setting).supernet(num_classes=3)
 
 
 def test_edges_weigh_what_they_should() -> None:
     """Weights of ones in NAS-Bench-201, but for one edge: the row of that edge is scaled, no other."""
     space = NASBench201(channels=2, cells_per_stage=1, edge_weights=True)
-    supernet = space.supernet().double()
+    supernet = space.supernet(num_classes=3).double()
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, 3, 8, 8, generator=generator, dtype=torch.float64)
     operations = torch.rand(3, 6, 5, generator=generator, dtype=torch.float64)

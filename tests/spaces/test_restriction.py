@@ -17,7 +17,7 @@ from archgrad.spaces.staged import StagedSpace
 
 def small(name: str) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=4, input_channels=1, image_size=8, **depth)
+    return named(name)(channels=4, **depth)
 
 
 def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:
@@ -54,7 +54,7 @@ def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> N
             assert (row.target, row.source) == (old.target, old.source)
             assert row.choices == tuple(choice for choice in old.choices if choice in names)
     assert hash(space) == hash(full.restricted(wanted))
-    logits = space.supernet(num_classes=3)(torch.rand(2, 1, 8, 8), uniform(space))
+    logits = space.supernet(num_classes=3, input_channels=1)(torch.rand(2, 1, 8, 8), uniform(space))
     assert logits.shape == (2, 3)
     generator = torch.Generator().manual_seed(seed)
     found = {block.name: torch.rand(block.shape, generator=generator) for block in space.blocks}
@@ -80,10 +80,10 @@ def test_without_a_restriction_nothing_changes(name: str) -> None:
 
 
 def test_the_restricted_supernet_computes_what_the_full_one_does_where_the_rest_weighs_nothing() -> None:
-    full = replace(NASBench201(channels=4, cells_per_stage=1), input_channels=1)
+    full = NASBench201(channels=4, cells_per_stage=1)
     rows = [["skip_connect", "avg_pool_3x3"], ["none"], ["avg_pool_3x3"], ["skip_connect"], ["none", "skip_connect"]]
     space = full.restricted({"cell": [*rows, ["avg_pool_3x3", "none"]]})
-    nets = [one.supernet(num_classes=3).double() for one in (full, space)]
+    nets = [one.supernet(num_classes=3, input_channels=1).double() for one in (full, space)]
     shared = dict(nets[0].named_parameters())
     with torch.no_grad():  # no row has a convolution, so that all weights are those of the skeleton
         for name, value in nets[1].named_parameters():

@@ -29,9 +29,9 @@ def mixture_of(space: SearchSpace) -> dict[str, Tensor]:
 
 
 SPACES = {
-    "s4": S4(channels=2, cells=3, num_classes=3, auxiliary=0.4),
-    "a1": AmendedA1(channels=3, cells=3, num_classes=3),
-    "a2": AmendedA2(channels=2, cells=5, num_classes=3),
+    "s4": S4(channels=2, cells=3, auxiliary=0.4),
+    "a1": AmendedA1(channels=3, cells=3),
+    "a2": AmendedA2(channels=2, cells=5),
 }
 
 
@@ -47,7 +47,7 @@ def loss_and_gradients(net: nn.Module, x: Tensor, mixture: dict[str, Tensor]) ->
 def test_loss_and_gradients_are_those_of_the_plain_supernet(name: str, size: int) -> None:
     space = SPACES[name]
     torch.manual_seed(0)
-    fused, reference = space.supernet().double(), reference_supernet(space, 3).double()
+    fused, reference = space.supernet(num_classes=3).double(), reference_supernet(space, 3).double()
     reference.load_state_dict(fused.state_dict())
     loss, gradients = loss_and_gradients(fused, images(size), mixture_of(space))
     expected, wanted = loss_and_gradients(reference, images(size), mixture_of(space))
@@ -59,7 +59,7 @@ def test_loss_and_gradients_are_those_of_the_plain_supernet(name: str, size: int
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 def test_the_head_is_run_only_when_asked_for(space: SearchSpace) -> None:
     torch.manual_seed(0)
-    net, mixture = space.supernet().double(), mixture_of(space)
+    net, mixture = space.supernet(num_classes=3).double(), mixture_of(space)
     calls: list[int] = []
     net.body.auxiliary.register_forward_hook(lambda *_: calls.append(1))
     logits = net(images(), mixture)
@@ -72,9 +72,9 @@ def test_the_head_is_run_only_when_asked_for(space: SearchSpace) -> None:
 
 def test_the_rest_of_the_network_starts_as_it_would_without_the_head() -> None:
     torch.manual_seed(0)
-    without = DARTS(channels=2, cells=3).supernet().state_dict()
+    without = DARTS(channels=2, cells=3).supernet(num_classes=3).state_dict()
     torch.manual_seed(0)
-    with_head = DARTS(channels=2, cells=3, auxiliary=0.4).supernet().state_dict()
+    with_head = DARTS(channels=2, cells=3, auxiliary=0.4).supernet(num_classes=3).state_dict()
     assert list(with_head)[: len(without)] == list(without)
     assert all(torch.equal(value, with_head[key]) for key, value in without.items())
     assert all(key.startswith("body.auxiliary.") for key in list(with_head)[len(without) :])
@@ -83,7 +83,7 @@ def test_the_rest_of_the_network_starts_as_it_would_without_the_head() -> None:
 def test_cells_behind_the_second_reduction_do_not_reach_the_head() -> None:
     space = AmendedA2(channels=2, cells=4)
     torch.manual_seed(0)
-    net, mixture = space.supernet().double(), mixture_of(space)
+    net, mixture = space.supernet(num_classes=3).double(), mixture_of(space)
     auxiliary = net(images(), mixture, auxiliary=True)[1]
     gradients = torch.autograd.grad(auxiliary.square().sum(), list(mixture.values()), allow_unused=True)
     assert space.reductions == (1, 2)
@@ -100,7 +100,7 @@ def test_cells_behind_the_second_reduction_do_not_reach_the_head() -> None:
     ],
 )
 def test_a_supernet_without_the_head_says_so(space: SearchSpace) -> None:
-    net, mixture = space.supernet().double(), mixture_of(space)
+    net, mixture = space.supernet(num_classes=3).double(), mixture_of(space)
     assert not any("auxiliary" in name for name, _ in net.named_modules())
     with pytest.raises(UserError, match=r"no auxiliary head; build it from a space that has one, such as DARTS\("):
         net(images(), mixture, auxiliary=True)

@@ -38,13 +38,13 @@ every_case = pytest.mark.parametrize(("name", "options"), CASES)
 
 def space_of(name: str, **options: Any) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    space = named(name)(channels=2 * options.get("partial", 1), num_classes=CLASSES, **depth)
+    space = named(name)(channels=2 * options.get("partial", 1), **depth)
     return replace(space, **{"auxiliary_skip": True, **options})
 
 
 def supernet_of(space: SearchSpace) -> Supernet:
     torch.manual_seed(0)
-    return space.supernet().double()
+    return space.supernet(num_classes=CLASSES).double()
 
 
 def pair(name: str, options: Options) -> tuple[SearchSpace, Supernet, nn.Module]:
@@ -291,6 +291,6 @@ def test_a_space_of_ones_own_gets_them_by_build_edges() -> None:
         nodes = 3
         operations = {"conv": lambda site: ReLUConvBN(site.channels, site, 3)}  # noqa: RUF012
 
-    space = Own(channels=2, cells_per_stage=1, num_classes=CLASSES, auxiliary_skip=True)
+    space = Own(channels=2, cells_per_stage=1, auxiliary_skip=True)
     net, mixture = supernet_of(space), mixture_of(space)
     assert not torch.allclose(net(images(), mixture, skip=0.5), net(images(), mixture))

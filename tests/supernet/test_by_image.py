@@ -30,8 +30,8 @@ every_space = pytest.mark.parametrize(("name", "sizes"), SPACES)
 
 def case(name: str, sizes: dict[str, Any]) -> tuple[SearchSpace, nn.Module, nn.Module]:
     torch.manual_seed(0)
-    space = named(name)(num_classes=CLASSES, **sizes)
-    fused, reference = space.supernet().double(), reference_supernet(space, CLASSES).double()
+    space = named(name)(**sizes)
+    fused, reference = space.supernet(num_classes=CLASSES).double(), reference_supernet(space, CLASSES).double()
     reference.load_state_dict(fused.state_dict())
     return space, fused, reference
 

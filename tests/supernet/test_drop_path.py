@@ -21,12 +21,12 @@ every_space = pytest.mark.parametrize("name", SPACES)
 
 def space_of(name: str, channels: int = 4) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=channels, num_classes=3, **depth)
+    return named(name)(channels=channels, **depth)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:
     torch.manual_seed(0)
-    return space.supernet()
+    return space.supernet(num_classes=3)
 
 
 def images(count: int = 6, size: int = 8) -> Tensor:

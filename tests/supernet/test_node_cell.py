@@ -27,7 +27,7 @@ every_space = pytest.mark.parametrize("number", [1, 2, 3])
 
 
 def small(number: int, **settings: Any) -> SearchSpace:
-    return ag.spaces.NASBench1Shot1(number=number, channels=2, cells=3, num_classes=3, **settings)
+    return ag.spaces.NASBench1Shot1(number=number, channels=2, cells=3, **settings)
 
 
 def images(size: int = 8) -> Tensor:
@@ -36,7 +36,7 @@ def images(size: int = 8) -> Tensor:
 
 def net_of(space: SearchSpace) -> nn.Module:
     torch.manual_seed(0)
-    return space.supernet().double()
+    return space.supernet(num_classes=3).double()
 
 
 def mixture_of(space: SearchSpace, seed: int = 0) -> Mixture:

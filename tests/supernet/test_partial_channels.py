@@ -55,7 +55,8 @@ def pair(name: str, sizes: Sizes) -> tuple[SearchSpace, nn.Module, nn.Module]:
     """Return a space, its fused supernet and the plain one with the same weights."""
     torch.manual_seed(0)
     space = named(name)(**sizes)
-    fused, reference = space.supernet(CLASSES, 2).double(), reference_supernet(space, CLASSES, 2).double()
+    fused = space.supernet(num_classes=CLASSES, input_channels=2).double()
+    reference = reference_supernet(space, CLASSES, 2).double()
     reference.load_state_dict(fused.state_dict())
     return space, fused, reference
 

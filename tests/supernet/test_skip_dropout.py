@@ -23,12 +23,12 @@ every_space = pytest.mark.parametrize("name", SPACES)
 
 def space_of(name: str, **options: Any) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return replace(named(name)(channels=4, num_classes=3, **depth), **options)
+    return replace(named(name)(channels=4, **depth), **options)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:
     torch.manual_seed(0)
-    return space.supernet()
+    return space.supernet(num_classes=3)
 
 
 def images(count: int = 4) -> Tensor:

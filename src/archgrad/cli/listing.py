@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from archgrad import arch_optimizers, data, discretizers, hypergradients, recipes, regularizers, relaxations, spaces
-from archgrad.config import FROM_DATA, FROM_METHOD
+from archgrad.config import FROM_METHOD
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 
 __all__ = ["LISTS", "list_settings"]
@@ -30,7 +30,7 @@ def list_spaces() -> str:
     lines = []
     for name in spaces.SPACES:
         space = spaces.named(name)()
-        knobs = {knob: value for knob, value in knobs_of(space).items() if knob not in (*FROM_DATA, *FROM_METHOD)}
+        knobs = {knob: value for knob, value in knobs_of(space).items() if knob not in FROM_METHOD}
         shown = [
             f"--cells is {space.depth_knob}",
             *_settings(knobs, "space."),

@@ -106,7 +106,7 @@ def search(
     on the other, as ``split`` says, by default on halves; a single-level one trains both on all of it but the share
     ``held_out``. Every epoch ends with the loss and accuracy on so many images that did not train the weights, as they
     are: those kept out, or in a bilevel search some of the architecture's own; 0 measures and keeps out nothing. The
-    space is built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint
+    supernet is built for the channels and classes of the data. ``out`` is the run directory, with a checkpoint
     after every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the
     same bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
     epoch, or as often as a probe among them says. ``on_collapse`` says what to do when the records show that the search

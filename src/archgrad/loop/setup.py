@@ -33,7 +33,7 @@ __all__ = ["Setup", "fractions_of"]
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A space sized for the data, a method, how the weights are trained, and the batches of both.
+    """A space, a method, how the weights are trained, and the batches of both.
 
     ``judge_loader`` has images as they are, to judge architectures by: those that train the architecture, or in a
     single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
@@ -77,7 +77,6 @@ class Setup:
         method.check(space)
         check_reaction(on_collapse, method, space)
         space = method.applied(space)
-        space = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
         settings = _settings(training or method.trained(space.training), epochs, batch_size)
         fractions = fractions_of(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
@@ -149,7 +148,8 @@ class Setup:
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the weights come from the global generator."""
         method, training, blocks = self.method, self.training, self.space.searched
-        supernet = self.space.supernet().to(self.device)
+        data = self.weight_loader.data
+        supernet = self.space.supernet(num_classes=data.num_classes, input_channels=data.channels).to(self.device)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
         alpha = self.first_alpha()
         optimizer = torch.optim.SGD(

@@ -10,7 +10,7 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import Tensor, nn
 
-from archgrad.errors import UserError, check_bool, unknown
+from archgrad.errors import UserError, check_bool, check_whole, unknown
 from archgrad.operations import FactorizedReduce, Factory, Identity, Operation, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.cost import Cost, cost
@@ -31,9 +31,8 @@ Space = TypeVar("Space", bound="SearchSpace")
 class SearchSpace(ABC):
     """A set of decision blocks, and how to build networks from them.
 
-    ``input_channels``, ``image_size`` and ``num_classes`` describe the data the networks are for; a search overrides
-    the first and the last with what it finds in its data. ``drop_path`` is a setting of the search and of nothing else:
-    the probability, at its end, with which an operation of the supernet is dropped for an image.
+    ``drop_path`` is a setting of the search and of nothing else: the probability, at its end, with which an operation
+    of the supernet is dropped for an image.
 
     So are the two of PC-DARTS (Xu et al., 2020): with ``partial`` = k only C/k channels of an edge pass through its
     operations and the others go past them, and ``edge_weights`` weighs the edges that enter each node by decision
@@ -53,9 +52,6 @@ class SearchSpace(ABC):
     """The width and depth at which its architectures are compared in the literature, by field; empty where unknown."""
 
     channels: int = 16
-    input_channels: int = 3
-    image_size: int = 32
-    num_classes: int = 10
     drop_path: float = 0.0
     partial: int = 1
     edge_weights: bool = False
@@ -144,11 +140,11 @@ class SearchSpace(ABC):
         :class:`~archgrad.supernet.CellMixture`, and ``(x)`` in a plain network.
         """
 
-    def supernet(self, num_classes: int | None = None, input_channels: int | None = None) -> Supernet:
-        """Build the continuous network ``supernet(x, mixture) -> logits``."""
+    def supernet(self, *, num_classes: int = 10, input_channels: int = 3) -> Supernet:
+        """Build the continuous network ``supernet(x, mixture) -> logits`` for images of this many channels."""
         rows = {block.name: block.rows for block in self.blocks}
         plan = CellPlan(rows, searching=True, partial=self.partial, auxiliary_skip=self.auxiliary_skip)
-        body = self._build(plan, num_classes, input_channels)
+        body = _built(self, plan, num_classes, input_channels)
         self._check_cells([module for module in body.modules() if isinstance(module, MixedCell)])
         return Supernet(
             body,
@@ -169,9 +165,7 @@ class SearchSpace(ABC):
                 f"build_edges, or leave auxiliary skip connections out."
             )
 
-    def network(
-        self, genotype: Genotype, num_classes: int | None = None, input_channels: int | None = None
-    ) -> nn.Module:
+    def network(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
         """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics.
 
         Settings of the search (drop-path, the auxiliary head, partial channels, edge weights, auxiliary skip
@@ -181,20 +175,13 @@ class SearchSpace(ABC):
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
         concat = {name: cell.concat for name, cell in genotype.blocks}
         plan = CellPlan(rows, searching=False, concat=concat)
-        return self._build(plan, num_classes, input_channels)
+        return _built(self, plan, num_classes, input_channels)
 
-    def _build(self, plan: CellPlan, num_classes: int | None, input_channels: int | None) -> nn.Module:
-        """Build for these sizes, checked like the space's own, which stand in for None."""
-        sized = replace(
-            self,
-            num_classes=self.num_classes if num_classes is None else num_classes,
-            input_channels=self.input_channels if input_channels is None else input_channels,
-        )
-        return sized.build(plan, sized.input_channels, sized.num_classes)
-
-    def cost(self, genotype: Genotype) -> Cost:
-        """Measure the plain network of a genotype at this space's sizes, on one image of ``image_size``."""
-        return cost(self.network(genotype), self.input_channels, self.image_size)
+    def cost(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3, image_size: int = 32) -> Cost:
+        """Measure the plain network of a genotype on one square image of the side ``image_size``."""
+        check_whole("image_size", image_size)
+        network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
+        return cost(network, input_channels, image_size)
 
     def block(self, name: str) -> DecisionBlock:
         """Return a block by its name."""
@@ -305,6 +292,13 @@ def skip_connection(site: Site) -> Operation:
 
 
 CellViews = Mapping[str, Sequence[CellMixture]]
+
+
+def _built(space: SearchSpace, plan: CellPlan, num_classes: int, input_channels: int) -> nn.Module:
+    """Build for data of this shape."""
+    check_whole("num_classes", num_classes)
+    check_whole("input_channels", input_channels)
+    return space.build(plan, input_channels, num_classes)
 
 
 def _factory(vocabulary: Vocabulary, choice: str) -> Factory:
