@@ -27,6 +27,7 @@ HOUSE = (
     ("alpha_budget",),
     ("regularizers",),
     ("discretizers",),
+    ("progressive",),
     ("method",),
     ("recipes",),
     ("diagnostics",),

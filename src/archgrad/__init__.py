@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, search
     from archgrad.method import Method, SupernetOptions
+    from archgrad.progressive import Progressive
     from archgrad.schedule import Schedule
     from archgrad.spaces import Genotype
     from archgrad.training import WeightTraining
@@ -47,6 +48,7 @@ __all__ = [
     "DivergedError",
     "Genotype",
     "Method",
+    "Progressive",
     "Schedule",
     "SearchInterrupted",
     "SearchResult",
@@ -78,6 +80,7 @@ _HOMES = {
     "DivergedError": "errors",
     "Genotype": "spaces",
     "Method": "method",
+    "Progressive": "progressive",
     "Schedule": "schedule",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",

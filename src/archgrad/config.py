@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from archgrad.data import Augmentation, ImageData
     from archgrad.loop.setup import Setup
     from archgrad.method import Method
+    from archgrad.progressive import Progressive
     from archgrad.regularizers import Regularizer
-    from archgrad.spaces import Progressive, SearchSpace
+    from archgrad.spaces import SearchSpace
     from archgrad.training import WeightTraining
 
 __all__ = ["RunConfig", "read_config"]

@@ -9,10 +9,11 @@ from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer, LimitedSkips
 from archgrad.errors import UserError, check_bool, check_whole, unknown
 from archgrad.hypergradients import FirstOrder, Hypergradient
+from archgrad.progressive import Progressive
 from archgrad.regularizers import Regularizer, name_of
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
-from archgrad.spaces import SKIP, Progressive, SearchSpace
+from archgrad.spaces import SKIP, SearchSpace
 from archgrad.stopping import EigenvalueStop
 from archgrad.supernet import check_chance
 from archgrad.training import WeightTraining
@@ -248,11 +249,10 @@ class Method:
                 regularizer.check_blocks(searched.searched)
 
     def in_stage(self, number: int) -> Method:
-        """Return the method with the supernet of one of its stages, counted from 0."""
-        if self.progressive is None or (partial := self.progressive.stages[number].partial) is None:
-            return self
-        plan = replace(self.progressive, stages=tuple(replace(one, partial=None) for one in self.progressive.stages))
-        return replace(self, supernet=replace(self.supernet, partial=partial), progressive=plan)
+        """Return the method of one of its stages, counted from 0, which has no stages itself."""
+        partial = None if self.progressive is None else self.progressive.stages[number].partial
+        supernet = self.supernet if partial is None else replace(self.supernet, partial=partial)
+        return replace(self, supernet=supernet, progressive=None)
 
     def applied(self, space: SearchSpace) -> SearchSpace:
         """Return the space as the method's supernet is built from it: with its options, and what regularisers need."""

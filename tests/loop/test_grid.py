@@ -18,7 +18,7 @@ from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.recipes import RECIPES
 from archgrad.regularizers import LayerAlignment
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import SPACES, Stage
+from archgrad.spaces import SPACES
 
 pytestmark = pytest.mark.usefixtures("_trusted_differences")
 
@@ -105,7 +105,7 @@ def recipes_in_spaces() -> list[tuple[str, str]]:
 def shortened(method: ag.Method) -> ag.Method:
     """Return the method with one small stage, and without tuning or many samples in its derivation."""
     if method.progressive is not None:
-        stages = replace(method.progressive, stages=(Stage(None, 8),))
+        stages = replace(method.progressive, cells=(None,), keep=(8,), skip_dropout=(0.0,), partial=(None,))
         method = replace(method, progressive=stages)
     if isinstance(method.discretizer, Perturbation):
         method = replace(method, discretizer=replace(method.discretizer, tune_epochs=0, batches=1))

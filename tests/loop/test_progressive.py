@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,16 +27,21 @@ from archgrad.loop import Event, SearchResult, SearchStarted, StageStarted, Step
 from archgrad.loop.collapse import check_reaction
 from archgrad.loop.progressive import last_stage, method_of
 from archgrad.loop.setup import Setup
+from archgrad.progressive import Progressive, Stage, kept_choices
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Progressive, Row, SearchSpace, Stage, edges_of
-from archgrad.spaces.progressive import kept_choices
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edges_of
 from archgrad.stopping import EigenvalueStop
 
 DATA = ag.data.digits(limit=40)
-TINY = Progressive((Stage(keep=8), Stage(keep=5, skip_dropout=0.4), Stage(keep=3, skip_dropout=0.7)))
+TINY = Progressive(cells=(None,))
 """The published stages at the space's own depth."""
 SKIPS = ("none", "skip_connect", "conv")
+
+
+def staged(*stages: Stage, max_skips: int | None = 2) -> Progressive:
+    cells, keep, skip_dropout, partial = zip(*map(astuple, stages), strict=True)
+    return Progressive(cells, keep, skip_dropout, partial, max_skips)
 
 
 def tiny(plan: Progressive = TINY, **changes: Any) -> ag.Method:
@@ -180,23 +185,23 @@ def test_a_derivation_by_samples_is_limited_too() -> None:
 
 def test_the_published_stages() -> None:
     method = named("p-darts")
-    assert method.progressive == Progressive((Stage(5, 8, 0.0), Stage(11, 5, 0.4), Stage(17, 3, 0.7)), max_skips=2)
+    assert method.progressive == Progressive()
     assert (method.training["epochs"], method.schedule.warmup_epochs) == (25, 10)
     plain = p_darts(priors=False)
-    assert plain.progressive == Progressive((Stage(5, 8), Stage(11, 5), Stage(17, 3)), max_skips=None)
+    assert plain.progressive == Progressive(skip_dropout=(0.0, 0.0, 0.0), max_skips=None)
     assert lambda_darts(base=plain).progressive == plain.progressive
 
 
 def test_a_stage_has_its_own_share_of_the_channels() -> None:
     watch, stages = Watch(), (Stage(keep=8, partial=4), Stage(keep=3, partial=2), Stage(keep=3))
-    searched(tiny(Progressive(stages, max_skips=None)), DARTS(channels=4, cells=3), listeners=[watch], batch_size=20)
+    searched(tiny(staged(*stages, max_skips=None)), DARTS(channels=4, cells=3), listeners=[watch], batch_size=20)
     assert [one.space.partial for one in watch.stages] == [4, 2, 1]
 
 
 def test_stages_grow_deeper_with_fewer_operations() -> None:
     watch = Watch()
     stages = (Stage(3, 8), Stage(4, 5, 0.4), Stage(5, 3, 0.7))
-    result = searched(tiny(Progressive(stages)), DARTS(channels=2, cells=8), listeners=[watch], batch_size=20)
+    result = searched(tiny(staged(*stages)), DARTS(channels=2, cells=8), listeners=[watch], batch_size=20)
     assert [(one.number, one.stages) for one in watch.stages] == [(1, 3), (2, 3), (3, 3)]
     spaces = [one.space for one in watch.stages]
     assert [sum(block.cells for block in space.blocks) for space in spaces] == [3, 4, 5]
@@ -213,7 +218,7 @@ def test_stages_grow_deeper_with_fewer_operations() -> None:
 
 def test_a_stage_is_an_ordinary_search_of_what_the_one_before_kept() -> None:
     watch = Watch()
-    plan = Progressive((Stage(keep=5), Stage(keep=2)), max_skips=None)
+    plan = staged(Stage(keep=5), Stage(keep=2), max_skips=None)
     whole = searched(tiny(plan), listeners=[watch])
     method, (first, second) = replace(tiny(plan), progressive=None), [one.space for one in watch.stages]
     alone = searched(method, first)
@@ -241,7 +246,7 @@ def test_it_composes_with_every_relaxation_that_learns(relaxation: Relaxation) -
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in ("nasbench201", "darts")])
 def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
     space = ag.spaces.named(name)(channels=2, cells=3)
-    plan = Progressive((Stage(keep=8), Stage(keep=2)))
+    plan = staged(Stage(keep=8), Stage(keep=2))
     result = searched(tiny(plan), space, batch_size=20)
     space.check(result.genotype)
     for block, cell in result.genotype.blocks:
@@ -256,7 +261,7 @@ def test_a_search_with_partial_channels_and_edge_weights_narrows_operations_only
 
 
 def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
-    method = tiny(Progressive((Stage(keep=5), Stage(keep=2)), max_skips=None), discretizer=Perturbation(tune_epochs=0))
+    method = tiny(staged(Stage(keep=5), Stage(keep=2), max_skips=None), discretizer=Perturbation(tune_epochs=0))
     assert [method_of(method, method.progressive, number).discretizer for number in (1, 2)] == [  # type: ignore[arg-type]
         Argmax(),
         method.discretizer,
@@ -270,8 +275,8 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Progressive(()), "has no stages"),
-        (lambda: Progressive((Stage(keep=3), Stage(keep=5))), "keep 3, 5 choices .* at most as many as the one before"),
+        (lambda: Progressive(keep=()), "progressive.keep has 0 values, but there are 3 stages"),
+        (lambda: staged(Stage(keep=3), Stage(keep=5)), "keep 3, 5 choices .* at most as many as the one before"),
         (lambda: Progressive(max_skips=-1), "max_skips of a progressive search is -1; it must be at least 0"),
         (lambda: Stage(keep=0), "keep of a stage is 0; it must be at least 1"),
         (lambda: Stage(cells=0), "cells of a stage is 0"),
@@ -294,12 +299,12 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
     ("plan", "space", "sentence"),
     [
         (
-            Progressive((Stage(keep=3),)),
+            staged(Stage(keep=3)),
             NASBench201(channels=2, cells_per_stage=1),
             "keeps 3 choices on each row, but .* offers up to 5",
         ),
         (
-            Progressive((Stage(3), Stage(2, 3))),
+            staged(Stage(3), Stage(2, 3)),
             DARTS(channels=2, cells=3),
             "cells of the space 'darts' is 2; two reductions need",
         ),
@@ -322,8 +327,8 @@ def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
 
 def test_a_method_is_checked_at_the_depths_of_its_stages() -> None:
     """Three cells of `darts` are one normal cell, and two others reduce; alignment needs two that are alike."""
-    deep = Progressive((Stage(5, 8), Stage(6, 3)))
-    shallow_at_last = Progressive((Stage(5, 8), Stage(3, 3)))
+    deep = staged(Stage(5, 8), Stage(6, 3))
+    shallow_at_last = staged(Stage(5, 8), Stage(3, 3))
     aligned = lambda_darts(base=tiny(deep))
     aligned.check(DARTS(channels=2, cells=3))
     replace(aligned, progressive=None).check(DARTS(channels=2, cells=5))
@@ -342,7 +347,7 @@ def test_a_stage_may_switch_and_the_whole_says_so(monkeypatch: pytest.MonkeyPatc
         return Diagnosis("collapsing" if bad else "healthy", 2 if bad else None, ("bad",), "act", sound=not bad)
 
     monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
-    plan = Progressive((Stage(2, 5), Stage(2, 3)))
+    plan = staged(Stage(2, 5), Stage(2, 3))
     settings = {"epochs": 2, "batch_size": 20, "on_collapse": "switch"}
     result = searched(tiny(plan), out=tmp_path, **settings)
     assert [record.get("switched_from") for record in result.history] == [None, 2, None, 2]
@@ -462,9 +467,9 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
 
 
 def test_a_resume_with_other_stages_is_refused(tmp_path: Path) -> None:
-    plan = Progressive((Stage(keep=5),), max_skips=2)
+    plan = staged(Stage(keep=5), max_skips=2)
     searched(tiny(plan), out=tmp_path, batch_size=20)
-    for other in (replace(plan, max_skips=1), Progressive((*plan.stages, Stage(keep=2)))):
+    for other in (replace(plan, max_skips=1), staged(*plan.stages, Stage(keep=2))):
         with pytest.raises(UserError, match="belongs to another search: its method is"):
             searched(tiny(other), out=tmp_path, batch_size=20, resume=True)
 
@@ -477,7 +482,8 @@ def test_stages_have_knobs() -> None:
         "cells": (5, 11, 17), "keep": (8, 5, 3), "skip_dropout": (0.0, 0.4, 0.7), "partial": (None,), "max_skips": 2,
     }  # fmt: skip
     changed = turned(Progressive(), {"cells": "none", "skip_dropout": "0.1", "max_skips": "none"}, "progressive")
-    assert changed == Progressive((Stage(None, 8, 0.1), Stage(None, 5, 0.1), Stage(None, 3, 0.1)), max_skips=None)
+    assert changed.stages == (Stage(None, 8, 0.1), Stage(None, 5, 0.1), Stage(None, 3, 0.1))
+    assert changed.max_skips is None
     with pytest.raises(UserError, match=r"progressive.keep has 2 values, but there are 3 stages"):
         turned(Progressive(), {"keep": "8,5"}, "progressive")
 

@@ -17,8 +17,9 @@ from archgrad.loop.collapse import check_reaction
 from archgrad.loop.reopen import standing_at
 from archgrad.loop.setup import Setup
 from archgrad.operations import ConvBNReLU
+from archgrad.progressive import Progressive
 from archgrad.relaxations import Simplex
-from archgrad.spaces import Progressive, SearchSpace, Stage
+from archgrad.spaces import SearchSpace
 from archgrad.spaces.nasbench101 import module_of
 from archgrad.supernet import MixedNodeCell
 
@@ -207,7 +208,7 @@ def test_settings_about_skip_connections_are_refused_where_there_are_none() -> N
         with pytest.raises(ag.errors.UserError, match="offers neither skip connections nor `none` to collapse into"):
             check_reaction(reaction, ag.recipes.darts(), space)
     check_reaction("warn", ag.recipes.darts(), space)
-    stages = Progressive((Stage(3, 8, 0.0), Stage(3, 3, 0.4)))
+    stages = Progressive((3,), (8, 3), (0.0, 0.4))
     assert [stages.sized(space, number).skip_dropout for number in (0, 1)] == [0.0, 0.0]
     assert stages.sized(ag.spaces.DARTS(), 1).skip_dropout == 0.4
 

@@ -210,4 +210,4 @@ def _plain(config: RunConfig) -> tuple[SearchSpace, Method]:
         space, method = method.progressive.sized(space, last), method.in_stage(last)
     schedule = replace(method.schedule, warmup_epochs=0)
     derivation = Argmax() if method.discretizer.measures else method.discretizer
-    return space, replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
+    return space, replace(method, schedule=schedule, discretizer=derivation, stop=None)

@@ -17,7 +17,8 @@ from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
-from archgrad.spaces import Progressive, SearchSpace
+from archgrad.progressive import Progressive
+from archgrad.spaces import SearchSpace
 
 if TYPE_CHECKING:
     from archgrad.loop.run import SearchResult
@@ -107,7 +108,7 @@ def method_of(method: Method, plan: Progressive, number: int) -> Method:
         derivation = Argmax() if derivation.once else derivation
     elif plan.max_skips is not None:
         derivation = LimitedSkips(derivation, plan.max_skips)
-    return replace(method, progressive=None, discretizer=derivation)
+    return replace(method, discretizer=derivation)
 
 
 class _Whole:

@@ -11,6 +11,7 @@ from archgrad.discretizers import Argmax, BestSampled, Perturbation
 from archgrad.errors import UserError, chosen
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
 from archgrad.method import Method, SupernetOptions
+from archgrad.progressive import Progressive
 from archgrad.recipes.build import published
 from archgrad.recipes.settings import family_of
 from archgrad.regularizers import (
@@ -25,7 +26,7 @@ from archgrad.regularizers import (
 from archgrad.regularizers.layers import Kind as AlignmentKind
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
 from archgrad.schedule import Level, Updates
-from archgrad.spaces import Progressive, SearchSpace, Stage
+from archgrad.spaces import SearchSpace
 from archgrad.stopping import EigenvalueStop
 
 __all__ = [
@@ -188,7 +189,7 @@ def drnas(*, space: Space = _USUAL) -> Method:
     >>> drnas().regularizers[0].weight, [stage.partial for stage in drnas(space="darts").progressive.stages]
     (0.001, [6, 3])
     """
-    stages = Progressive((Stage(), Stage(keep=4)), max_skips=None) if family_of(space) == "darts" else None
+    stages = Progressive((None,), (8, 4), (0.0,), max_skips=None) if family_of(space) == "darts" else None
     return published(_darts("drnas", relaxation=Dirichlet(), regularizers=(DirichletKL(),), progressive=stages), space)
 
 

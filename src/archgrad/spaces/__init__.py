@@ -11,7 +11,6 @@ from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
-from archgrad.spaces.progressive import Progressive, Stage
 from archgrad.spaces.reduced import S1, S2, S3, S4
 from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
 from archgrad.spaces.staged import StagedNet, StagedSpace
@@ -35,10 +34,8 @@ __all__ = [
     "Genotype",
     "NASBench1Shot1",
     "NASBench201",
-    "Progressive",
     "Row",
     "SearchSpace",
-    "Stage",
     "StagedNet",
     "StagedSpace",
     "build_edges",
