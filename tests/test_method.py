@@ -155,12 +155,12 @@ def test_a_method_changes_the_settings_of_the_weights() -> None:
 
 
 def test_options_of_the_supernet_are_given_in_one_place() -> None:
-    method, space = ag.recipes.pc_darts(), ag.spaces.DARTS()
-    applied = method.supernet.applied(space)
-    assert (applied.partial, applied.edge_weights) == (4, True)
-    assert method.supernet.applied(applied) == applied == darts().supernet.applied(applied)
-    with pytest.raises(UserError, match="made with partial=2 and edge_weights=False, but the method asks for 4 and Tr"):
-        method.check(ag.spaces.DARTS(partial=2))
+    options = ag.recipes.pc_darts().supernet_options(ag.spaces.DARTS())
+    assert (options.partial, options.edge_weights, options.drop_path) == (4, True, 0.0)
+    with pytest.raises(
+        UserError, match=r"supernet.partial is 4, which does not divide the 6 channels of the space 'da"
+    ):
+        ag.recipes.pc_darts().check(ag.spaces.DARTS(channels=6))
     with pytest.raises(UserError, match=r"supernet.partial is 0; it must be at least 1"):
         SupernetOptions(partial=0)
     with pytest.raises(UserError, match=r"supernet.edge_weights is 1; it must be true or false"):

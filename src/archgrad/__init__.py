@@ -33,10 +33,11 @@ if TYPE_CHECKING:
     from archgrad.descent import Descent
     from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, search
-    from archgrad.method import Method, SupernetOptions
+    from archgrad.method import Method
     from archgrad.progressive import Progressive
     from archgrad.schedule import Schedule
     from archgrad.spaces import Genotype
+    from archgrad.supernet import SupernetOptions
     from archgrad.training import WeightTraining
 
 __version__ = "0.1.0"
@@ -84,7 +85,7 @@ _HOMES = {
     "Schedule": "schedule",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
-    "SupernetOptions": "method",
+    "SupernetOptions": "supernet",
     "UserError": "errors",
     "WeightTraining": "training",
     "search": "loop",

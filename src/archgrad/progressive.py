@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from archgrad.errors import UserError, check_whole
-from archgrad.spaces import SKIP, DecisionBlock, Row, SearchSpace
+from archgrad.spaces import DecisionBlock, Row, SearchSpace
 from archgrad.supernet import check_chance
 
 __all__ = ["Progressive", "Stage", "kept_choices"]
@@ -94,11 +94,6 @@ class Progressive:
 
     def check(self, space: SearchSpace) -> None:
         """Refuse, before anything is trained, a space that cannot be searched in these stages."""
-        if space.skip_dropout:
-            raise UserError(
-                f"skip_dropout of the space {space.name!r} is {space.skip_dropout}, but the stages of a progressive "
-                f"search have their own; leave it at 0 and set theirs (progressive.skip_dropout)."
-            )
         sized = [self.sized(space, number) for number in range(len(self.stages))]
         widest = max(len(row.choices) for block in sized[0].blocks for row in block.rows)
         if self.stages[0].keep < widest:
@@ -115,12 +110,10 @@ class Progressive:
             )
 
     def sized(self, space: SearchSpace, number: int) -> SearchSpace:
-        """Return the space as deep as a stage, from 0, and with its skip dropout where skip connections are offered."""
-        stage = self.stages[number]
-        depth = {} if stage.cells is None else {space.depth_knob: stage.cells}
-        rate = stage.skip_dropout if space.offers(SKIP) else 0.0
-        changes: dict[str, Any] = {**depth, "skip_dropout": rate}
-        return replace(space, **changes)
+        """Return the space as deep as a stage, counted from 0."""
+        cells = self.stages[number].cells
+        depth: dict[str, Any] = {} if cells is None else {space.depth_knob: cells}
+        return replace(space, **depth)
 
     def narrowed(self, space: SearchSpace, probabilities: Mapping[str, Tensor], number: int) -> SearchSpace:
         """Return what a stage searches, given what the stage before it searched, and found."""

@@ -59,7 +59,7 @@ def test_the_regulariser_is_at_work_in_what_is_measured():
         search = methods.TimedSearch.of(TINY, regularizers._with(member))
         passes[name] = len(search.steps()["weights"]())
         assert any(isinstance(part, AuxiliarySkip) for part in search.setup.method.regularizers) == (
-            search.setup.space.auxiliary_skip
+            search.setup.options.auxiliary_skip
         )
     assert passes == {
         "none": 1,

@@ -16,12 +16,13 @@ from archgrad.loop.judging import judge_of
 from archgrad.loop.setup import Setup
 from archgrad.schedule import Level
 
-SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1, partial=2, edge_weights=True)
+SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
+OPTIONS = ag.SupernetOptions(partial=2, edge_weights=True)
 DATA = ag.data.digits(limit=80)
 
 
 def snapshot(judge: Judge | None, last: bool = True) -> Snapshot:
-    probabilities = ag.relaxations.Simplex().init(SPACE.searched, torch.Generator())
+    probabilities = ag.relaxations.Simplex().init(SPACE.searched_blocks(OPTIONS), torch.Generator())
     genotype = ag.discretizers.Argmax().select(SPACE, probabilities)
     return Snapshot(SPACE, probabilities, genotype, judge, last)
 
@@ -36,7 +37,7 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
     seen = snapshot(Judge(accuracy, torch.Generator(), batches=3))
     assert discretisation(seen) == {"mixture_accuracy": 51.0, "discrete_accuracy": 10.0}
     assert [number for _, number in asked] == [0, 1, 2, 0, 1, 2]
-    one_hot = SPACE.one_hot(seen.genotype)
+    one_hot = SPACE.one_hot(seen.genotype, OPTIONS)
     for name, weights in seen.probabilities.items():
         torch.testing.assert_close(asked[0][0][name], weights.expand(3, -1, -1))
         assert torch.equal(asked[3][0][name], one_hot[name])
@@ -56,7 +57,7 @@ def test_it_is_measured_once_at_the_end() -> None:
 
 @pytest.mark.parametrize("level", ["bilevel", "single"])
 def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Level) -> None:
-    method = replace(ag.recipes.gaea(level=level), supernet=ag.SupernetOptions(2, True))
+    method = replace(ag.recipes.gaea(level=level), supernet=OPTIONS)
     setup = Setup.of(
         ag.spaces.NASBench201(channels=4, cells_per_stage=1), method, DATA, batch_size=16, seed=5, held_out=0
     )
@@ -67,7 +68,7 @@ def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Leve
     batch = setup.judge_loader.batch(1)
     assert set(setup.judge_loader.indices.tolist()) == set(setup.arch_loader.indices.tolist())
     assert setup.judge_loader.normalisation == measure(DATA, setup.weight_loader.indices)
-    for mixture in (SPACE.one_hot(state.genotype), {n: v.expand(3, -1, -1) for n, v in state.alpha.items()}):
+    for mixture in (SPACE.one_hot(state.genotype, OPTIONS), {n: v.expand(3, -1, -1) for n, v in state.alpha.items()}):
         logits = state.supernet(batch.images, mixture)
         expected = 100 * (logits.argmax(1) == batch.labels).float().mean().item()
         assert judge.accuracy(mixture, 1) == pytest.approx(expected)

@@ -268,7 +268,10 @@ def test_a_loss_that_is_not_finite_has_no_stationarity() -> None:
             lambda: Stationarity(geometry="euclid"),
             "unknown value of geometry of Stationarity: 'euclid'; did you mean 'euclidean'",
         ),
-        (lambda: Stationarity(geometry="euclidean"), "blocks of Stationarity is empty.*give blocks=space.searched"),
+        (
+            lambda: Stationarity(geometry="euclidean"),
+            "blocks of Stationarity is empty.*give blocks=space.searched_blocks",
+        ),
         (lambda: probed(Stationarity(), 2 * THETA), "block 'cell' are not on the simplex.*relaxation of the 'simplex'"),
     ],
 )

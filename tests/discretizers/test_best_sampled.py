@@ -14,13 +14,14 @@ from archgrad.discretizers import BestSampled, Judge
 from archgrad.discretizers.best_sampled import drawn_genotype
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, Genotype, NASBench201, SearchSpace
+from archgrad.supernet import SupernetOptions
 
 DRAWS = 4000
 BEST = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|nor_conv_3x3~2|"
 
 
-def even(space: SearchSpace) -> dict[str, Tensor]:
-    return {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched}
+def even(space: SearchSpace, options: SupernetOptions | None = None) -> dict[str, Tensor]:
+    return {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched_blocks(options)}
 
 
 def likeness(space: SearchSpace, wanted: Genotype, seed: int = 0) -> Judge:
@@ -65,7 +66,7 @@ def test_a_derivation_is_a_function_of_the_generator() -> None:
 
 
 def test_every_sample_is_measured_on_the_same_batches() -> None:
-    space = NASBench201(cells_per_stage=1, edge_weights=True)
+    space = NASBench201(cells_per_stage=1)
     asked: list[int] = []
 
     def accuracy(mixture: Mapping[str, Tensor], batch: int) -> float:
@@ -133,8 +134,8 @@ def test_edges_are_drawn_uniformly() -> None:
 
 
 def test_edges_are_drawn_by_their_weights() -> None:
-    space = DARTS(cells=3, edge_weights=True)
-    probabilities = even(space)
+    space = DARTS(cells=3)
+    probabilities = even(space, SupernetOptions(edge_weights=True))
     probabilities["normal.edges"] = probabilities["normal.edges"].clone()
     probabilities["normal.edges"][1] = torch.tensor([0.5, 0.3, 0.2, 0.0, 0.0])
     p = {"0": 0.5, "1": 0.3, "2": 0.2}
@@ -144,8 +145,8 @@ def test_edges_are_drawn_by_their_weights() -> None:
 
 
 def test_what_has_no_probability_is_drawn_only_when_nothing_else_is_left() -> None:
-    space = DARTS(cells=3, edge_weights=True)
-    probabilities = even(space)
+    space = DARTS(cells=3)
+    probabilities = even(space, SupernetOptions(edge_weights=True))
     probabilities["normal"] = torch.eye(8)[0].expand(14, 8)  # only `none`, which no genotype contains
     probabilities["normal.edges"] = torch.eye(5)[:1].expand(4, 5)
     generator, choices = torch.Generator().manual_seed(0), set()

@@ -31,12 +31,10 @@ from archgrad.spaces import DARTS, Genotype, NASBench201, SearchSpace
 Rows = dict[str, Tensor]
 
 
-def probabilities_of(space: SearchSpace, seed: int) -> Rows:
-    generator = torch.Generator().manual_seed(seed)
-    logits = {
-        block.name: torch.randn(block.shape, generator=generator, dtype=torch.float64) for block in space.searched
-    }
-    return {b.name: logits[b.name].masked_fill(~b.mask, -torch.inf).softmax(-1) for b in space.searched}
+def probabilities_of(space: SearchSpace, seed: int, options: ag.SupernetOptions | None = None) -> Rows:
+    generator, blocks = torch.Generator().manual_seed(seed), space.searched_blocks(options)
+    logits = {block.name: torch.randn(block.shape, generator=generator, dtype=torch.float64) for block in blocks}
+    return {b.name: logits[b.name].masked_fill(~b.mask, -torch.inf).softmax(-1) for b in blocks}
 
 
 @dataclass
@@ -118,8 +116,8 @@ def test_among_equals_the_stronger_and_then_the_first_is_kept() -> None:
 
 
 def test_edge_weights_go_with_their_edges() -> None:
-    space = DARTS(cells=3, edge_weights=True)
-    probabilities = probabilities_of(space, 1)
+    space = DARTS(cells=3)
+    probabilities = probabilities_of(space, 1, ag.SupernetOptions(edge_weights=True))
     worth = {name: torch.zeros_like(value) for name, value in probabilities.items()}
     for block in space.blocks:  # only the edges matter, and the weakest most
         worth[block.edges.name] = 1 / probabilities[block.edges.name].clamp(min=1e-6) ** 2 * block.edges.mask
@@ -358,7 +356,7 @@ ONE_HOT = torch.eye(3)[[0, 1, 2, 0, 1, 2]]
 
 def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_that_follow() -> None:
     setup, state = standing_after_training()
-    mixture = spread(SPACE.searched, {"cell": ONE_HOT})
+    mixture = spread(SPACE.searched_blocks(), {"cell": ONE_HOT})
     net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.training
     for index in (4, 5):  # what follows the four batches of the search
         batch = setup.weight_loader.batch(index)
@@ -395,7 +393,7 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
     some = torch.tensor([True, False, True, False, False, False])
     tune = judge_of(setup, state).tune
     assert tune is not None
-    before = setup.method.relaxation.probabilities(setup.space.searched, alpha)["cell"]
+    before = setup.method.relaxation.probabilities(setup.blocks, alpha)["cell"]
     after = tune(Tuning({"cell": ONE_HOT}, {"cell": some}, 1, 0.1))["cell"]
     assert all(not torch.equal(after[row], before[row]) for row in (1, 3, 4, 5))
     assert all(torch.equal(state.alpha[name], value) for name, value in alpha.items())

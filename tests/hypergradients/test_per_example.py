@@ -140,12 +140,12 @@ def test_on_a_supernet_the_images_share_add_up_to_first_order() -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         net = space.supernet(num_classes=3).double()
-    start = Softmax(init_scale=0.5).init(space.searched, torch.Generator().manual_seed(1))
+    start = Softmax(init_scale=0.5).init(space.searched_blocks(), torch.Generator().manual_seed(1))
     alpha = {name: value.double() for name, value in start.items()}
     batch = Labelled(randn(4, 3, 8, 8, seed=2), torch.tensor([0, 1, 2, 0]))
 
     def loss(weights: Tensors, alpha: Tensors, batch: Labelled) -> Tensor:
-        mixture = Softmax().relax(space.searched, alpha, None, 0.0).mixture
+        mixture = Softmax().relax(space.searched_blocks(), alpha, None, 0.0).mixture
         return F.cross_entropy(functional_call(net, weights, (batch.images, mixture)), batch.labels)
 
     problem, weights = BilevelProblem(unread, loss), dict(net.named_parameters())

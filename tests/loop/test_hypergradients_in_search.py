@@ -183,8 +183,8 @@ def test_drop_path_grows_with_the_epochs_and_spares_validation(name: str, monkey
 
     original = ag.supernet.Supernet.forward
     monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
-    space = replace(small(name), drop_path=0.3)
-    ag.search(space, ag.recipes.darts(), DATA, epochs=3, batch_size=48, split="0.5:0.5", held_out=0, diagnostics=())
+    method = replace(ag.recipes.darts(), supernet=ag.SupernetOptions(drop_path=0.3))
+    ag.search(small(name), method, DATA, epochs=3, batch_size=48, split="0.5:0.5", held_out=0, diagnostics=())
     architecture, weights = given[::2], given[1::2]
     assert set(architecture) == {0.0}
     assert weights == pytest.approx([0.0, 0.1, 0.2])

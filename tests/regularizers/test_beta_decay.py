@@ -129,7 +129,7 @@ def test_a_search_is_held_where_alpha_is_small() -> None:
     free, held = (
         ag.search(space, ag.recipes.beta_darts(weight), data, **settings).alpha["cell"] for weight in (0.0, 1e6)
     )
-    start = Softmax().init(space.searched, ag.randomness.generator(0, "alpha"))["cell"]
+    start = Softmax().init(space.searched_blocks(), ag.randomness.generator(0, "alpha"))["cell"]
     moved = held - start
     assert (moved < 0).all()
     assert not (free - start < 0).all()

@@ -162,12 +162,11 @@ def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
 
 
 def test_the_method_has_the_supernet_built_for_it() -> None:
-    applied = darts_minus().applied(SPACE)
-    assert applied == replace(SPACE, auxiliary_skip=True)
-    assert darts_minus().applied(applied) == applied
-    assert darts().applied(SPACE) is SPACE
-    with pytest.raises(UserError, match=r"made with auxiliary_skip=True, but nothing in the method would use .*; add"):
-        darts().check(applied)
+    assert darts_minus().supernet_options(SPACE).auxiliary_skip
+    assert not darts().supernet_options(SPACE).auxiliary_skip
+    unused = replace(darts(), supernet=ag.SupernetOptions(auxiliary_skip=True))
+    with pytest.raises(UserError, match=r"auxiliary_skip is True, but nothing in the method would use .*; add"):
+        unused.check(SPACE)
 
 
 def test_the_command_line_has_it(archgrad: Any) -> None:
@@ -177,8 +176,8 @@ def test_the_command_line_has_it(archgrad: Any) -> None:
     assert code == 0, err
     saved = ag.config.read_config(Path("run/config.toml"))["settings"]
     assert (saved["auxiliary-skip.start"], saved["auxiliary-skip.end"]) == (0.5, 0.0)
-    assert "space.auxiliary_skip" not in saved
+    assert "supernet.auxiliary_skip" not in saved
     assert archgrad("resume", "run")[0] == 0
-    code, _, err = archgrad("search", *tiny, "--set", "space.auxiliary_skip=true")
+    code, _, err = archgrad("search", *tiny, "--set", "supernet.auxiliary_skip=true")
     assert code == 2
-    assert "it is a choice of the method; add --regularizer +auxiliary-skip" in " ".join(err.split())
+    assert "unknown knob of supernet (SupernetOptions): 'auxiliary_skip'" in " ".join(err.split())

@@ -293,9 +293,9 @@ def test_reduction_cells_are_left_out_unless_named() -> None:
     blocks = DARTS(channels=2, cells=4).blocks
     assert [one.name for one in aligned_blocks(blocks)] == ["normal"]
     assert [one.name for one in aligned_blocks(blocks, ("reduce", "normal"))] == ["reduce", "normal"]
-    space = DARTS(channels=2, cells=4, edge_weights=True)
-    assert [one.name for one in aligned_blocks(space.searched)] == ["normal"]
-    assert [one.name for one in aligned_blocks(space.searched, ("normal.edges",))] == ["normal.edges"]
+    weighed = DARTS(channels=2, cells=4).searched_blocks(ag.SupernetOptions(edge_weights=True))
+    assert [one.name for one in aligned_blocks(weighed)] == ["normal"]
+    assert [one.name for one in aligned_blocks(weighed, ("normal.edges",))] == ["normal.edges"]
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_the_weight_step_descends_the_loss_minus_the_alignment(difference: Any) 
     net = copy.deepcopy(setup.space.supernet(num_classes=3))
     net.load_state_dict(before)
     weights = dict(net.named_parameters())
-    probabilities = Softmax().relax(setup.space.searched, setup.first_alpha(), None, 0.0).mixture
+    probabilities = Softmax().relax(setup.blocks, setup.first_alpha(), None, 0.0).mixture
     mixture = {name: value.detach().clone().requires_grad_() for name, value in probabilities.items()}
     batch = setup.weight_loader.batch(0)
     loss = F.cross_entropy(net(batch.images, mixture), batch.labels)

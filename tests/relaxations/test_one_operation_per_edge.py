@@ -68,7 +68,7 @@ def hooked(net: Supernet) -> list[Place]:
 
 
 def drawn(space: SearchSpace, member: GumbelHard, seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    blocks = space.searched
+    blocks = space.searched_blocks()
     alpha = member.init(blocks, torch.Generator().manual_seed(seed))
     for block in blocks:  # `none` would cut off what comes before it
         alpha[block.name][:, [index for index, name in enumerate(block.rows[0].choices) if name == "none"]] = -1e3
@@ -127,8 +127,8 @@ def test_concrete_mixtures_compute_everything(monkeypatch: pytest.MonkeyPatch) -
     space = space_of("nasbench201")
     net, member = space.supernet(num_classes=3), Concrete()
     run = counted(net, monkeypatch)
-    alpha = member.init(space.searched, torch.Generator().manual_seed(0))
-    noise = member.noise(space.searched, torch.Generator().manual_seed(0))
-    relaxed = member.relax(space.searched, alpha, noise, 0.5)
+    alpha = member.init(space.searched_blocks(), torch.Generator().manual_seed(0))
+    noise = member.noise(space.searched_blocks(), torch.Generator().manual_seed(0))
+    relaxed = member.relax(space.searched_blocks(), alpha, noise, 0.5)
     net(images(), relaxed.mixture, active=relaxed.active)
     assert len(run) == 3 * 6 * 5

@@ -33,8 +33,8 @@ def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:
 
 
 def uniform(space: SearchSpace) -> dict[str, torch.Tensor]:
-    blocks = {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched}
-    return {block.name: blocks[block.name].expand(block.cells, -1, -1) for block in space.searched}
+    blocks = {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched_blocks()}
+    return {block.name: blocks[block.name].expand(block.cells, -1, -1) for block in space.searched_blocks()}
 
 
 @pytest.mark.parametrize("seed", range(2))

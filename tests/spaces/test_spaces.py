@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, S1, SPACES, CellGenotype, Decision, Genotype, NASBench201, SearchSpace, named
+from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
@@ -211,33 +213,19 @@ def test_bad_sizes_are_explained(name: str, value: object) -> None:
             small(name).cost(genotype, **{knob: value})  # type: ignore[arg-type]
 
 
-@every_space
-@pytest.mark.parametrize("value", [1, 1.0, -0.1, float("nan"), "0.2", True, None])
-def test_a_bad_drop_path_is_explained(name: str, value: object) -> None:
-    with pytest.raises(UserError, match=rf"drop_path of the space '{name}' is .*; it must be a number from 0 .*than 1"):
-        small(name, drop_path=value)  # type: ignore[arg-type]
+@pytest.mark.parametrize("value", [1, 1.0, -0.1, float("nan"), "0.2", True])
+def test_a_bad_drop_path_is_explained(value: Any) -> None:
+    with pytest.raises(UserError, match=r"supernet\.drop_path is .*; it must be a number from 0 .*than 1"):
+        SupernetOptions(drop_path=value)
 
 
 @every_space
-def test_drop_path_and_auxiliary_weight_can_be_asked_of_any_space(name: str) -> None:
-    space = small(name)
-    assert (space.drop_path, space.auxiliary) == ((0.2, 0.4) if name.startswith("amended") else (0.0, 0.0))
-    assert small(name, drop_path=0.3).drop_path == 0.3  # type: ignore[arg-type]
-    assert dataclasses.replace(space, drop_path=0).drop_path == 0
-
-
-@every_space
-def test_settings_of_the_search_do_not_change_plain_networks(name: str) -> None:
-    space = small(name)
-    heads = {} if name.startswith("nasbench") else {"auxiliary": 0.5}
-    other, genotype = dataclasses.replace(space, drop_path=0.7, **heads), random_genotype(space, 0)
-    nets = []
-    for described in (space, other):
-        torch.manual_seed(0)
-        nets.append(described.network(genotype, num_classes=3).eval())
-    assert list(nets[0].state_dict()) == list(nets[1].state_dict())
-    if not genotype.count("noise"):
-        assert torch.equal(nets[0](images()), nets[1](images()))
+def test_a_space_completes_options_by_its_published_ones(name: str) -> None:
+    space, published = small(name), (0.2, 0.0, 0.4) if name.startswith("amended") else (0.0, 0.0, 0.0)
+    found = space.completed_options(SupernetOptions(partial=2))
+    assert (found.partial, found.drop_path, found.skip_dropout, found.auxiliary_head) == (2, *published)
+    assert space.completed_options(SupernetOptions(drop_path=0.0)).drop_path == 0.0
+    assert space.completed_options(found) == found
 
 
 def test_two_reductions_need_three_cells() -> None:

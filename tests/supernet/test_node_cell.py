@@ -68,7 +68,7 @@ def test_there_are_three_kinds_of_decisions(number: int) -> None:
 
 @every_space
 def test_edge_weights_are_there_anyway(number: int) -> None:
-    assert small(number, edge_weights=True).searched == small(number).searched == small(number).blocks
+    assert small(number).searched_blocks(ag.SupernetOptions(edge_weights=True)) == small(number).blocks
 
 
 def calls_in(net: nn.Module) -> Counter[str]:
@@ -202,15 +202,15 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
 
 def test_settings_about_skip_connections_are_refused_where_there_are_none() -> None:
     space = small(3)
-    with pytest.raises(ag.errors.UserError, match="skip_dropout is set, but no choice of the space 'nasb"):
-        ag.recipes.darts().check(replace(space, skip_dropout=0.2))
+    with pytest.raises(ag.errors.UserError, match=r"skip_dropout is 0\.2, but no choice of the space 'nasb"):
+        replace(ag.recipes.darts(), supernet=ag.SupernetOptions(skip_dropout=0.2)).check(space)
     for reaction in ("stop", "switch"):
         with pytest.raises(ag.errors.UserError, match="offers neither skip connections nor `none` to collapse into"):
             check_reaction(reaction, ag.recipes.darts(), space)
     check_reaction("warn", ag.recipes.darts(), space)
-    stages = Progressive((3,), (8, 3), (0.0, 0.4))
-    assert [stages.sized(space, number).skip_dropout for number in (0, 1)] == [0.0, 0.0]
-    assert stages.sized(ag.spaces.DARTS(), 1).skip_dropout == 0.4
+    staged = replace(ag.recipes.darts(), progressive=Progressive((3,), (8, 3), (0.0, 0.4)))
+    assert [staged.in_stage(number, space).supernet.skip_dropout for number in (0, 1)] == [0.0, 0.0]
+    assert staged.in_stage(1, ag.spaces.DARTS()).supernet.skip_dropout == 0.4
 
 
 def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> None:

@@ -59,7 +59,7 @@ def measure(case: Case, method: str, repeats: int = 5) -> Checkup:
 def _layers(search: TimedSearch) -> Callable[[], object]:
     batch = Drawn(search.setup.weight_loader, search.setup.arch_loader, 0).outer()
     slopes, agreement = search.stepper.slopes(search.state, batch), Agreement()
-    return lambda: [agreement(search.setup.space.searched, slopes) for _ in range(_CALLS)]
+    return lambda: [agreement(search.setup.blocks, slopes) for _ in range(_CALLS)]
 
 
 def _eigenvalue(search: TimedSearch, curvature: ArchCurvature) -> Callable[[], object]:

@@ -165,7 +165,7 @@ def _row(case: Case, name: str, reference: TimedSearch, repeats: int) -> Row:
         milliseconds,
         milliseconds / _iteration(first),
         _operations(setup.space, timed[-1].result),
-        1 / setup.space.partial,
+        1 / setup.options.partial,
         setup.arch_loader.batch_size,
         setup.weight_loader.batch_size,
         setup.method.hypergradient.inner_batches,
@@ -245,9 +245,9 @@ def _begun(regularizer: Regularizer) -> Regularizer:
 
 def _starts(setup: Setup, alpha: Alpha) -> list[Alpha]:
     """Return α itself, or, if operations are drawn from it, α that are certain of each operation in turn."""
-    relaxation, space = setup.method.relaxation, setup.space
-    noise = relaxation.noise(space.searched, randomness.generator(_SEED, "trial"))
-    if not relaxation.sampled or relaxation.relax(space.searched, alpha, noise, 0.0).active is None:
+    relaxation, space, blocks = setup.method.relaxation, setup.space, setup.blocks
+    noise = relaxation.noise(blocks, randomness.generator(_SEED, "trial"))
+    if not relaxation.sampled or relaxation.relax(blocks, alpha, noise, 0.0).active is None:
         return [alpha]
     width = max(block.shape[1] for block in space.blocks)
     certain = ({block.name: _certain(block, number) for block in space.blocks} for number in range(width))

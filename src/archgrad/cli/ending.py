@@ -59,7 +59,7 @@ def _sizes(result: SearchResult, config: RunConfig, data: ImageData) -> dict[str
     """Return the size of the network of the cell as wide and deep as it was searched, and as it is published."""
     space, stages = config.build_space(), config.build_method().progressive
     space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
-    searched = replace(space, partial=1, auxiliary_skip=False, skip_dropout=0.0, restriction=None)
+    searched = replace(space, restriction=None)
     sizes = {"as searched": searched}
     if space.compared_at:
         wanted: dict[str, Any] = dict(space.compared_at)

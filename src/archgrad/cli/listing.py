@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from archgrad import arch_optimizers, data, discretizers, hypergradients, recipes, regularizers, relaxations, spaces
-from archgrad.config import FROM_METHOD
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 
 __all__ = ["LISTS", "list_settings"]
@@ -30,10 +29,10 @@ def list_spaces() -> str:
     lines = []
     for name in spaces.SPACES:
         space = spaces.named(name)()
-        knobs = {knob: value for knob, value in knobs_of(space).items() if knob not in FROM_METHOD}
         shown = [
             f"--cells is {space.depth_knob}",
-            *_settings(knobs, "space."),
+            *_settings(knobs_of(space), "space."),
+            *_settings(knobs_of(space.completed_options()), "supernet."),
             *_settings(knobs_of(space.training), "weights."),
         ]
         lines += [

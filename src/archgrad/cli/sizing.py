@@ -207,7 +207,8 @@ def _plain(config: RunConfig) -> tuple[SearchSpace, Method]:
     space, method = config.build_space(), config.build_method()
     if method.progressive is not None:
         last = len(method.progressive.stages) - 1
-        space, method = method.progressive.sized(space, last), method.in_stage(last)
+        space = method.progressive.sized(space, last)
+        method = method.in_stage(last, space)
     schedule = replace(method.schedule, warmup_epochs=0)
     derivation = Argmax() if method.discretizer.measures else method.discretizer
     return space, replace(method, schedule=schedule, discretizer=derivation, stop=None)

@@ -8,6 +8,7 @@ from statistics import mean
 from torch import Tensor
 
 from archgrad.diagnostics.base import Snapshot
+from archgrad.discretizers.base import options_in
 from archgrad.errors import UserError
 from archgrad.relaxations import spread
 
@@ -33,7 +34,8 @@ def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]
     def accuracy(mixture: Mapping[str, Tensor]) -> float:
         return mean(judge.accuracy(mixture, number) for number in range(min(batches, judge.batches)))
 
+    options = options_in(space, snapshot.probabilities)
     return {
-        "mixture_accuracy": accuracy(spread(space.searched, dict(snapshot.probabilities))),
-        "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype)),
+        "mixture_accuracy": accuracy(spread(space.searched_blocks(options), dict(snapshot.probabilities))),
+        "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype, options)),
     }

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.discretizers.base import Discretizer, Judge, edge_strengths
+from archgrad.discretizers.base import Discretizer, Judge, edge_strengths, options_in
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 
@@ -42,11 +42,11 @@ class BestSampled(Discretizer):
                 "BestSampled measures architectures with the weights of a supernet, and none is at hand; give select() "
                 "a judge, or use discretizers.Argmax(), which needs none."
             )
+        options = options_in(space, probabilities)
         drawn = [drawn_genotype(space, probabilities, judge.generator) for _ in range(self.samples)]
-        return max(dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space, genotype, judge))
+        return max(dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space.one_hot(genotype, options), judge))
 
-    def _accuracy(self, space: SearchSpace, genotype: Genotype, judge: Judge) -> float:
-        mixture = space.one_hot(genotype)
+    def _accuracy(self, mixture: Mapping[str, Tensor], judge: Judge) -> float:
         return sum(judge.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
 
 
@@ -54,7 +54,7 @@ def drawn_genotype(space: SearchSpace, probabilities: Mapping[str, Tensor], gene
     """Draw a genotype: operations by their probabilities, edges uniformly or by their weights."""
     selection = {}
     for block in space.blocks:
-        edges = edge_strengths(space, block, probabilities)
+        edges = edge_strengths(block, probabilities)
         rows = _drawn_rows(block, edges, generator)
         weights = probabilities[block.name].tolist()
         selection[block.name] = [

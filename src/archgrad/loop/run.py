@@ -167,7 +167,7 @@ def _carried_out(
             told: list[Listener] = [*([folder] if folder else []), *listeners]
             doctor = Doctor(on_collapse, folder or Memory(), setup.method)
             _Run(setup, setup.stepper(state, compile_), told, watched, folder, interrupt, doctor, compile_).go(state)
-    blocks = setup.space.searched
+    blocks = setup.blocks
     mixture = spread(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
     return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds, state.stopped)
@@ -278,7 +278,7 @@ class _Run:
         """Measure the gradients of the cells, which have moved the architecture or would have."""
         for measure in self.diagnostics:
             if isinstance(measure, LayerMeasure) and slopes and (not at_rest or state.step % measure.every == 0):
-                measured = measure(self.setup.space.searched, slopes)
+                measured = measure(self.setup.blocks, slopes)
                 state.sums.note({name: _number(value) for name, value in measured.items()})
 
     def _measure_layers_at_rest(self, state: SearchState, batches: Drawn) -> None:
@@ -292,11 +292,11 @@ class _Run:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
         stepper = self.stepper
         stepper.check(state)
-        probabilities = stepper.method.relaxation.probabilities(stepper.space.searched, state.alpha)
+        probabilities = stepper.method.relaxation.probabilities(stepper.blocks, state.alpha)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._derived(state, probabilities, last)
         judge = judge_of(self.setup, state)
-        initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
+        initial = stepper.method.relaxation.probabilities(stepper.blocks, self.setup.first_alpha())
         ties = stepper.method.discretizer.ties(stepper.space, probabilities, last)
         snapshot = Snapshot(stepper.space, probabilities, state.genotype, judge, last, initial, ties.everywhere)
         record: Record = {"epoch": state.epoch + 1, "lr": stepper.training.lr_at(state.epoch), **state.sums.means()}

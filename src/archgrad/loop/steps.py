@@ -32,7 +32,8 @@ from archgrad.method import Method
 from archgrad.operations.twice import TwiceDifferentiable
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
-from archgrad.spaces import SearchSpace
+from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
 __all__ = ["Slopes", "Stepper"]
@@ -52,6 +53,7 @@ class Stepper:
     """
 
     space: SearchSpace
+    options: SupernetOptions
     method: Method
     training: WeightTraining
     seed: int
@@ -63,6 +65,7 @@ class Stepper:
     def of(
         cls,
         space: SearchSpace,
+        options: SupernetOptions,
         method: Method,
         training: WeightTraining,
         seed: int,
@@ -74,7 +77,12 @@ class Stepper:
         def forward(weights: Weights, images: Tensor, mixture: Mapping[str, Tensor], **extra: object) -> Any:
             return functional_call(supernet, weights, (images, mixture), extra)
 
-        return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
+        return cls(space, options, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
+
+    @cached_property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """All blocks that have architecture parameters."""
+        return self.space.searched_blocks(self.options)
 
     def architecture_step(self, state: SearchState, batches: Drawn) -> Slopes:
         """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
@@ -186,7 +194,7 @@ class Stepper:
         for part in parts:
             _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)) or {})
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
-        loss = F.cross_entropy(passed.logits, batch.labels) if self.space.auxiliary else passed.loss
+        loss = F.cross_entropy(passed.logits, batch.labels) if self.options.auxiliary_head else passed.loss
         self._record(state, "train", loss, passed.logits, batch.labels)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
@@ -250,7 +258,7 @@ class Stepper:
 
         return WeightStep(
             loss,
-            self.space.searched,
+            self.blocks,
             passed.inputs,
             passed.gradient,
             passed.relaxed.mixture,
@@ -260,7 +268,7 @@ class Stepper:
         )
 
     def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
-        relaxed = self.method.relaxation.relax(self.space.searched, alpha, noise, state.progress)
+        relaxed = self.method.relaxation.relax(self.blocks, alpha, noise, state.progress)
         return relaxed if self.decided is None else self.decided.put_into(relaxed)
 
     def _outer_terms(
@@ -269,7 +277,7 @@ class Stepper:
         """Return what regularisers add to the outer loss."""
         if not self.method.regularizers:
             return []
-        blocks = self.space.searched
+        blocks = self.blocks
         probabilities = self.method.relaxation.probabilities(blocks, alpha)
         step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss)
         terms = (part.outer_term(step) for part in self.method.regularizers)
@@ -281,7 +289,7 @@ class Stepper:
     def _draw(self, state: SearchState, *stream: int | str) -> dict[str, Tensor] | None:
         """Draw what the relaxation needs, None if that is nothing."""
         generator = randomness.generator(self.seed, "relaxation", *stream)
-        noise = self.method.relaxation.noise(self.space.searched, generator)
+        noise = self.method.relaxation.noise(self.blocks, generator)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
@@ -295,7 +303,7 @@ class Stepper:
         mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
             stream = randomness.generator(self.seed, "perturb", position, state.index)
-            mixture = part.perturb(PerturbStep(self.space.searched, mixture, loss, state.progress, stream))
+            mixture = part.perturb(PerturbStep(self.blocks, mixture, loss, state.progress, stream))
         return Relaxed(mixture, relaxed.active)
 
     def _loss(
@@ -328,9 +336,10 @@ class Stepper:
         r when α begins to move. So it is in the published code of P-DARTS; its paper says that it decays.
         """
         epoch, warmup, epochs = state.current_epoch, self.method.schedule.warmup_epochs, state.epochs
+        first = self.options.skip_dropout or 0.0
         if epoch < warmup:
-            return self.space.skip_dropout * (epochs - 1 - epoch) / epochs
-        return self.space.skip_dropout * math.exp(-_SKIP_DROPOUT_DECAY * (epoch - warmup))
+            return first * (epochs - 1 - epoch) / epochs
+        return first * math.exp(-_SKIP_DROPOUT_DECAY * (epoch - warmup))
 
     def _training_loss(
         self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState
@@ -339,7 +348,8 @@ class Stepper:
 
         L2 has neither: it judges the network as it will be used, but for what :meth:`_on_skips` says.
         """
-        weight, drop_path = self.space.auxiliary, self.space.drop_path * state.current_epoch / state.epochs
+        weight = self.options.auxiliary_head
+        drop_path = (self.options.drop_path or 0.0) * state.current_epoch / state.epochs
         extra = ({"drop_path": drop_path} if drop_path else {}) | ({"auxiliary": True} if weight else {})
         if not weight:
             return self._loss(weights, relaxed, batch, state, **extra)

@@ -10,7 +10,7 @@ from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.discretizers import Argmax, BestSampled, Perturbation
 from archgrad.errors import UserError, chosen
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
-from archgrad.method import Method, SupernetOptions
+from archgrad.method import Method
 from archgrad.progressive import Progressive
 from archgrad.recipes.build import published
 from archgrad.recipes.settings import family_of
@@ -28,6 +28,7 @@ from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softm
 from archgrad.schedule import Level, Updates
 from archgrad.spaces import SearchSpace
 from archgrad.stopping import EigenvalueStop
+from archgrad.supernet import SupernetOptions
 
 __all__ = [
     "RECIPES",

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
 from archgrad.spaces.darts import CHOICES, DARTS, INPUTS, NODES
+from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
 __all__ = ["AmendedA1", "AmendedA2"]
@@ -25,8 +26,6 @@ class _Amended(DARTS):
     choices: ClassVar[tuple[str, ...]]
 
     channels: int = 36
-    drop_path: float = 0.2
-    auxiliary: float = 0.4
 
     @property
     def normal_rows(self) -> tuple[Row, ...]:
@@ -37,6 +36,11 @@ class _Amended(DARTS):
     def training(self) -> WeightTraining:
         """As DARTS, with batches of 96 and 100 epochs (Section 4.1.1)."""
         return WeightTraining(batch_size=96, epochs=100)
+
+    @property
+    def supernet_defaults(self) -> SupernetOptions:
+        """Drop-path of 0.2 and an auxiliary head of weight 0.4, as in the evaluation."""
+        return SupernetOptions(drop_path=0.2, skip_dropout=0.0, auxiliary_head=0.4)
 
 
 @dataclass(frozen=True, kw_only=True)

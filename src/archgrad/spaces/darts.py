@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -54,8 +53,7 @@ class DARTS(SearchSpace):
     """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
 
     ``cells`` of them stand in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce.
-    ``auxiliary`` is a setting of the search, like drop-path: the weight of the loss of a second head behind the second
-    reduction, which the supernet has if it is greater than 0. The default size is that of the published search.
+    The auxiliary head of a supernet stands behind the second reduction. The default size is the published one.
 
     >>> [(block.name, block.cells, block.shape) for block in DARTS().blocks]
     [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
@@ -65,19 +63,15 @@ class DARTS(SearchSpace):
     family: ClassVar[str] = "darts"
     compared_at: ClassVar[Mapping[str, int]] = {"channels": 36, "cells": 20}
     depth_knob: ClassVar[str] = "cells"
+    has_auxiliary_head: ClassVar[bool] = True
     keep: ClassVar[int | None] = 2
 
     cells: int = 8
-    auxiliary: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cells < 3:
             raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
-        number = isinstance(self.auxiliary, int | float) and not isinstance(self.auxiliary, bool)
-        if not number or not 0 <= self.auxiliary < math.inf:
-            fix = "it must be a finite number, 0 (no auxiliary head) or greater"
-            raise UserError(f"auxiliary of the space {self.name!r} is {self.auxiliary!r}; {fix}.")
 
     @property
     def reductions(self) -> tuple[int, int]:
@@ -145,7 +139,7 @@ class DARTSCell(nn.Module):
 class DARTSNet(nn.Module):
     """Stem of 3C channels, a row of cells, global average pooling and a linear classifier.
 
-    In a supernet of a space that asks for it, an auxiliary head reads the output of the second reduction.
+    In a supernet whose options ask for it, an auxiliary head reads the output of the second reduction.
     """
 
     def __init__(self, space: DARTS, plan: CellPlan, input_channels: int, num_classes: int) -> None:
@@ -168,7 +162,7 @@ class DARTSNet(nn.Module):
             before, last, reduced = last, width * len(concat or ()), reducing
             branch = last if layer == self.branching else branch
         self.classifier = nn.Linear(last, num_classes)
-        wanted = plan.searching and space.auxiliary > 0
+        wanted = plan.searching and plan.options.auxiliary_head
         self.auxiliary = AuxiliaryHead(branch, plan.site(branch, skeleton=True), num_classes) if wanted else None
 
     def forward(

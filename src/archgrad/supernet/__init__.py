@@ -4,6 +4,7 @@ from archgrad.supernet.cell import Edge, FixedCell, MixedCell
 from archgrad.supernet.chance import check_chance
 from archgrad.supernet.mixture import CellMixture, EdgeWeights, Mixture
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
+from archgrad.supernet.options import SupernetOptions
 from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
 
@@ -17,6 +18,7 @@ __all__ = [
     "Mixture",
     "NodeMixture",
     "Supernet",
+    "SupernetOptions",
     "check_chance",
     "shuffle",
 ]
