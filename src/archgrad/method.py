@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer, LimitedSkips
@@ -15,7 +16,7 @@ from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
 from archgrad.spaces import SKIP, SearchSpace
 from archgrad.stopping import EigenvalueStop
-from archgrad.supernet import SupernetOptions
+from archgrad.supernet import Modifier, SupernetOptions
 from archgrad.training import WeightTraining
 
 __all__ = ["Method"]
@@ -207,13 +208,20 @@ class Method:
 
     def supernet_options(self, space: SearchSpace) -> SupernetOptions:
         """Return how the supernet of a space is built: as the space says, and the method and its regularizers."""
-        needed = any(regularizer.needs_auxiliary_skip for regularizer in self.regularizers)
-        if self.supernet.auxiliary_skip and not needed:
+        built: dict[str, Any] = {}
+        for modifier in self.modifiers:
+            built |= modifier.builds
+        if self.supernet.auxiliary_skip and "auxiliary_skip" not in built:
             raise UserError(
                 "supernet.auxiliary_skip is True, but nothing in the method would use the connections; add the "
                 "regularizer AuxiliarySkip, or leave auxiliary_skip out."
             )
-        return space.completed_options(replace(self.supernet, auxiliary_skip=needed))
+        return space.completed_options(replace(self.supernet, **built))
+
+    @property
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """What the regularizers change in the supernet's forward pass."""
+        return tuple(modifier for regularizer in self.regularizers for modifier in regularizer.modifiers)
 
     def trained(self, training: WeightTraining) -> WeightTraining:
         """Return the space's settings for the weights with the method's own in their place."""

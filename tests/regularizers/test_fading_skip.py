@@ -19,6 +19,7 @@ from archgrad.loop.setup import Setup
 from archgrad.recipes import darts, darts_minus
 from archgrad.regularizers import AuxiliarySkip, Regularizer
 from archgrad.spaces import SPACES
+from archgrad.supernet import SearchTime
 
 DATA = ag.data.digits(limit=48)
 SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
@@ -52,13 +53,14 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [(AuxiliarySkip(), [1.0, 0.75, 0.5, 0.0]), (AuxiliarySkip(0.4, 0.8), [0.4, 0.5, 0.6, 0.8])],
 )
 def test_the_weight_is_linear(member: AuxiliarySkip, expected: list[float]) -> None:
-    assert [member.auxiliary_skip(progress) for progress in (0.0, 0.25, 0.5, 1.0)] == pytest.approx(expected)
+    times = [SearchTime(0, 8, 0, progress) for progress in (0.0, 0.25, 0.5, 1.0)]
+    assert [member.arguments("training", time)["skip"] for time in times] == pytest.approx(expected)
 
 
 def test_other_regularisers_have_none() -> None:
-    assert Regularizer().auxiliary_skip(0.3) == 0.0
-    assert not Regularizer().needs_auxiliary_skip
-    assert AuxiliarySkip().needs_auxiliary_skip
+    assert Regularizer().modifiers == ()
+    assert AuxiliarySkip().modifiers == (AuxiliarySkip(),)
+    assert AuxiliarySkip.builds == {"auxiliary_skip": True}
 
 
 def test_what_never_carries_anything_is_refused() -> None:

@@ -2,7 +2,8 @@
 
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell
 from archgrad.supernet.chance import check_chance
-from archgrad.supernet.mixture import CellMixture, EdgeWeights, Mixture
+from archgrad.supernet.mixture import CellMixture, Mixture
+from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, arguments_of
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
 from archgrad.supernet.options import SupernetOptions
 from archgrad.supernet.shuffle import shuffle
@@ -16,9 +17,13 @@ __all__ = [
     "MixedCell",
     "MixedNodeCell",
     "Mixture",
+    "Modifier",
     "NodeMixture",
+    "Purpose",
+    "SearchTime",
     "Supernet",
     "SupernetOptions",
+    "arguments_of",
     "check_chance",
     "shuffle",
 ]

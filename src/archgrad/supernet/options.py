@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from archgrad.errors import check_bool, check_number, check_whole
 from archgrad.supernet.chance import check_chance
+from archgrad.supernet.modifiers import AuxiliaryLoss, DropPath, Modifier, SkipDropout
 
 __all__ = ["SupernetOptions"]
 
@@ -41,6 +42,15 @@ class SupernetOptions:
             check_chance("supernet.skip_dropout", self.skip_dropout)
         if self.auxiliary_head is not None:
             check_number("supernet.auxiliary_head", self.auxiliary_head)
+
+    @property
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """What changes the forward pass during a search, beside what regularizers bring."""
+        return (
+            DropPath(self.drop_path or 0.0),
+            SkipDropout(self.skip_dropout or 0.0),
+            AuxiliaryLoss(self.auxiliary_head or 0.0),
+        )
 
     def completed(self, defaults: SupernetOptions) -> SupernetOptions:
         """Return these options with the defaults in the place of None.

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError
 from archgrad.supernet.cell import MixedCell
-from archgrad.supernet.mixture import Conditions, EdgeWeights, Mixture, split_by_cell
+from archgrad.supernet.mixture import Conditions, Mixture, split_by_cell
+from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 
 __all__ = ["Supernet"]
 

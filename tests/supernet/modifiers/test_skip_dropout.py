@@ -14,7 +14,7 @@ from archgrad.errors import UserError
 from archgrad.operations import FactorizedReduce, Identity, Operation, Site
 from archgrad.spaces import SPACES, SearchSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions
-from archgrad.supernet.skip_dropout import kept_elements
+from archgrad.supernet.modifiers.skip_dropout import kept_elements
 
 Mixture = dict[str, Tensor]
 every_space = pytest.mark.parametrize("name", SPACES)

@@ -14,7 +14,7 @@ from archgrad.errors import UserError
 from archgrad.operations import Identity, Operation, Source, Weighted
 from archgrad.spaces import SPACES, Genotype, SearchSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet
-from archgrad.supernet.drop_path import drop_path, kept_images
+from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
 
 every_space = pytest.mark.parametrize("name", SPACES)
 
@@ -163,7 +163,7 @@ def masks_of(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list
         return drawn[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr("archgrad.supernet.drop_path.kept_images", noting)
+        patch.setattr("archgrad.supernet.modifiers.drop_path.kept_images", noting)
         run()
     return drawn
 
