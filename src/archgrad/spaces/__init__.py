@@ -6,13 +6,14 @@ from functools import partial
 from archgrad.errors import chosen
 from archgrad.spaces.amended import AmendedA1, AmendedA2
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.reduced import S1, S2, S3, S4
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
+from archgrad.spaces.space import SearchSpace
 from archgrad.spaces.staged import StagedNet, StagedSpace
 
 __all__ = [

@@ -23,7 +23,8 @@ from archgrad.operations import (
 )
 from archgrad.spaces.auxiliary import AuxiliaryHead
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges, skip_connection
+from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connection
+from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
 from archgrad.training import WeightTraining
 

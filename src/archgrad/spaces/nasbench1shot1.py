@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from archgrad.errors import UserError
 from archgrad.operations import ConvBNReLU, ReLUConvBN, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.build import CellPlan, CellViews, build_nodes
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench101Net
 from archgrad.spaces.nasbench101.conversion import module_of
 from archgrad.spaces.nasbench101.network import VOCABULARY
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_nodes
+from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import MixedNodeCell, NodeMixture
 from archgrad.training import WeightTraining
 

@@ -11,15 +11,16 @@ import torch
 from torch import Tensor, nn
 
 from archgrad.errors import UserError, check_whole, unknown
-from archgrad.operations import FactorizedReduce, Factory, Identity, Operation, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
+from archgrad.spaces.genotype_check import check_genotype, row_of
 from archgrad.spaces.restriction import Restriction, offered, restriction_of
-from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet, SupernetOptions
+from archgrad.supernet import EdgeWeights, MixedCell, Supernet, SupernetOptions
 from archgrad.training import WeightTraining
 
-__all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges", "build_nodes", "skip_connection"]
+__all__ = ["SearchSpace", "Selection"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
@@ -209,84 +210,19 @@ class SearchSpace(ABC):
         for block in self.blocks:
             weights = torch.zeros(block.shape)
             for decision in genotype[block.name]:
-                row = _row_of(block, decision)
+                row = row_of(block, decision)
                 weights[row, block.rows[row].choices.index(decision.choice)] = 1.0
             mixture[block.name] = weights.expand(block.cells, -1, -1)
         for block in self._weighed_blocks(options):
             kept = torch.zeros(block.edges.shape)
             for decision in genotype[block.name]:
-                kept[block.edge_places[_row_of(block, decision)]] = 1.0
+                kept[block.edge_places[row_of(block, decision)]] = 1.0
             mixture[block.edges.name] = kept.expand(block.cells, -1, -1)
         return mixture
 
     def check(self, genotype: Genotype) -> None:
         """Raise a :class:`~archgrad.errors.UserError` if the genotype is not of this space."""
-        expected = tuple(block.name for block in self.blocks)
-        if set(genotype.names) != set(expected):
-            raise UserError(
-                f"this genotype has the blocks {', '.join(genotype.names) or 'none'}, but the space {self.name!r} has "
-                f"{', '.join(expected)}; choose the space it belongs to."
-            )
-        for block in self.blocks:
-            _check_cell(self.name, block, genotype[block.name])
-
-
-@dataclass(frozen=True)
-class CellPlan:
-    """Which operations stand on which edges of each block: all of them in a supernet, the chosen ones otherwise.
-
-    ``options`` are those of the supernet, completed by the space's defaults.
-    """
-
-    rows: Mapping[str, tuple[Row, ...]]
-    searching: bool
-    concat: Mapping[str, tuple[int, ...] | None] | None = None
-    options: SupernetOptions = field(default_factory=SupernetOptions)
-
-    def concat_of(self, block: DecisionBlock) -> tuple[int, ...] | None:
-        """Return the nodes a cell of this block concatenates."""
-        chosen = None if self.concat is None else self.concat[block.name]
-        return chosen or block.concat
-
-    def site(self, channels: int, stride: int = 1, salt: int = 0, skeleton: bool = False) -> Site:
-        """Return a place of this plan for an operation, in a cell or in the ``skeleton`` around the cells."""
-        return Site(channels, stride, self.searching, salt, skeleton)
-
-
-def build_edges(
-    plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int, strided: Sequence[int] = ()
-) -> list[Edge]:
-    """Build the operations on all edges of a cell of this many channels; those that leave a ``strided`` node halve."""
-    edges = []
-    for index, row in enumerate(plan.rows[block]):
-        if row.source is None:
-            raise UserError(f"row {row.name} of block {block!r} is a node; this cell has operations on edges only.")
-        stride = 2 if row.source in strided else 1
-        factories = [_factory(vocabulary, choice) for choice in row.choices]
-        site = plan.site(channels // plan.options.partial, stride, salt=index)
-        operations = tuple(factory(site) for factory in factories)
-        skip = skip_connection(site) if plan.options.auxiliary_skip else None
-        edges.append(Edge(row.source, row.target, operations, stride, plan.options.partial, skip))
-    return edges
-
-
-def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int) -> list[Edge]:
-    """Build the operations at all nodes of a cell of this many channels, as a MixedNodeCell takes them."""
-    site = plan.site(channels // plan.options.partial)
-    edges = []
-    for row in plan.rows[block]:
-        operations = tuple(_factory(vocabulary, choice)(site) for choice in row.choices)
-        skip = skip_connection(site) if plan.options.auxiliary_skip else None
-        edges.append(Edge(2 * row.target - 1, 2 * row.target, operations, 1, plan.options.partial, skip))
-    return edges
-
-
-def skip_connection(site: Site) -> Operation:
-    """Return a skip connection: the identity, or at stride 2 a reduction with weights of its own."""
-    return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
-
-
-CellViews = Mapping[str, Sequence[CellMixture]]
+        check_genotype(self.name, self.blocks, genotype)
 
 
 def _built(space: SearchSpace, plan: CellPlan, num_classes: int, input_channels: int) -> nn.Module:
@@ -296,66 +232,5 @@ def _built(space: SearchSpace, plan: CellPlan, num_classes: int, input_channels:
     return space.build(plan, input_channels, num_classes)
 
 
-def _factory(vocabulary: Vocabulary, choice: str) -> Factory:
-    if choice not in vocabulary:
-        raise unknown("operation", choice, vocabulary)
-    return vocabulary[choice]
-
-
 def _as_row(decision: Decision) -> Row:
     return Row(decision.target, decision.source, (decision.choice,))
-
-
-def _row_of(block: DecisionBlock, decision: Decision) -> int:
-    for index, row in enumerate(block.rows):
-        if (row.target, row.source) == (decision.target, decision.source):
-            return index
-    names = [row.name for row in block.rows]
-    raise unknown(f"edge or node in {decision} of block {block.name!r}:", _as_row(decision).name, names)
-
-
-def _check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
-    used: list[tuple[int, str]] = []
-    for decision in cell:
-        row = _row_of(block, decision)
-        allowed = [choice for choice in block.rows[row].choices if choice not in block.excluded]
-        if decision.choice not in allowed:
-            place = f"operation on {block.rows[row].name} of block {block.name!r} in the space {space!r}:"
-            raise unknown(place, decision.choice, allowed)
-        if (row, decision.choice) in used or sum(row == other for other, _ in used) == block.rows[row].picks:
-            times = "twice" if block.rows[row].picks == 1 else f"more than {block.rows[row].picks} times, or one twice"
-            raise UserError(f"block {block.name!r} decides {block.rows[row].name} {times}; remove what is too much.")
-        used.append((row, decision.choice))
-    for target in block.targets:
-        rows = [index for index, row in enumerate(block.rows) if row.target == target]
-        kept = [row for row in rows if any(row == other for other, _ in used)]
-        count = len(rows) if block.keep is None else min(block.keep, len(rows))
-        wanted = sum(block.rows[row].picks for row in (kept if len(kept) == count else rows[:count]))
-        found = sum(row in rows for row, _ in used)
-        if found != wanted and not block.on_edges:
-            raise UserError(
-                f"block {block.name!r} decides {found} times about node {target} in this genotype; in the space "
-                f"{space!r} it does {wanted} times. Choose the space that the genotype belongs to."
-            )
-        if found != wanted:
-            raise UserError(
-                f"node {target} of block {block.name!r} has {found} inputs in this genotype; "
-                f"the space {space!r} gives it {wanted}."
-            )
-    _check_concat(space, block, cell.concat)
-
-
-def _check_concat(space: str, block: DecisionBlock, concat: tuple[int, ...] | None) -> None:
-    if concat is None:
-        return
-    if block.concat is None:
-        raise UserError(
-            f"block {block.name!r} concatenates {list(concat)} in this genotype; in the space {space!r} a cell's "
-            f"output is its last node, so leave that out."
-        )
-    if not concat or not set(concat) <= set(block.targets):
-        nodes = ", ".join(map(str, block.targets))
-        raise UserError(
-            f"block {block.name!r} concatenates {list(concat)} in this genotype; choose from the nodes {nodes} that "
-            f"its cells compute."
-        )
