@@ -187,7 +187,7 @@ class Method:
             try:
                 options = method.supernet_options(sized)
             except UserError as error:
-                if method is self:
+                if method.supernet.partial == self.supernet.partial:
                     raise
                 raise UserError(f"{error} The stages of this method set it: change progressive.partial.") from error
             self.discretizer.check(sized)

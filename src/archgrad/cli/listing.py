@@ -8,6 +8,7 @@ from typing import Any
 
 from archgrad import arch_optimizers, data, discretizers, hypergradients, recipes, regularizers, relaxations, spaces
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
+from archgrad.supernet import SupernetOptions
 
 __all__ = ["LISTS", "list_settings"]
 
@@ -18,6 +19,10 @@ def _first_line(thing: Any) -> str:
 
 def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
     return [f"{prefix}{name}={_shown(value)}" for name, value in knobs.items()]
+
+
+def _changed(knobs: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in knobs.items() if value != usual[name]}
 
 
 def _shown(value: Any) -> str:
@@ -32,7 +37,7 @@ def list_spaces() -> str:
         shown = [
             f"--cells is {space.depth_knob}",
             *_settings(knobs_of(space), "space."),
-            *_settings(knobs_of(space.completed_options()), "supernet."),
+            *_settings(_changed(knobs_of(space.supernet_defaults), knobs_of(SupernetOptions())), "supernet."),
             *_settings(knobs_of(space.training), "weights."),
         ]
         lines += [

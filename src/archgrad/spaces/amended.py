@@ -40,7 +40,7 @@ class _Amended(DARTS):
     @property
     def supernet_defaults(self) -> SupernetOptions:
         """Drop-path of 0.2 and an auxiliary head of weight 0.4, as in the evaluation."""
-        return SupernetOptions(drop_path=0.2, skip_dropout=0.0, auxiliary_head=0.4)
+        return SupernetOptions(drop_path=0.2, auxiliary_head=0.4)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,10 +31,10 @@ _PARENTS = {1: (1, 2, 2, 2, 2), 2: (1, 1, 2, 2, 3), 3: (1, 1, 1, 2, 2, 2)}
 
 @dataclass(frozen=True, kw_only=True)
 class NASBench1Shot1(SearchSpace):
-    """NAS-Bench-1Shot1: cells of nodes 1 … n between an input, node 0, and an output, node n+1.
+    """NAS-Bench-1Shot1, spaces 1 to 3: operations on nodes; 6,240, 29,160 and 363,648 architectures.
 
-    ``number`` says which of the three spaces it is. They have 6,240, 29,160 and 363,648 architectures. ``parents`` are
-    the numbers of nodes that the nodes 1, 2, … and, last, the output read in a discrete architecture.
+    ``number`` says which of the three it is. A cell has nodes 1 … n between an input, node 0, and an output, node n+1.
+    ``parents`` are the numbers of nodes that the nodes 1, 2, … and, last, the output read in a discrete architecture.
 
     Three blocks decide: ``operations`` what each node computes, ``inputs`` which nodes it reads where it has a choice,
     and ``output`` which nodes the cell's output is made of. ``cells`` cells stand in a row, and before those at 1/3 and

@@ -17,7 +17,7 @@ from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.genotype_check import check_genotype, row_of
 from archgrad.spaces.restriction import Restriction, offered, restriction_of
-from archgrad.supernet import EdgeWeights, MixedCell, Supernet, SupernetOptions
+from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Supernet, SupernetOptions
 from archgrad.training import WeightTraining
 
 __all__ = ["SearchSpace", "Selection"]
@@ -105,11 +105,11 @@ class SearchSpace(ABC):
     @property
     def supernet_defaults(self) -> SupernetOptions:
         """The published options of the supernet, for what a method leaves open."""
-        return SupernetOptions(drop_path=0.0, skip_dropout=0.0, auxiliary_head=0.0)
+        return SupernetOptions()
 
     def completed_options(self, options: SupernetOptions | None = None) -> SupernetOptions:
         """Return options with the space's defaults in the place of None; refuse what its supernet cannot have."""
-        options = (options or SupernetOptions()).completed(self.supernet_defaults)
+        options = (options or SupernetOptions()).completed(self.supernet_defaults).completed(PLAIN)
         if self.channels % options.partial:
             divisors = ", ".join(str(k) for k in range(1, self.channels + 1) if self.channels % k == 0)
             raise UserError(

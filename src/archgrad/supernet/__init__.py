@@ -5,11 +5,12 @@ from archgrad.supernet.chance import check_chance
 from archgrad.supernet.mixture import CellMixture, Mixture
 from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, arguments_of
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
-from archgrad.supernet.options import SupernetOptions
+from archgrad.supernet.options import PLAIN, SupernetOptions
 from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
 
 __all__ = [
+    "PLAIN",
     "CellMixture",
     "Edge",
     "EdgeWeights",

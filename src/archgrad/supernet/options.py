@@ -8,7 +8,7 @@ from archgrad.errors import check_bool, check_number, check_whole
 from archgrad.supernet.chance import check_chance
 from archgrad.supernet.modifiers import AuxiliaryLoss, DropPath, Modifier, SkipDropout
 
-__all__ = ["SupernetOptions"]
+__all__ = ["PLAIN", "SupernetOptions"]
 
 
 @dataclass(frozen=True)
@@ -60,3 +60,7 @@ class SupernetOptions:
         """
         left = [knob.name for knob in fields(self) if getattr(self, knob.name) is None]
         return replace(self, **{name: getattr(defaults, name) for name in left})
+
+
+PLAIN = SupernetOptions(drop_path=0.0, skip_dropout=0.0, auxiliary_head=0.0)
+"""What holds where neither a method nor a space says anything."""
