@@ -78,7 +78,7 @@ def test_every_sample_is_measured_on_the_same_batches() -> None:
         return float(mixture["cell"][0, 0, 3]) * [0.0, 60.0, 0.0][batch] + float(mixture["cell"][0, 0, 1]) * 10.0
 
     found = BestSampled(samples=30, batches=3).select(
-        space, even(space), Judge(accuracy, torch.Generator().manual_seed(0))
+        space, even(space, SupernetOptions(edge_weights=True)), Judge(accuracy, torch.Generator().manual_seed(0))
     )
     assert asked == [0, 1, 2] * (len(asked) // 3)
     assert len(asked) <= 90

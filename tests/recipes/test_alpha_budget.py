@@ -46,7 +46,7 @@ def stages_of(name: str, space: spaces.SearchSpace) -> list[tuple[spaces.SearchS
     if method.progressive is None:
         return [(space, method)]
     counts = range(len(method.progressive.stages))
-    return [(method.progressive.sized(space, n), replace(method.in_stage(n), progressive=None)) for n in counts]
+    return [(sized := method.progressive.sized(space, n), method.in_stage(n, sized)) for n in counts]
 
 
 def drift(optimizer: Any, steps: int) -> float:
