@@ -41,7 +41,7 @@ class Kept(LayerAlignment):
 
 def trained(steps: int = 60) -> tuple[Setup, SearchState]:
     """Return a supernet that was trained for some steps."""
-    space = ag.spaces.nasbench201(channels=8, cells_per_stage=1)
+    space = ag.spaces.NASBench201(channels=8, cells_per_stage=1)
     setup = Setup.of(space, ag.recipes.darts(), ag.data.digits(), batch_size=64, seed=0)
     torch.manual_seed(0)
     state = setup.initial_state()

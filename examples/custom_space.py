@@ -36,10 +36,10 @@ class Excited(ag.spaces.StagedSpace):
 
 def main(images: int = 400, epochs: int = 1) -> ag.SearchResult:
     """Search on handwritten digits and measure what was found."""
-    space = Excited(channels=8, cells_per_stage=1, input_channels=1, image_size=8)
+    space = Excited(channels=8, cells_per_stage=1)
     result = ag.search(space, ag.recipes.darts(), ag.data.digits(limit=images), epochs=epochs, seed=0)
     print(result.genotype)
-    print(space.cost(result.genotype))
+    print(space.cost(result.genotype, input_channels=1, image_size=8))
     return result
 
 

@@ -191,7 +191,7 @@ def main(arguments: list[str] | None = None) -> None:
     if chosen.activations:
         print_activations(data)
     else:
-        print_radii(ag.spaces.nasbench201(chosen.channels, chosen.cells), data, chosen.batches)
+        print_radii(ag.spaces.NASBench201(channels=chosen.channels, cells_per_stage=chosen.cells), data, chosen.batches)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def test_the_example_is_repeatable(example: dict[str, Any], capsys: pytest.Captu
 
 def test_an_operation_of_ones_own_is_differentiable_twice(example: dict[str, Any]) -> None:
     torch.manual_seed(0)
-    net = example["Excited"](channels=2, cells_per_stage=1, input_channels=1).supernet(num_classes=3).double()
+    net = example["Excited"](channels=2, cells_per_stage=1).supernet(num_classes=3, input_channels=1).double()
     x = torch.randn(3, 1, 8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     mixture = {"cell": torch.full((3, 3, 3), 1 / 3, dtype=torch.float64).requires_grad_()}
     loss = F.cross_entropy(net(x, mixture), torch.tensor([0, 1, 2]))

@@ -40,6 +40,7 @@ HOUSE = (
     ("alpha_budget",),
     ("regularizers",),
     ("discretizers",),
+    ("progressive",),
     ("method",),
     ("recipes",),
     ("diagnostics",),

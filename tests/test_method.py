@@ -35,14 +35,14 @@ def test_parts_of_two_domains_are_refused_before_anything_runs() -> None:
 
 def test_a_discretiser_that_does_not_fit_is_refused_before_training() -> None:
     method = dataclasses.replace(darts(), discretizer=TopEdges())
-    method.check(ag.spaces.darts())
+    method.check(ag.spaces.DARTS())
     with pytest.raises(UserError, match="does not fit the space 'nasbench201'"):
-        method.check(ag.spaces.nasbench201())
+        method.check(ag.spaces.NASBench201())
 
     def fail(event: object) -> None:
         raise AssertionError("training began")
 
-    space = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+    space = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
     with pytest.raises(UserError, match="does not fit the space 'nasbench201'"):
         ag.search(space, method, ag.data.digits(limit=20), epochs=1, listeners=[fail])
 
@@ -63,7 +63,7 @@ def test_recipes_are_methods_of_their_name(name: str) -> None:
     assert method.name == name
     assert method == RECIPES[name]()
     assert repr(method) == repr(named(name))  # what a checkpoint compares
-    method.check(ag.spaces.darts())
+    method.check(ag.spaces.DARTS())
 
 
 def test_first_order_darts_as_published() -> None:
@@ -144,7 +144,7 @@ def test_an_unknown_base_of_gaea_is_explained() -> None:
 
 
 def test_a_method_changes_the_settings_of_the_weights() -> None:
-    space = ag.spaces.darts()
+    space = ag.spaces.DARTS()
     trained = ag.recipes.pc_darts().trained(space.training)
     assert (trained.batch_size, trained.lr, trained.lr_min) == (256, 0.1, 0.0)
     assert trained.weight_decay == space.training.weight_decay
@@ -155,12 +155,12 @@ def test_a_method_changes_the_settings_of_the_weights() -> None:
 
 
 def test_options_of_the_supernet_are_given_in_one_place() -> None:
-    method, space = ag.recipes.pc_darts(), ag.spaces.darts()
-    applied = method.supernet.applied(space)
-    assert (applied.partial, applied.edge_weights) == (4, True)
-    assert method.supernet.applied(applied) == applied == darts().supernet.applied(applied)
-    with pytest.raises(UserError, match="made with partial=2 and edge_weights=False, but the method asks for 4 and Tr"):
-        method.check(ag.spaces.darts(partial=2))
+    options = ag.recipes.pc_darts().supernet_options(ag.spaces.DARTS())
+    assert (options.partial, options.edge_weights, options.drop_path) == (4, True, 0.0)
+    with pytest.raises(
+        UserError, match=r"supernet.partial is 4, which does not divide the 6 channels of the space 'da"
+    ):
+        ag.recipes.pc_darts().check(ag.spaces.DARTS(channels=6))
     with pytest.raises(UserError, match=r"supernet.partial is 0; it must be at least 1"):
         SupernetOptions(partial=0)
     with pytest.raises(UserError, match=r"supernet.edge_weights is 1; it must be true or false"):

@@ -31,7 +31,7 @@ def test_the_examples_run(shown, capsys):
     assert ag.Genotype.parse(printed[0]) == shown.result.genotype
     assert any("multiply-adds" in line for line in printed)
     assert printed[-1] == "{'a': tensor(0.5000)}"
-    space, data = ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=60)
+    space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=60)
     assert len(ag.search(space, shown.method, data, epochs=1, batch_size=20).history) == 1
 
 

@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from archgrad.descent import Descent
     from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, search
-    from archgrad.method import Method, SupernetOptions
+    from archgrad.method import Method
+    from archgrad.progressive import Progressive
     from archgrad.schedule import Schedule
     from archgrad.spaces import Genotype
+    from archgrad.supernet import SupernetOptions
     from archgrad.training import WeightTraining
 
 __version__ = "0.1.0"
@@ -47,6 +49,7 @@ __all__ = [
     "DivergedError",
     "Genotype",
     "Method",
+    "Progressive",
     "Schedule",
     "SearchInterrupted",
     "SearchResult",
@@ -78,10 +81,11 @@ _HOMES = {
     "DivergedError": "errors",
     "Genotype": "spaces",
     "Method": "method",
+    "Progressive": "progressive",
     "Schedule": "schedule",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
-    "SupernetOptions": "method",
+    "SupernetOptions": "supernet",
     "UserError": "errors",
     "WeightTraining": "training",
     "search": "loop",

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from archgrad.data import Augmentation, ImageData
     from archgrad.loop.setup import Setup
     from archgrad.method import Method
+    from archgrad.progressive import Progressive
     from archgrad.regularizers import Regularizer
-    from archgrad.spaces import Progressive, SearchSpace
+    from archgrad.spaces import SearchSpace
     from archgrad.training import WeightTraining
 
 __all__ = ["RunConfig", "read_config"]
@@ -28,14 +29,6 @@ __all__ = ["RunConfig", "read_config"]
 SETTABLE = (*PARTS, *OPTIONAL_PARTS, "weights", "space", "augmentation")
 _PUBLISHED_SIZE = 32
 """The side of the images that published augmentations are for."""
-FROM_DATA = ("input_channels", "num_classes", "image_size")
-"""Fields of a space that a search takes from its data, so that they are no knobs."""
-FROM_METHOD = {
-    "partial": "set supernet.partial",
-    "edge_weights": "set supernet.edge_weights",
-    "auxiliary_skip": "add --regularizer +auxiliary-skip",
-}
-"""Fields of a space that a search takes from its method, and how to ask for them there."""
 
 
 SIZES = {
@@ -94,12 +87,6 @@ class RunConfig:
                 raise UserError(f"the setting {path!r} names no knob; write part.knob, such as arch_optimizer.lr.")
             if part not in SETTABLE:
                 _check_regularizer(part)
-            if part == "space" and knob in FROM_DATA:
-                raise UserError(
-                    f"{path} cannot be set: a search takes it from the data; use --image-size for the size."
-                )
-            if part == "space" and knob in FROM_METHOD:
-                raise UserError(f"{path} cannot be set: it is a choice of the method; {FROM_METHOD[knob]}.")
 
     @property
     def is_sized(self) -> bool:
@@ -296,8 +283,7 @@ class RunConfig:
         stages = () if method.progressive is None else method.progressive.stages
         depth = None if stages and all(stage.cells for stage in stages) else getattr(space, space.depth_knob)
         sizes: dict[str, Any] = {"channels": space.channels, "cells": depth, "epochs": training.epochs}
-        sizes_of_space = (*FROM_DATA, *FROM_METHOD, "channels", space.depth_knob)
-        named = {f"space.{knob}" for knob in sizes_of_space} | {"weights.epochs"}
+        named = {"space.channels", f"space.{space.depth_knob}", "weights.epochs"}
         knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in knobs_of(member).items()}
         kept = {path: without_none(value) for path, value in knobs.items() if path not in named}
         kind, colon, path = self.data.partition(":")

@@ -29,8 +29,7 @@ def knobs_of(part: Any) -> dict[str, Any]:
     >>> knobs_of(Adam())["lr"]
     0.0003
     """
-    flat = getattr(part, "flat", part)
-    return {knob.name: getattr(flat, knob.name) for knob in _knobs(flat)}
+    return {knob.name: getattr(part, knob.name) for knob in _knobs(part)}
 
 
 def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
@@ -39,12 +38,9 @@ def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
     >>> from archgrad.arch_optimizers import Adam
     >>> with_settings(Adam(), {"lr": "0.01", "betas": "0.9,0.99"}, "arch_optimizer").betas
     (0.9, 0.99)
-
-    A part whose knobs are not its fields has them as the fields of its ``flat``, of which ``whole`` is such a part.
     """
-    flat: Any = getattr(part, "flat", part)
-    known = {knob.name for knob in _knobs(flat)}
-    hints = get_type_hints(type(flat))
+    known = {knob.name for knob in _knobs(part)}
+    hints = get_type_hints(type(part))
     values = {}
     for knob, value in settings.items():
         if knob not in known:
@@ -52,9 +48,8 @@ def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
                 raise UserError(f"{name}.{knob} cannot be set: {type(part).__name__} has no knobs.")
             raise unknown(f"knob of {name} ({type(part).__name__}):", knob, sorted(known))
         values[knob] = _converted(value, hints[knob], f"{name}.{knob}")
-    changed: Any = replace(flat, **values)
-    whole: Part = changed if flat is part else changed.whole
-    return whole
+    changed: Part = replace(part, **values)  # type: ignore[type-var]
+    return changed
 
 
 def without_none(value: Any) -> Any:

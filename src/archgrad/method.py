@@ -4,70 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.discretizers import Discretizer, LimitedSkips
-from archgrad.errors import UserError, check_bool, check_probability, check_whole, unknown
+from archgrad.errors import UserError, unknown
 from archgrad.hypergradients import FirstOrder, Hypergradient
+from archgrad.progressive import Progressive
 from archgrad.regularizers import Regularizer, name_of
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
-from archgrad.spaces import SKIP, Progressive, SearchSpace
+from archgrad.spaces import SKIP, SearchSpace
 from archgrad.stopping import EigenvalueStop
+from archgrad.supernet import Modifier, SupernetOptions
 from archgrad.training import WeightTraining
 
-__all__ = ["Method", "SupernetOptions"]
-
-
-@dataclass(frozen=True)
-class SupernetOptions:
-    """How a method wants its supernet built.
-
-    Only 1/``partial`` of the channels pass through the operations, and ``edge_weights`` adds a simplex over the
-    incoming edges of each node (PC-DARTS, Xu et al., 2020). ``drop_path`` is the probability, at the end of the search,
-    with which an operation is dropped for an image (R-DARTS, Zela et al., 2020), and ``skip_dropout`` the one, at its
-    beginning, for single numbers on skip connections (P-DARTS, Chen et al., 2019); None leaves them to the space.
-    """
-
-    partial: int = 1
-    edge_weights: bool = False
-    drop_path: float | None = None
-    skip_dropout: float | None = None
-
-    def __post_init__(self) -> None:
-        check_whole("supernet.partial", self.partial)
-        check_bool("supernet.edge_weights", self.edge_weights)
-        for name in _RATES:
-            if (rate := getattr(self, name)) is not None:
-                check_probability(f"supernet.{name}", rate)
-
-    def applied(self, space: SearchSpace) -> SearchSpace:
-        """Return the space with these options; refuse one that was given others."""
-        space = self._with_rates(space)
-        given, wanted, default = (space.partial, space.edge_weights), (self.partial, self.edge_weights), (1, False)
-        if given == wanted or wanted == default:
-            return space
-        if given != default:
-            raise UserError(
-                f"the space {space.name!r} was made with partial={space.partial} and edge_weights={space.edge_weights},"
-                f" but the method asks for {self.partial} and {self.edge_weights}; leave them out of one of the two."
-            )
-        return replace(space, partial=self.partial, edge_weights=self.edge_weights)
-
-    def _with_rates(self, space: SearchSpace) -> SearchSpace:
-        """Put the rates that the method chooses in the place of the space's published ones, but of no others."""
-        rates = {name: rate for name in _RATES if (rate := getattr(self, name)) is not None}
-        for name, rate in rates.items():
-            given = getattr(space, name)
-            if given not in (rate, getattr(type(space), name)):
-                raise UserError(
-                    f"the space {space.name!r} was made with {name}={given}, but the method asks for {rate}; leave it "
-                    f"out of one of the two."
-                )
-        return replace(space, **rates) if rates else space
-
-
-_RATES = ("drop_path", "skip_dropout")
+__all__ = ["Method"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,43 +178,50 @@ class Method:
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if the method cannot search this space, or a stage of it."""
-        if (space.skip_dropout or self.supernet.skip_dropout) and not space.offers(SKIP):
-            raise UserError(
-                f"skip_dropout is set, but no choice of the space {space.name!r} is a skip connection, so that it "
-                f"would do nothing; leave it out."
-            )
         plan, stages = self.progressive, [(self, space)]
         if plan is not None:
             plan.check(space)
-            stages = [(self.in_stage(number), plan.sized(space, number)) for number in range(len(plan.stages))]
+            sizes = [plan.sized(space, number) for number in range(len(plan.stages))]
+            stages = [(self.in_stage(number, sized), sized) for number, sized in enumerate(sizes)]
         for method, sized in stages:
             try:
-                searched = method.applied(sized)
+                options = method.supernet_options(sized)
             except UserError as error:
-                if method is self:
+                if method.supernet.partial == self.supernet.partial:
                     raise
                 raise UserError(f"{error} The stages of this method set it: change progressive.partial.") from error
-            self.discretizer.check(searched)
+            self.discretizer.check(sized)
             for regularizer in self.regularizers:
-                regularizer.check_blocks(searched.searched)
+                regularizer.check_blocks(sized.searched_blocks(options))
 
-    def in_stage(self, number: int) -> Method:
-        """Return the method with the supernet of one of its stages, counted from 0."""
-        if self.progressive is None or (partial := self.progressive.stages[number].partial) is None:
+    def in_stage(self, number: int, space: SearchSpace) -> Method:
+        """Return the method of one of its stages, counted from 0, which searches this space and has no stages itself.
+
+        Skip connections drop numbers only where the space offers some.
+        """
+        if self.progressive is None:
             return self
-        plan = replace(self.progressive, stages=tuple(replace(one, partial=None) for one in self.progressive.stages))
-        return replace(self, supernet=replace(self.supernet, partial=partial), progressive=plan)
+        stage = self.progressive.stages[number]
+        partial = self.supernet.partial if stage.partial is None else stage.partial
+        rate = stage.skip_dropout if space.offers(SKIP) else 0.0
+        return replace(self, supernet=replace(self.supernet, partial=partial, skip_dropout=rate), progressive=None)
 
-    def applied(self, space: SearchSpace) -> SearchSpace:
-        """Return the space as the method's supernet is built from it: with its options, and what regularisers need."""
-        space = self.supernet.applied(space)
-        needed = any(regularizer.needs_auxiliary_skip for regularizer in self.regularizers)
-        if space.auxiliary_skip and not needed:
+    def supernet_options(self, space: SearchSpace) -> SupernetOptions:
+        """Return how the supernet of a space is built: as the space says, and the method and its regularizers."""
+        built: dict[str, Any] = {}
+        for modifier in self.modifiers:
+            built |= modifier.builds
+        if self.supernet.auxiliary_skip and "auxiliary_skip" not in built:
             raise UserError(
-                f"the space {space.name!r} was made with auxiliary_skip=True, but nothing in the method would use the "
-                f"connections; add the regulariser AuxiliarySkip, or leave auxiliary_skip out."
+                "supernet.auxiliary_skip is True, but nothing in the method would use the connections; add the "
+                "regularizer AuxiliarySkip, or leave auxiliary_skip out."
             )
-        return replace(space, auxiliary_skip=True) if needed else space
+        return space.completed_options(replace(self.supernet, **built))
+
+    @property
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """What the regularizers change in the supernet's forward pass."""
+        return tuple(modifier for regularizer in self.regularizers for modifier in regularizer.modifiers)
 
     def trained(self, training: WeightTraining) -> WeightTraining:
         """Return the space's settings for the weights with the method's own in their place."""

@@ -238,7 +238,8 @@ def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
     assert code == 0
     summary = json.loads(out)
     assert summary["epochs"] == 1
-    assert summary["space"].startswith("OneShot3")
+    assert summary["space"].startswith("NASBench1Shot1(")
+    assert "number=3" in summary["space"]
     assert "ExponentiatedGradient(lr=0.25" in summary["method"]
 
 
@@ -347,8 +348,8 @@ def test_lists(archgrad, what):
         (["search", "--method", "darts", "--split", "0.9:0.9"], "0.9"),
         (["search", "--method", "darts", "--split", "none"], "a bilevel search trains the architecture on images of"),
         (["search", "--split", "0.5:0.5"], "a single-level search trains weights and architecture on all the data"),
-        (["search", "--set", "space.partial=4"], "it is a choice of the method; set supernet.partial"),
-        (["search", "--set", "supernet.partial=3", "--channels", "8"], "which does not divide its 8 channels"),
+        (["search", "--set", "space.partial=4"], "unknown knob of space (NASBench201): 'partial'"),
+        (["search", "--set", "supernet.partial=3", "--channels", "8"], "which does not divide the 8 channels"),
         (["search", "--method", "pc-darts", "--epochs", "3"], "give more epochs, or set fewer to warm up"),
         (["search", "--method", "snas", "--hypergradient", "neumann"], "simultaneous updates take one backward pass"),
         (["search", "--relaxation", "gumbel-hard"], "choose a relaxation and an optimiser of one domain"),
@@ -375,7 +376,7 @@ def test_lists(archgrad, what):
         (["search", "--data", "cifar10"], "ARCHGRAD_DATA"),
         (["search", "--config", "none.toml"], "none.toml"),
         (["search", "--epoch", "3"], "--epochs"),
-        (["search", "--set", "space.num_classes=3"], "takes it from the data"),
+        (["search", "--set", "space.num_classes=3"], "unknown knob of space (NASBench201): 'num_classes'"),
         (["search", "--device", "meta"], "cannot be used"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
         (["resume", "nowhere"], "config.toml"),
@@ -465,7 +466,7 @@ def test_the_saved_configuration_is_resolved(archgrad, monkeypatch, tmp_path):
     assert archgrad("search", "--config", tmp_path / "run" / "config.toml", "--out", "again")[0] == 0
     first, second = (json.loads((path / "summary.json").read_text()) for path in (tmp_path / "run", Path("again")))
     assert first["genotype"] == second["genotype"]
-    assert "input_channels=3, image_size=8, num_classes=3" in first["space"]
+    assert "images of 3 classes" in first["data"]
 
 
 def test_names_are_printed_as_they_are(archgrad):

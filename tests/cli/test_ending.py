@@ -34,8 +34,8 @@ def test_json_has_the_same(archgrad: Any) -> None:
     found = json.loads(out)
     assert found["diagnosis"]["verdict"] == "too early"
     genotype = ag.Genotype.parse(found["genotype"])
-    space = ag.spaces.nasbench201(input_channels=1, image_size=8)
-    assert list(found["sizes"].values())[1] == str(space.cost(genotype))
+    space = ag.spaces.NASBench201()
+    assert list(found["sizes"].values())[1] == str(space.cost(genotype, input_channels=1, image_size=8))
     assert any("inspect" in step for step in found["next"])
 
 

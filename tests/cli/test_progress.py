@@ -13,7 +13,7 @@ from archgrad.cli.progress import LiveProgress, PlainProgress, progress_for
 
 @pytest.fixture(scope="module")
 def tiny():
-    return ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=80)
+    return ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=80)
 
 
 def test_plain_lines_where_there_is_no_terminal(tiny):

@@ -27,7 +27,7 @@ from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, r_darts, random_nas
-from archgrad.spaces import nasbench201
+from archgrad.spaces import NASBench201
 
 Tensors = dict[str, Tensor]
 
@@ -96,7 +96,7 @@ def test_it_costs_one_gradient_more_than_it_takes_steps() -> None:
 @contextmanager
 def trained(method: Method, steps: int, seed: int = 0) -> Iterator[EvaluationPoint]:
     """Stand in a tiny search in float64 after some steps."""
-    space = nasbench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
+    space = NASBench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
     setup = Setup.of(space, method, images(), epochs=9, seed=seed, batch_size=12)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
@@ -170,7 +170,7 @@ def test_it_is_due_at_the_end_of_epochs_that_are_far_enough_apart(steps: int, mi
 
 
 def test_searches_measure_it_once_per_epoch() -> None:
-    space = nasbench201(channels=2, cells_per_stage=1)
+    space = NASBench201(channels=2, cells_per_stage=1)
     found = search(space, darts(), images(), epochs=4, batch_size=6, diagnostics=(ArchCurvature(minimum=8),))
     assert [record["epoch"] for record in found.history if "alpha_eigenvalue" in record] == [2, 4]
     plain = search(space, darts(), images(), epochs=4, batch_size=6, diagnostics=())

@@ -7,7 +7,7 @@ import torch
 
 from archgrad.diagnostics import LayerMeasure, Snapshot, entropy, skip_connections, standard
 from archgrad.discretizers import Argmax
-from archgrad.spaces import SPACES, SearchSpace, named, nasbench201
+from archgrad.spaces import SPACES, NASBench201, SearchSpace, named
 
 
 def snapshot_of(space: SearchSpace, probabilities: dict[str, torch.Tensor]) -> Snapshot:
@@ -36,7 +36,7 @@ def test_entropy_is_the_logarithm_of_the_choices_when_undecided(name: str, choic
 
 def test_entropy_is_zero_when_decided() -> None:
     decided = {"cell": torch.eye(5)[[1, 1, 3, 2, 1, 4]]}
-    snapshot = snapshot_of(nasbench201(), decided)
+    snapshot = snapshot_of(NASBench201(), decided)
     assert entropy(snapshot) == {"entropy": 0.0, "entropy_max": pytest.approx(math.log(5)), "lead": 1.0}
     assert skip_connections(snapshot) == {"skips": 3, "skip_share": 0.5, "skip_weight": 0.5}
 
@@ -44,4 +44,4 @@ def test_entropy_is_zero_when_decided() -> None:
 def test_entropy_is_the_mean_over_rows() -> None:
     half = torch.tensor([0.5, 0.5, 0.0, 0.0, 0.0])
     rows = torch.stack([half, half, *torch.eye(5)[:4]])
-    assert entropy(snapshot_of(nasbench201(), {"cell": rows}))["entropy"] == pytest.approx(math.log(2) / 3)
+    assert entropy(snapshot_of(NASBench201(), {"cell": rows}))["entropy"] == pytest.approx(math.log(2) / 3)

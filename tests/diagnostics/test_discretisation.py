@@ -16,12 +16,13 @@ from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.setup import Setup
 from archgrad.schedule import Level
 
-SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1, partial=2, edge_weights=True)
+SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
+OPTIONS = ag.SupernetOptions(partial=2, edge_weights=True)
 DATA = ag.data.digits(limit=80)
 
 
 def snapshot(evaluation: SupernetEvaluation | None, last: bool = True) -> Snapshot:
-    probabilities = ag.relaxations.Simplex().init(SPACE.searched, torch.Generator())
+    probabilities = ag.relaxations.Simplex().init(SPACE.searched_blocks(OPTIONS), torch.Generator())
     genotype = ag.discretizers.Argmax().select(SPACE, probabilities)
     return Snapshot(SPACE, probabilities, genotype, evaluation, last)
 
@@ -36,7 +37,7 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
     seen = snapshot(SupernetEvaluation(accuracy, torch.Generator(), batches=3))
     assert discretisation(seen) == {"mixture_accuracy": 51.0, "discrete_accuracy": 10.0}
     assert [number for _, number in asked] == [0, 1, 2, 0, 1, 2]
-    one_hot = SPACE.one_hot(seen.genotype)
+    one_hot = SPACE.one_hot(seen.genotype, OPTIONS)
     for name, weights in seen.probabilities.items():
         torch.testing.assert_close(asked[0][0][name], weights.expand(3, -1, -1))
         assert torch.equal(asked[3][0][name], one_hot[name])
@@ -48,14 +49,18 @@ def test_it_is_measured_once_at_the_end() -> None:
     assert discretisation(snapshot(evaluation, last=False)) == {}
     with pytest.raises(UserError, match="a snapshot without an evaluation cannot tell accuracies"):
         discretisation(snapshot(None))
-    result = ag.search(ag.spaces.nasbench201(2, 1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20)
+    result = ag.search(
+        ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20
+    )
     assert ["discrete_accuracy" in record for record in result.history] == [False, True]
 
 
 @pytest.mark.parametrize("level", ["bilevel", "single"])
 def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Level) -> None:
-    method = replace(ag.recipes.gaea(level=level), supernet=ag.SupernetOptions(2, True))
-    setup = Setup.of(ag.spaces.nasbench201(4, 1), method, DATA, batch_size=16, seed=5, held_out=0)
+    method = replace(ag.recipes.gaea(level=level), supernet=OPTIONS)
+    setup = Setup.of(
+        ag.spaces.NASBench201(channels=4, cells_per_stage=1), method, DATA, batch_size=16, seed=5, held_out=0
+    )
     torch.manual_seed(0)
     state = setup.initial_state()
     evaluation = supernet_evaluation(setup, state)
@@ -63,7 +68,7 @@ def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Leve
     batch = setup.evaluation_loader.batch(1)
     assert set(setup.evaluation_loader.indices.tolist()) == set(setup.arch_loader.indices.tolist())
     assert setup.evaluation_loader.normalisation == measure(DATA, setup.weight_loader.indices)
-    for mixture in (SPACE.one_hot(state.genotype), {n: v.expand(3, -1, -1) for n, v in state.alpha.items()}):
+    for mixture in (SPACE.one_hot(state.genotype, OPTIONS), {n: v.expand(3, -1, -1) for n, v in state.alpha.items()}):
         logits = state.supernet(batch.images, mixture)
         expected = 100 * (logits.argmax(1) == batch.labels).float().mean().item()
         assert evaluation.accuracy(mixture, 1) == pytest.approx(expected)

@@ -19,7 +19,7 @@ from archgrad.relaxations import Uniform
 from archgrad.schedule import Schedule
 
 DATA = ag.data.digits(limit=64)
-TINY = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+TINY = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 MEASURES = ("alignment", "sign_alignment")
 WISHES = ("skip_gradient_first", "skip_gradient_last", "conv_gradient_first", "conv_gradient_last")
 
@@ -29,9 +29,9 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 
 
 def test_gradients_are_of_the_first_and_the_last_third_of_the_cells() -> None:
-    space = ag.spaces.nasbench201(channels=2, cells_per_stage=2)  # six cells: two are a third
+    space = ag.spaces.NASBench201(channels=2, cells_per_stage=2)  # six cells: two are a third
     slopes = randn(6, 6, 5)
-    found = Agreement()(space.searched, {"cell": slopes})
+    found = Agreement()(space.searched_blocks(), {"cell": slopes})
     choices = space.blocks[0].rows[0].choices
     for kind, choice in (("skip", "skip_connect"), ("conv", "nor_conv_3x3")):
         by_cell = slopes[:, :, choices.index(choice)].double().mean(1)
@@ -42,23 +42,25 @@ def test_gradients_are_of_the_first_and_the_last_third_of_the_cells() -> None:
 
 
 def test_rows_without_a_skip_connection_have_no_part_in_its_mean() -> None:
-    space = ag.spaces.reduced("s1", channels=2, cells=4)
+    space = ag.spaces.S1(channels=2, cells=4)
     normal = space.block("normal")
     slopes = {block.name: randn(block.cells, *block.shape) for block in space.blocks}
     places = [
         (r, row.choices.index("skip_connect")) for r, row in enumerate(normal.rows) if "skip_connect" in row.choices
     ]
     expected = torch.stack([slopes["normal"][0, row, choice] for row, choice in places]).mean().item()
-    found = Agreement()(space.searched, slopes)
+    found = Agreement()(space.searched_blocks(), slopes)
     assert len(places) < len(normal.rows)
     assert found["skip_gradient_first"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_space_without_shared_cells_or_skips_measures_less() -> None:
-    alone = ag.spaces.amended("a2", channels=2, cells=3)
-    assert Agreement()(alone.searched, {block.name: randn(1, *block.shape) for block in alone.blocks}) == {}
-    noise = ag.spaces.reduced("s4", channels=2, cells=4)
-    found = Agreement()(noise.searched, {block.name: randn(block.cells, *block.shape) for block in noise.blocks})
+    alone = ag.spaces.AmendedA2(channels=2, cells=3)
+    assert Agreement()(alone.searched_blocks(), {block.name: randn(1, *block.shape) for block in alone.blocks}) == {}
+    noise = ag.spaces.S4(channels=2, cells=4)
+    found = Agreement()(
+        noise.searched_blocks(), {block.name: randn(block.cells, *block.shape) for block in noise.blocks}
+    )
     assert set(found) == {"alignment", "sign_alignment", "conv_gradient_first", "conv_gradient_last"}
 
 
@@ -69,7 +71,7 @@ def searched(method: ag.Method, **settings: Any) -> ag.SearchResult:
 @pytest.mark.parametrize("name", ["darts", "darts-2nd", "gaea", "gaea-simultaneous", "gdas", "pc-darts", "xnas"])
 def test_every_search_logs_them_in_every_epoch(name: str) -> None:
     method = ag.recipes.named(name)
-    space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+    space = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
     schedule = replace(method.schedule, warmup_epochs=0)
     method = replace(method, schedule=schedule)
     result = ag.search(space, method, DATA, epochs=2, batch_size=16, seed=0)
@@ -89,7 +91,7 @@ def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architectu
 
     result = searched(method, diagnostics=[Keep()])
     steps = len(states) // 2
-    values = [alignment(slopes, aligned_blocks(TINY.searched), "cosine").item() for slopes in states]
+    values = [alignment(slopes, aligned_blocks(TINY.searched_blocks()), "cosine").item() for slopes in states]
     assert steps > 1
     assert result.history[0]["alignment"] == pytest.approx(sum(values[:steps]) / steps)
     assert result.history[1]["alignment"] == pytest.approx(sum(values[steps:]) / steps)

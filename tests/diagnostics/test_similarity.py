@@ -70,7 +70,9 @@ def test_a_loss_with_a_term_made_of_its_own_gradient_is_measured_too() -> None:
     def measured(weight: float) -> tuple[StageSimilarity, ...]:
         term = ag.regularizers.LayerAlignment(objective="outer", schedule="constant", weight=weight)
         method = replace(ag.recipes.darts(), regularizers=(term,))
-        setup = Setup.of(ag.spaces.nasbench201(2, 2), method, noise(16, 8), epochs=1, batch_size=8)
+        setup = Setup.of(
+            ag.spaces.NASBench201(channels=2, cells_per_stage=2), method, noise(16, 8), epochs=1, batch_size=8
+        )
         with torch.random.fork_rng([]):
             torch.manual_seed(0)
             state = setup.initial_state()
@@ -106,9 +108,12 @@ def test_a_gradient_that_vanishes_counts_as_no_likeness() -> None:
 @pytest.mark.parametrize(
     ("space", "stages"),
     [
-        (ag.spaces.nasbench201(4, 2), [(4, 2), (8, 2), (16, 2)]),
-        (ag.spaces.darts(4, 7), [(4, 2), (16, 2)]),
-        (ag.spaces.nasbench201(4, 2, exclude=("nor_conv_1x1", "nor_conv_3x3")), [(4, 2), (8, 2), (16, 2)]),
+        (ag.spaces.NASBench201(channels=4, cells_per_stage=2), [(4, 2), (8, 2), (16, 2)]),
+        (ag.spaces.DARTS(channels=4, cells=7), [(4, 2), (16, 2)]),
+        (
+            ag.spaces.NASBench201(channels=4, cells_per_stage=2, exclude=("nor_conv_1x1", "nor_conv_3x3")),
+            [(4, 2), (8, 2), (16, 2)],
+        ),
     ],
 )
 def test_cells_of_a_stage_are_compared_and_nothing_changes(space, stages) -> None:
@@ -131,7 +136,7 @@ def test_cells_of_a_stage_are_compared_and_nothing_changes(space, stages) -> Non
 
 def test_partial_channels_and_an_architecture_that_is_not_learned() -> None:
     for method in (ag.recipes.pc_darts(), ag.recipes.random_nas()):
-        space = ag.spaces.nasbench201(8, 2)
+        space = ag.spaces.NASBench201(channels=8, cells_per_stage=2)
         setup = Setup.of(space, method, noise(32, 8), epochs=20, batch_size=8)
         state = setup.initial_state()
         with evaluate_at_state(setup, state, 0) as point:
@@ -139,7 +144,9 @@ def test_partial_channels_and_an_architecture_that_is_not_learned() -> None:
 
 
 def test_one_cell_per_stage_is_refused() -> None:
-    setup = Setup.of(ag.spaces.nasbench201(4, 1), ag.recipes.darts(), noise(16, 8), epochs=1, batch_size=8)
+    setup = Setup.of(
+        ag.spaces.NASBench201(channels=4, cells_per_stage=1), ag.recipes.darts(), noise(16, 8), epochs=1, batch_size=8
+    )
     state = setup.initial_state()
     with (
         evaluate_at_state(setup, state, 0) as point,

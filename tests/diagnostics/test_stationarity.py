@@ -268,7 +268,10 @@ def test_a_loss_that_is_not_finite_has_no_stationarity() -> None:
             lambda: Stationarity(geometry="euclid"),
             "unknown value of geometry of Stationarity: 'euclid'; did you mean 'euclidean'",
         ),
-        (lambda: Stationarity(geometry="euclidean"), "blocks of Stationarity is empty.*give blocks=space.searched"),
+        (
+            lambda: Stationarity(geometry="euclidean"),
+            "blocks of Stationarity is empty.*give blocks=space.searched_blocks",
+        ),
         (lambda: probed(Stationarity(), 2 * THETA), "block 'cell' are not on the simplex.*relaxation of the 'simplex'"),
     ],
 )
@@ -278,7 +281,7 @@ def test_what_stationarity_cannot_do_is_explained(make, sentence: str) -> None:
 
 
 def test_a_search_can_be_watched_without_being_changed() -> None:
-    space, data = ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
+    space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
     settings = {"epochs": 2, "batch_size": 20, "seed": 0, "held_out": 0}
     watched = ag.search(space, ag.recipes.gaea(), data, diagnostics=[Stationarity(every=2, steps=8)], **settings)
     plain = ag.search(space, ag.recipes.gaea(), data, diagnostics=(), **settings)

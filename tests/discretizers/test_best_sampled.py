@@ -13,14 +13,15 @@ from torch import Tensor
 from archgrad.discretizers import BestSampled, SupernetEvaluation
 from archgrad.discretizers.best_sampled import drawn_genotype
 from archgrad.errors import UserError
-from archgrad.spaces import Genotype, SearchSpace, darts, nasbench201
+from archgrad.spaces import DARTS, Genotype, NASBench201, SearchSpace
+from archgrad.supernet import SupernetOptions
 
 DRAWS = 4000
 BEST = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|nor_conv_3x3~2|"
 
 
-def even(space: SearchSpace) -> dict[str, Tensor]:
-    return {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched}
+def even(space: SearchSpace, options: SupernetOptions | None = None) -> dict[str, Tensor]:
+    return {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched_blocks(options)}
 
 
 def likeness(space: SearchSpace, wanted: Genotype, seed: int = 0) -> SupernetEvaluation:
@@ -34,7 +35,7 @@ def likeness(space: SearchSpace, wanted: Genotype, seed: int = 0) -> SupernetEva
 
 
 def test_the_best_of_what_was_drawn_is_kept() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     wanted = Genotype.parse(BEST)
     evaluation = likeness(space, wanted)
     found = BestSampled(samples=50).select(space, even(space), evaluation)
@@ -46,7 +47,7 @@ def test_the_best_of_what_was_drawn_is_kept() -> None:
 
 
 def test_more_samples_find_the_best_of_a_small_space() -> None:
-    space = nasbench201(cells_per_stage=1, exclude=("none", "nor_conv_1x1", "avg_pool_3x3"))  # 64 architectures
+    space = NASBench201(cells_per_stage=1, exclude=("none", "nor_conv_1x1", "avg_pool_3x3"))  # 64 architectures
     for number in (0, 21, 63):
         choices = [space.choices[number >> edge & 1] for edge in range(6)]
         wanted = space.genotype({"cell": [(row, space.choices.index(choice)) for row, choice in enumerate(choices)]})
@@ -54,7 +55,7 @@ def test_more_samples_find_the_best_of_a_small_space() -> None:
 
 
 def test_a_derivation_is_a_function_of_the_generator() -> None:
-    space = darts(cells=3)
+    space = DARTS(cells=3)
     wanted = drawn_genotype(space, even(space), torch.Generator().manual_seed(9))
     first, again, other = (
         BestSampled(20).select(space, even(space), likeness(space, wanted, seed)) for seed in (1, 1, 2)
@@ -65,7 +66,7 @@ def test_a_derivation_is_a_function_of_the_generator() -> None:
 
 
 def test_every_sample_is_measured_on_the_same_batches() -> None:
-    space = nasbench201(cells_per_stage=1, edge_weights=True)
+    space = NASBench201(cells_per_stage=1)
     asked: list[int] = []
 
     def accuracy(mixture: Mapping[str, Tensor], batch: int) -> float:
@@ -77,7 +78,9 @@ def test_every_sample_is_measured_on_the_same_batches() -> None:
         return float(mixture["cell"][0, 0, 3]) * [0.0, 60.0, 0.0][batch] + float(mixture["cell"][0, 0, 1]) * 10.0
 
     found = BestSampled(samples=30, batches=3).select(
-        space, even(space), SupernetEvaluation(accuracy, torch.Generator().manual_seed(0))
+        space,
+        even(space, SupernetOptions(edge_weights=True)),
+        SupernetEvaluation(accuracy, torch.Generator().manual_seed(0)),
     )
     assert asked == [0, 1, 2] * (len(asked) // 3)
     assert len(asked) <= 90
@@ -93,7 +96,7 @@ def close(counts: Counter[str], expected: dict[str, float]) -> bool:
 
 
 def test_operations_are_drawn_by_their_probabilities() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     probabilities = {"cell": torch.tensor([[0.4, 0.3, 0.2, 0.1, 0.0]] * 5 + [[0.0, 0.0, 0.0, 0.0, 1.0]])}
     generator = torch.Generator().manual_seed(0)
     drawn = [drawn_genotype(space, probabilities, generator)["cell"].decisions for _ in range(DRAWS)]
@@ -106,7 +109,7 @@ def test_operations_are_drawn_by_their_probabilities() -> None:
 
 
 def test_excluded_operations_lend_their_share_to_the_others() -> None:
-    space = darts(cells=3)
+    space = DARTS(cells=3)
     row = torch.tensor([0.5, 0.25, 0.125, 0.125, 0.0, 0.0, 0.0, 0.0])
     generator = torch.Generator().manual_seed(0)
     counts: Counter[str] = Counter()
@@ -127,14 +130,14 @@ def edges_into(node: int, space: SearchSpace, probabilities: dict[str, Tensor]) 
 
 
 def test_edges_are_drawn_uniformly() -> None:
-    space = darts(cells=3)
+    space = DARTS(cells=3)
     pairs = [f"{a} {b}" for a, b in itertools.combinations(range(4), 2)]
     assert close(edges_into(4, space, even(space)), dict.fromkeys(pairs, 1 / 6))
 
 
 def test_edges_are_drawn_by_their_weights() -> None:
-    space = darts(cells=3, edge_weights=True)
-    probabilities = even(space)
+    space = DARTS(cells=3)
+    probabilities = even(space, SupernetOptions(edge_weights=True))
     probabilities["normal.edges"] = probabilities["normal.edges"].clone()
     probabilities["normal.edges"][1] = torch.tensor([0.5, 0.3, 0.2, 0.0, 0.0])
     p = {"0": 0.5, "1": 0.3, "2": 0.2}
@@ -144,8 +147,8 @@ def test_edges_are_drawn_by_their_weights() -> None:
 
 
 def test_what_has_no_probability_is_drawn_only_when_nothing_else_is_left() -> None:
-    space = darts(cells=3, edge_weights=True)
-    probabilities = even(space)
+    space = DARTS(cells=3)
+    probabilities = even(space, SupernetOptions(edge_weights=True))
     probabilities["normal"] = torch.eye(8)[0].expand(14, 8)  # only `none`, which no genotype contains
     probabilities["normal.edges"] = torch.eye(5)[:1].expand(4, 5)
     generator, choices = torch.Generator().manual_seed(0), set()
@@ -157,7 +160,7 @@ def test_what_has_no_probability_is_drawn_only_when_nothing_else_is_left() -> No
 
 
 def test_without_a_judge_it_says_what_it_needs() -> None:
-    space = nasbench201()
+    space = NASBench201()
     with pytest.raises(
         UserError, match=r"BestSampled measures .* give select\(\) an evaluation, or use discretizers.Argmax\(\)"
     ):

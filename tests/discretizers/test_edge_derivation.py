@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers import Argmax, Discretizer, TopEdges, strongest
-from archgrad.spaces import SPACES, DecisionBlock, Row, SearchSpace, darts, named, nasbench201
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, named
+from archgrad.supernet import SupernetOptions
 
+EDGES = SupernetOptions(edge_weights=True)
 KEEPING = [name for name in SPACES if named(name)().blocks[0].keep is not None]
 
 
@@ -16,7 +18,7 @@ def probabilities_of(space: SearchSpace, seed: int) -> dict[str, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return {
         b.name: torch.randn(b.shape, generator=generator).masked_fill(~b.mask, -torch.inf).softmax(-1)
-        for b in space.searched
+        for b in space.searched_blocks(EDGES)
     }
 
 
@@ -43,15 +45,15 @@ def test_the_product_decides(edges: list[float] | None, expected: list[tuple[int
 @pytest.mark.parametrize("member", [Argmax(), TopEdges()])
 def test_edge_weights_change_what_is_derived(member: Discretizer) -> None:
     """Node 4 of a normal cell: its strongest operations come from 0 and 1, its heaviest edges from 2 and 3."""
-    space = darts(edge_weights=True)
-    probabilities = {b.name: b.mask / b.mask.sum(-1, keepdim=True) for b in space.searched}
+    space = DARTS()
+    probabilities = {b.name: b.mask / b.mask.sum(-1, keepdim=True) for b in space.searched_blocks(EDGES)}
     operations, edges = probabilities["normal"].clone(), probabilities["normal.edges"].clone()
     operations[5:9] = 0.1
     operations[[5, 6], 4], operations[[7, 8], 6] = 0.3, 0.2
     edges[2] = torch.tensor([0.15, 0.15, 0.35, 0.35, 0.0])
     derived = member.select(space, probabilities | {"normal": operations, "normal.edges": edges})
     assert [str(decision) for decision in derived["normal"].inputs_of(4)] == ["dil_conv_3x3@4<-2", "dil_conv_3x3@4<-3"]
-    unweighed = member.select(darts(), {"normal": operations, "reduce": probabilities["reduce"]})
+    unweighed = member.select(space, {"normal": operations, "reduce": probabilities["reduce"]})
     assert [str(decision) for decision in unweighed["normal"].inputs_of(4)] == [
         "sep_conv_3x3@4<-0",
         "sep_conv_3x3@4<-1",
@@ -61,7 +63,7 @@ def test_edge_weights_change_what_is_derived(member: Discretizer) -> None:
 @pytest.mark.parametrize("name", KEEPING)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_multiplying_by_hand_gives_the_same(name: str, seed: int) -> None:
-    space = named(name)(edge_weights=True)
+    space = named(name)()
     probabilities = probabilities_of(space, seed)
     products = {}
     for block in space.blocks:
@@ -71,22 +73,22 @@ def test_multiplying_by_hand_gives_the_same(name: str, seed: int) -> None:
             products[block.name][index] *= table[list(used).index(row.target), used[row.target]]
             used[row.target] += 1
     derived = Argmax().select(space, probabilities)
-    assert derived == Argmax().select(named(name)(), products) == TopEdges().select(space, probabilities)
+    assert derived == Argmax().select(space, products) == TopEdges().select(space, probabilities)
     space.check(derived)
 
 
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in KEEPING])
 def test_spaces_that_keep_all_edges_are_unaffected(name: str) -> None:
-    space = named(name)(edge_weights=True)
+    space = named(name)()
     for seed in range(3):
         probabilities = probabilities_of(space, seed)
-        gone = {b.name: torch.zeros(b.shape) for b in space.searched[len(space.blocks) :]}
-        plain = Argmax().select(named(name)(), {b.name: probabilities[b.name] for b in space.blocks})
+        gone = {b.name: torch.zeros(b.shape) for b in space.searched_blocks(EDGES)[len(space.blocks) :]}
+        plain = Argmax().select(space, {b.name: probabilities[b.name] for b in space.blocks})
         assert Argmax().select(space, probabilities) == Argmax().select(space, probabilities | gone) == plain
 
 
 def test_a_decided_search_with_edge_weights_gives_what_it_decided() -> None:
-    for space in (darts(edge_weights=True), nasbench201(edge_weights=True)):
+    for space in (DARTS(), NASBench201()):
         wanted = Argmax().select(space, probabilities_of(space, 3))
-        decided = {key: value[0] for key, value in space.one_hot(wanted).items()}
+        decided = {key: value[0] for key, value in space.one_hot(wanted, EDGES).items()}
         assert Argmax().select(space, decided) == wanted

@@ -26,18 +26,15 @@ from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.recipes import darts, darts_pt, lambda_darts
 from archgrad.relaxations import expand_to_cells
-from archgrad.spaces import Genotype, SearchSpace, nasbench201
-from archgrad.spaces import darts as darts_space
+from archgrad.spaces import DARTS, Genotype, NASBench201, SearchSpace
 
 Rows = dict[str, Tensor]
 
 
-def probabilities_of(space: SearchSpace, seed: int) -> Rows:
-    generator = torch.Generator().manual_seed(seed)
-    logits = {
-        block.name: torch.randn(block.shape, generator=generator, dtype=torch.float64) for block in space.searched
-    }
-    return {b.name: logits[b.name].masked_fill(~b.mask, -torch.inf).softmax(-1) for b in space.searched}
+def probabilities_of(space: SearchSpace, seed: int, options: ag.SupernetOptions | None = None) -> Rows:
+    generator, blocks = torch.Generator().manual_seed(seed), space.searched_blocks(options)
+    logits = {block.name: torch.randn(block.shape, generator=generator, dtype=torch.float64) for block in blocks}
+    return {b.name: logits[b.name].masked_fill(~b.mask, -torch.inf).softmax(-1) for b in blocks}
 
 
 @dataclass
@@ -90,7 +87,7 @@ def expected(space: SearchSpace, probabilities: Rows, worth: Rows) -> Genotype:
 
 
 @pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("space", [nasbench201(), darts_space(cells=3)], ids=["nasbench201", "darts"])
+@pytest.mark.parametrize("space", [NASBench201(), DARTS(cells=3)], ids=["nasbench201", "darts"])
 def test_what_is_missed_most_is_kept(space: SearchSpace, seed: int) -> None:
     probabilities, worth = probabilities_of(space, seed), probabilities_of(space, seed + 100)
     found = Perturbation().select(space, probabilities, Additive(worth, seed).evaluation)
@@ -99,7 +96,7 @@ def test_what_is_missed_most_is_kept(space: SearchSpace, seed: int) -> None:
 
 
 def test_what_the_supernet_leans_on_beats_what_has_the_largest_weight() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     probabilities = {"cell": torch.tensor([[0.05, 0.5, 0.1, 0.3, 0.05]] * 6)}
     worth = {"cell": torch.tensor([[0.0, 0.1, 0.3, 1.0, 0.2]] * 6)}  # skips are many and do little
     assert Argmax().select(space, probabilities).count("skip_connect") == 6
@@ -107,7 +104,7 @@ def test_what_the_supernet_leans_on_beats_what_has_the_largest_weight() -> None:
 
 
 def test_among_equals_the_stronger_and_then_the_first_is_kept() -> None:
-    space, darts_like = nasbench201(cells_per_stage=1), darts_space(cells=3)
+    space, darts_like = NASBench201(cells_per_stage=1), DARTS(cells=3)
     rows = torch.tensor([[0.1, 0.2, 0.4, 0.2, 0.1], [0.2, 0.2, 0.2, 0.2, 0.2]] * 3)
     found = Perturbation().select(space, {"cell": rows}, Additive({"cell": torch.zeros(6, 5)}).evaluation)
     assert [decision.choice for decision in found["cell"]] == ["nor_conv_1x1", "none"] * 3
@@ -119,8 +116,8 @@ def test_among_equals_the_stronger_and_then_the_first_is_kept() -> None:
 
 
 def test_edge_weights_go_with_their_edges() -> None:
-    space = darts_space(cells=3, edge_weights=True)
-    probabilities = probabilities_of(space, 1)
+    space = DARTS(cells=3)
+    probabilities = probabilities_of(space, 1, ag.SupernetOptions(edge_weights=True))
     worth = {name: torch.zeros_like(value) for name, value in probabilities.items()}
     for block in space.blocks:  # only the edges matter, and the weakest most
         worth[block.edges.name] = 1 / probabilities[block.edges.name].clamp(min=1e-6) ** 2 * block.edges.mask
@@ -133,7 +130,7 @@ def test_edge_weights_go_with_their_edges() -> None:
 
 
 def test_a_removed_operation_has_no_weight_and_the_others_keep_theirs() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     probabilities = probabilities_of(space, 0)
     additive = Additive(probabilities_of(space, 5))
     Perturbation(tune_epochs=0).select(space, probabilities, additive.evaluation)
@@ -150,7 +147,7 @@ def test_a_removed_operation_has_no_weight_and_the_others_keep_theirs() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_tunes_between_decisions_with_what_is_decided(seed: int) -> None:
-    space = darts_space(cells=3)
+    space = DARTS(cells=3)
     probabilities = probabilities_of(space, 2)
     additive = Additive(probabilities_of(space, 7), seed)
     found = Perturbation(tune_epochs=3).select(space, probabilities, additive.evaluation)
@@ -176,7 +173,7 @@ def test_it_tunes_between_decisions_with_what_is_decided(seed: int) -> None:
 
 
 def test_what_is_not_decided_is_where_the_search_has_moved_it() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     probabilities = probabilities_of(space, 2)
     additive = Additive(probabilities_of(space, 7), moved=0.5)
     Perturbation(tune_epochs=1).select(space, probabilities, additive.evaluation)
@@ -188,7 +185,7 @@ def test_what_is_not_decided_is_where_the_search_has_moved_it() -> None:
 
 
 def test_the_order_comes_from_the_generator() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     orders = []
     for seed in (0, 0, 1, 2):
         additive = Additive(probabilities_of(space, 1), seed)
@@ -199,7 +196,7 @@ def test_the_order_comes_from_the_generator() -> None:
 
 
 def test_nothing_is_tuned_where_no_epochs_are() -> None:
-    space = nasbench201(cells_per_stage=1)
+    space = NASBench201(cells_per_stage=1)
     additive = Additive(probabilities_of(space, 1))
     never = replace(additive.evaluation, tune=None)
     Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0), never)
@@ -213,7 +210,7 @@ def test_nothing_is_tuned_where_no_epochs_are() -> None:
 
 @pytest.mark.parametrize(("batches", "asked"), [(None, [0, 1, 2]), (2, [0, 1]), (9, [0, 1, 2])])
 def test_accuracies_are_means_over_batches(batches: int | None, asked: list[int]) -> None:
-    space, seen = nasbench201(cells_per_stage=1), list[int]()
+    space, seen = NASBench201(cells_per_stage=1), list[int]()
 
     def accuracy(mixture: Mapping[str, Tensor], batch: int) -> float:
         seen.append(batch)
@@ -226,7 +223,7 @@ def test_accuracies_are_means_over_batches(batches: int | None, asked: list[int]
 
 
 def test_between_epochs_it_is_argmax() -> None:
-    space = darts_space(cells=3)
+    space = DARTS(cells=3)
     probabilities = probabilities_of(space, 0)
     assert Perturbation().interim(space, probabilities) == Argmax().select(space, probabilities)
     assert Perturbation.once
@@ -246,7 +243,7 @@ def test_bad_knobs_of_a_perturbation_are_explained(knobs: dict[str, Any], messag
         Perturbation(**knobs)
 
 
-SPACE = nasbench201(2, 1, exclude=("none", "avg_pool_3x3"))
+SPACE = NASBench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
 METHOD = replace(darts_pt(), discretizer=Perturbation(tune_epochs=1, batches=1))
 
 
@@ -359,7 +356,7 @@ ONE_HOT = torch.eye(3)[[0, 1, 2, 0, 1, 2]]
 
 def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_that_follow() -> None:
     setup, state = standing_after_training()
-    mixture = expand_to_cells(SPACE.searched, {"cell": ONE_HOT})
+    mixture = expand_to_cells(SPACE.searched_blocks(), {"cell": ONE_HOT})
     net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.training
     for index in (4, 5):  # what follows the four batches of the search
         batch = setup.weight_loader.batch(index)
@@ -396,7 +393,7 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
     some = torch.tensor([True, False, True, False, False, False])
     tune = supernet_evaluation(setup, state).tune
     assert tune is not None
-    before = setup.method.relaxation.probabilities(setup.space.searched, alpha)["cell"]
+    before = setup.method.relaxation.probabilities(setup.blocks, alpha)["cell"]
     after = tune(Tuning({"cell": ONE_HOT}, {"cell": some}, 1, 0.1))["cell"]
     assert all(not torch.equal(after[row], before[row]) for row in (1, 3, 4, 5))
     assert all(torch.equal(state.alpha[name], value) for name, value in alpha.items())
@@ -420,6 +417,6 @@ def test_the_command_shows_every_decision(archgrad: Any) -> None:
 
 def test_an_optimiser_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:
     method = replace(ag.recipes.xnas(), discretizer=Perturbation(tune_epochs=1, batches=1))
-    space = nasbench201(channels=2, cells_per_stage=1)
+    space = NASBench201(channels=2, cells_per_stage=1)
     result = ag.search(space, method, ag.data.digits(limit=40), epochs=1, batch_size=10, diagnostics=())
     space.check(result.genotype)

@@ -22,7 +22,7 @@ def module(monkeypatch):
 
 
 def test_frozen_differences_are_right_where_crossing_ones_are_noisy(module, capsys):
-    rows = module.print_radii(ag.spaces.nasbench201(8, 1), ag.data.digits(), 4, (0.01,))
+    rows = module.print_radii(ag.spaces.NASBench201(channels=8, cells_per_stage=1), ag.data.digits(), 4, (0.01,))
     assert "across the kinks" in capsys.readouterr().out
     assert all(mean(row.crossing) < 0.9 for row in rows.values())
     assert all(min(row.frozen) > 0.999 for row in rows.values())

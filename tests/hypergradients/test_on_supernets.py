@@ -19,13 +19,13 @@ from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, ReverseMode, Unrolled
 from archgrad.relaxations import Softmax
-from archgrad.spaces import darts, nasbench1shot1, nasbench201
+from archgrad.spaces import DARTS, NASBench1Shot1, NASBench201
 
 Tensors = dict[str, Tensor]
 SPACES = {
-    "nasbench201": nasbench201(channels=2, cells_per_stage=1, num_classes=3),
-    "darts": darts(channels=2, cells=3, num_classes=3),
-    "nasbench1shot1": nasbench1shot1(3, channels=4, cells=3, num_classes=3),
+    "nasbench201": NASBench201(channels=2, cells_per_stage=1),
+    "darts": DARTS(channels=2, cells=3),
+    "nasbench1shot1": NASBench1Shot1(number=3, channels=4, cells=3),
 }
 every_space = pytest.mark.parametrize("name", SPACES)
 LABELS = torch.tensor([0, 1, 2, 0])
@@ -68,7 +68,7 @@ def search_of(name: str, dtype: torch.dtype = torch.float64) -> Search:
     space = SPACES[name]
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = space.supernet().to(dtype)
+        net = space.supernet(num_classes=3).to(dtype)
     alpha = Softmax(init_scale=0.5).init(space.blocks, torch.Generator().manual_seed(1))
     return Search(net, {block: value.to(dtype) for block, value in alpha.items()}, dtype, space.blocks)
 

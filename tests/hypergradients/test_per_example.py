@@ -20,7 +20,7 @@ from archgrad.bilevel import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder, PerExample, evaluate_at
 from archgrad.relaxations import Softmax
-from archgrad.spaces import nasbench201
+from archgrad.spaces import NASBench201
 
 Tensors = dict[str, Tensor]
 IMAGES = 6
@@ -136,16 +136,16 @@ def test_what_per_example_cannot_do_is_explained(make, sentence: str) -> None:
 
 def test_on_a_supernet_the_images_share_add_up_to_first_order() -> None:
     """Batch norm lets an image's α reach the others' losses; its share is all of what it causes."""
-    space = nasbench201(channels=2, cells_per_stage=1, num_classes=3)
+    space = NASBench201(channels=2, cells_per_stage=1)
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = space.supernet().double()
-    start = Softmax(init_scale=0.5).init(space.searched, torch.Generator().manual_seed(1))
+        net = space.supernet(num_classes=3).double()
+    start = Softmax(init_scale=0.5).init(space.searched_blocks(), torch.Generator().manual_seed(1))
     alpha = {name: value.double() for name, value in start.items()}
     batch = Labelled(randn(4, 3, 8, 8, seed=2), torch.tensor([0, 1, 2, 0]))
 
     def loss(weights: Tensors, alpha: Tensors, batch: Labelled) -> Tensor:
-        mixture = Softmax().relax(space.searched, alpha, None, 0.0).mixture
+        mixture = Softmax().relax(space.searched_blocks(), alpha, None, 0.0).mixture
         return F.cross_entropy(functional_call(net, weights, (batch.images, mixture)), batch.labels)
 
     problem, weights = BilevelProblem(unread, loss), dict(net.named_parameters())

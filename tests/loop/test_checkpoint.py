@@ -22,7 +22,7 @@ from archgrad.loop import Checkpoints, Event, RunFolder, SearchResult, SearchSta
 from archgrad.regularizers import Regularizer
 
 DATA = ag.data.digits(limit=64)
-SPACE = ag.spaces.nasbench201(2, 1)
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 DESCRIPTION = {"space": "toy", "seed": "0"}
 
 
@@ -281,7 +281,7 @@ def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, Sear
     ("changes", "name"),
     [
         ({"seed": 1}, "seed is 0, this one's is 1"),
-        ({"space": ag.spaces.nasbench201(3, 1)}, "space is NASBench201"),
+        ({"space": ag.spaces.NASBench201(channels=3, cells_per_stage=1)}, "space is NASBench201"),
         ({"data": ag.data.digits(limit=65)}, "data is digits, 64 images"),
         ({"data": replace(DATA, augmentation=ag.data.Augmentation())}, "augmentation is"),
         ({"epochs": 3}, "training is"),

@@ -436,7 +436,7 @@ def test_a_lost_sound_state_is_a_sentence(sick: None, tmp_path: Path) -> None:
         (ag.recipes.darts_pt(), None, "stop", "Perturbation derives only one, at the end; choose 'warn' or 'switch'"),
         (ag.recipes.random_nas(), None, "stop", "never moves the architecture, so that it cannot collapse"),
         (ag.recipes.random_nas(), None, "switch", "never moves the architecture, so that it cannot collapse"),
-        (None, ag.spaces.darts(4, 3), "switch", "no two do"),
+        (None, ag.spaces.DARTS(channels=4, cells=3), "switch", "no two do"),
         (ag.recipes.p_darts(), None, "stop", "one that has collapsed would drop the wrong ones; choose 'warn' or"),
     ],
 )
@@ -446,7 +446,7 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
     events: list[Event] = []
     with pytest.raises(UserError, match=sentence):
         ag.search(
-            space or ag.spaces.nasbench201(2, 1),
+            space or ag.spaces.NASBench201(channels=2, cells_per_stage=1),
             method or ag.recipes.darts(),
             DATA,
             epochs=1,

@@ -18,8 +18,8 @@ from archgrad.recipes import darts, r_darts
 from archgrad.stopping import EigenvalueStop
 
 DATA = ag.data.digits(limit=48)
-SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
-AMENDED = ag.spaces.amended("a1", channels=2, cells=3)
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+AMENDED = ag.spaces.AmendedA1(channels=2, cells=3)
 
 
 def options(**settings: Any) -> ag.Method:
@@ -109,32 +109,32 @@ def test_a_step_decays_by_what_the_schedule_says() -> None:
 
 @pytest.mark.parametrize("name", ["drop_path", "skip_dropout"])
 def test_the_method_chooses_or_leaves_it_to_the_space(name: str) -> None:
-    chosen = options(**{name: 0.3})
-    assert getattr(chosen.applied(SPACE), name) == 0.3
-    assert getattr(chosen.applied(chosen.applied(SPACE)), name) == 0.3
-    assert getattr(darts().applied(replace(SPACE, **{name: 0.1})), name) == 0.1
-    assert getattr(options(**{name: 0.0}).applied(SPACE), name) == 0.0
-    with pytest.raises(UserError, match=rf"made with {name}=0\.1, but the method asks for 0\.3; leave it out of one"):
-        chosen.check(replace(SPACE, **{name: 0.1}))
+    class Own(ag.spaces.NASBench201):
+        supernet_defaults = ag.SupernetOptions(**{name: 0.1})
+
+    own = Own(channels=2, cells_per_stage=1)
+    assert getattr(options(**{name: 0.3}).supernet_options(own), name) == 0.3
+    assert getattr(darts().supernet_options(own), name) == 0.1
+    assert getattr(options(**{name: 0.0}).supernet_options(own), name) == 0.0
+    assert getattr(darts().supernet_options(SPACE), name) == 0.0
     with pytest.raises(UserError, match=rf"supernet\.{name} is 1; it must be a number from 0 .* to less than 1"):
         options(**{name: 1})
 
 
 def test_a_published_rate_of_the_space_gives_way() -> None:
-    assert AMENDED.drop_path == 0.2
-    assert options(drop_path=0.4).applied(AMENDED).drop_path == 0.4
-    assert darts().applied(AMENDED).drop_path == 0.2
+    assert options(drop_path=0.4).supernet_options(AMENDED).drop_path == 0.4
+    assert darts().supernet_options(AMENDED).drop_path == 0.2
 
 
 def test_other_options_are_applied_beside_it() -> None:
-    applied = options(partial=2, edge_weights=True, drop_path=0.3).applied(SPACE)
+    applied = options(partial=2, edge_weights=True, drop_path=0.3).supernet_options(SPACE)
     assert (applied.partial, applied.edge_weights, applied.drop_path) == (2, True, 0.3)
 
 
 def test_robust_darts_is_three_systems() -> None:
     decayed, dropped, stopped = (r_darts(kind) for kind in ("l2", "drop-path", "es"))
     assert [one.trained(SPACE.training).weight_decay for one in (decayed, dropped, stopped)] == [81e-4, 5e-4, 5e-4]
-    assert [one.applied(SPACE).drop_path for one in (decayed, dropped, stopped)] == [0.0, 0.2, 0.0]
+    assert [one.supernet_options(SPACE).drop_path for one in (decayed, dropped, stopped)] == [0.0, 0.2, 0.0]
     assert [one.stop for one in (decayed, dropped, stopped)] == [None, None, EigenvalueStop()]
     with pytest.raises(UserError, match=r"unknown kind of R-DARTS: 'l1'.* Choose from: l2, drop-path, es"):
         r_darts("l1")
@@ -153,7 +153,7 @@ def test_the_command_line_has_all_of_it(archgrad: Any, tmp_path: Path) -> None:
     (tmp_path / "again.toml").write_text(config.to_toml())
     assert RunConfig(**read_config(tmp_path / "again.toml")) == config
     method = config.build_method()
-    assert method.applied(config.build_space()).skip_dropout == 0.4
+    assert method.supernet_options(config.build_space()).skip_dropout == 0.4
     assert config.build_training(config.build_space(), method).weight_decay_end == 0.0027
 
 

@@ -145,7 +145,7 @@ def found(
     heard = Wild(after)
     method = replace(darts(), stop=EigenvalueStop(window=2, steps=1), discretizer=BestSampled(samples=1))
     result = ag.search(
-        ag.spaces.nasbench201(2, 1),
+        ag.spaces.NASBench201(channels=2, cells_per_stage=1),
         method,
         data(),
         epochs=EPOCHS,
@@ -226,7 +226,7 @@ def test_the_real_eigenvalue_is_measured_in_every_epoch() -> None:
     method = replace(darts(), stop=EigenvalueStop(window=1, ratio=1e-9, steps=1))
     for watched in (None, ()):
         result = ag.search(
-            ag.spaces.nasbench201(2, 1),
+            ag.spaces.NASBench201(channels=2, cells_per_stage=1),
             method,
             data(),
             epochs=3,
@@ -247,7 +247,7 @@ def test_a_search_does_not_count_its_warm_up() -> None:
     def stopped(warmup: int) -> list[int | None]:
         done.clear()
         method = replace(darts(), stop=EigenvalueStop(1, steps=1), schedule=ag.Schedule(warmup_epochs=warmup))
-        space = ag.spaces.nasbench201(2, 1)
+        space = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
         result = ag.search(space, method, data(), epochs=4, batch_size=8, diagnostics=[measure], on_collapse="ignore")
         return [record.get("stopped_to") for record in result.history]
 
@@ -267,7 +267,7 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
     method = replace(darts(), stop=EigenvalueStop(1, steps=3))
     for watched in ((), (ArchCurvature(7, minimum=1), entropy), standard(method), None):
         measured.clear()
-        space = ag.spaces.nasbench201(2, 1)
+        space = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
         result = ag.search(space, method, data(), epochs=2, batch_size=8, diagnostics=watched, on_collapse="ignore")
         assert measured == [3, 3]
         assert [record["alpha_eigenvalue"] for record in result.history] == [3.0, 3.0]

@@ -14,7 +14,7 @@ EPOCHS, STEPS = 2, 2
 
 
 def run(**settings: object) -> SearchResult:
-    space = ag.spaces.nasbench201(4, 1)
+    space = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
     return ag.search(space, ag.recipes.darts(), DATA, epochs=EPOCHS, batch_size=16, **settings)
 
 

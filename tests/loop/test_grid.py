@@ -18,7 +18,7 @@ from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.recipes import RECIPES
 from archgrad.regularizers import LayerAlignment
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import SPACES, Stage
+from archgrad.spaces import SPACES
 
 pytestmark = pytest.mark.usefixtures("_trusted_differences")
 
@@ -77,7 +77,8 @@ def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> 
     steps = Steps()
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0, inner_steps=1))
     images = 20 if method.schedule.level == "bilevel" else 40
-    small = ag.spaces.named(space)(4, 1 if space == "nasbench201" else 4 if _aligns(method) else 3)
+    depth = {"cells_per_stage": 1} if space == "nasbench201" else {"cells": 4 if _aligns(method) else 3}
+    small = ag.spaces.named(space)(channels=4, **depth)
     result = ag.search(
         small, method, DATA, epochs=1, batch_size=images // 2, held_out=0, listeners=[steps], diagnostics=(), **settings
     )
@@ -104,7 +105,7 @@ def recipes_in_spaces() -> list[tuple[str, str]]:
 def shortened(method: ag.Method) -> ag.Method:
     """Return the method with one small stage, and without tuning or many samples in its derivation."""
     if method.progressive is not None:
-        stages = replace(method.progressive, stages=(Stage(None, 8),))
+        stages = replace(method.progressive, cells=(None,), keep=(8,), skip_dropout=(0.0,), partial=(None,))
         method = replace(method, progressive=stages)
     if isinstance(method.discretizer, Perturbation):
         method = replace(method, discretizer=replace(method.discretizer, tune_epochs=0, batches=1))

@@ -24,7 +24,7 @@ DATA = ag.data.digits(limit=96)
 
 
 def small(name: str = "nasbench201") -> ag.spaces.SearchSpace:
-    return ag.spaces.named(name)(2, 1 if name == "nasbench201" else 3)
+    return ag.spaces.named(name)(channels=2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}))
 
 
 def found(method: ag.Method, name: str = "nasbench201", **settings: Any) -> SearchResult:
@@ -183,8 +183,8 @@ def test_drop_path_grows_with_the_epochs_and_spares_validation(name: str, monkey
 
     original = ag.supernet.Supernet.forward
     monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
-    space = replace(small(name), drop_path=0.3)
-    ag.search(space, ag.recipes.darts(), DATA, epochs=3, batch_size=48, split="0.5:0.5", held_out=0, diagnostics=())
+    method = replace(ag.recipes.darts(), supernet=ag.SupernetOptions(drop_path=0.3))
+    ag.search(small(name), method, DATA, epochs=3, batch_size=48, split="0.5:0.5", held_out=0, diagnostics=())
     architecture, weights = given[::2], given[1::2]
     assert set(architecture) == {0.0}
     assert weights == pytest.approx([0.0, 0.1, 0.2])

@@ -26,7 +26,7 @@ from archgrad.schedule import Level, Schedule, Updates
 from archgrad.tensors import Alpha
 
 DATA = ag.data.digits(limit=64)
-SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 LEVELS: list[tuple[Level, Updates]] = [
     ("bilevel", "alternate"),
     ("single", "alternate"),
@@ -131,7 +131,10 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
         assert setup.arch_steps == 24 * steps
 
 
-EDGES, NODES = ag.spaces.nasbench201(channels=4, cells_per_stage=1), ag.spaces.nasbench1shot1(3, channels=4, cells=3)
+EDGES, NODES = (
+    ag.spaces.NASBench201(channels=4, cells_per_stage=1),
+    ag.spaces.NASBench1Shot1(number=3, channels=4, cells=3),
+)
 STOPPED = ["xnas", "drnas", "gdas", "gaea-gdas", "snas", "pc-darts", "gaea-pc-darts", "random-nas", "darts-erm", "gaea"]
 
 

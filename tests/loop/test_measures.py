@@ -18,7 +18,7 @@ from archgrad.loop.setup import Setup
 from archgrad.relaxations import expand_to_cells
 
 DATA = ag.data.digits(limit=100)
-SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 0}
 
 ESTIMATES = {
@@ -62,7 +62,7 @@ def test_it_is_measured_without_the_terms_of_regularisers(name: str) -> None:
 
 
 def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
-    space = ag.spaces.darts(channels=2, cells=3, auxiliary=5.0)
+    space, options = ag.spaces.DARTS(channels=2, cells=3), ag.SupernetOptions(auxiliary_head=5.0)
     states: list[Any] = []
 
     def look(event: Event) -> None:
@@ -72,12 +72,12 @@ def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
         elif isinstance(event, StepFinished):
             states.append(event.means)
 
-    method = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Fixed())
+    method = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Fixed(), supernet=options)
     ag.search(space, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look], diagnostics=())
     setup = Setup.of(space, method, DATA, **SETTINGS)
     batch, (weights, alpha) = setup.weight_loader.batch(0), states[0]
-    mixture = expand_to_cells(setup.space.searched, method.relaxation.probabilities(setup.space.searched, alpha))
-    logits = torch.func.functional_call(setup.space.supernet(), weights, (batch.images, mixture))
+    mixture = expand_to_cells(setup.blocks, method.relaxation.probabilities(setup.blocks, alpha))
+    logits = torch.func.functional_call(space.supernet(options, input_channels=1), weights, (batch.images, mixture))
     assert states[1]["train_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
 
 
@@ -128,7 +128,7 @@ def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() 
     assert loader is not None
     batch = loader.batch(0)
     assert len(batch.labels) == 10
-    logits = supernet(batch.images, expand_to_cells(setup.space.searched, alpha))
+    logits = supernet(batch.images, expand_to_cells(setup.blocks, alpha))
     assert record["heldout_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
     assert record["heldout_accuracy"] == pytest.approx(100 * (logits.argmax(1) == batch.labels).double().mean().item())
 

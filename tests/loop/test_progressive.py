@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import astuple, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,17 +27,23 @@ from archgrad.loop import Event, SearchResult, SearchStarted, StageStarted, Step
 from archgrad.loop.collapse import check_reaction
 from archgrad.loop.progressive import last_stage, method_of
 from archgrad.loop.setup import Setup
+from archgrad.progressive import Progressive, Stage, kept_choices
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import SPACES, DecisionBlock, Progressive, Row, SearchSpace, Stage, darts, edges_of, nasbench201
-from archgrad.spaces.progressive import kept_choices
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edges_of
 from archgrad.stopping import EigenvalueStop
+from archgrad.supernet import MixedCell
 from archgrad.warn_once import forget_warnings
 
 DATA = ag.data.digits(limit=40)
-TINY = Progressive((Stage(keep=8), Stage(keep=5, skip_dropout=0.4), Stage(keep=3, skip_dropout=0.7)))
+TINY = Progressive(cells=(None,))
 """The published stages at the space's own depth."""
 SKIPS = ("none", "skip_connect", "conv")
+
+
+def staged(*stages: Stage, max_skips: int | None = 2) -> Progressive:
+    cells, keep, skip_dropout, partial = zip(*map(astuple, stages), strict=True)
+    return Progressive(cells, keep, skip_dropout, partial, max_skips)
 
 
 def tiny(plan: Progressive = TINY, **changes: Any) -> ag.Method:
@@ -46,7 +52,7 @@ def tiny(plan: Progressive = TINY, **changes: Any) -> ag.Method:
 
 def searched(method: ag.Method | None = None, space: SearchSpace | None = None, **settings: Any) -> SearchResult:
     settings = {"epochs": 1, "batch_size": 10, "diagnostics": (), "seed": 3, **settings}
-    return ag.search(space or nasbench201(2, 1), method or tiny(), DATA, **settings)
+    return ag.search(space or NASBench201(channels=2, cells_per_stage=1), method or tiny(), DATA, **settings)
 
 
 class Watch:
@@ -145,7 +151,7 @@ def test_of_equally_weak_skips_the_first_goes() -> None:
 
 def test_an_edge_that_loses_its_skip_may_lose_its_place() -> None:
     """In the DARTS space a node keeps two edges: the one without its skip may give way to another."""
-    space = darts(4, 3)
+    space = DARTS(channels=4, cells=3)
     skip, conv = (space.blocks[0].rows[0].choices.index(name) for name in ("skip_connect", "sep_conv_3x3"))
     table = torch.full((14, 8), 0.01)
     table[:, conv] = 0.2
@@ -183,40 +189,42 @@ def test_a_derivation_by_samples_is_limited_too() -> None:
 
 def test_the_published_stages() -> None:
     method = named("p-darts")
-    assert method.progressive == Progressive((Stage(5, 8, 0.0), Stage(11, 5, 0.4), Stage(17, 3, 0.7)), max_skips=2)
+    assert method.progressive == Progressive()
     assert (method.training["epochs"], method.schedule.warmup_epochs) == (25, 10)
     plain = p_darts(priors=False)
-    assert plain.progressive == Progressive((Stage(5, 8), Stage(11, 5), Stage(17, 3)), max_skips=None)
+    assert plain.progressive == Progressive(skip_dropout=(0.0, 0.0, 0.0), max_skips=None)
     assert lambda_darts(base=plain).progressive == plain.progressive
 
 
 def test_a_stage_has_its_own_share_of_the_channels() -> None:
-    watch, stages = Watch(), (Stage(keep=8, partial=4), Stage(keep=3, partial=2), Stage(keep=3))
-    searched(tiny(Progressive(stages, max_skips=None)), darts(4, 3), listeners=[watch], batch_size=20)
-    assert [one.space.partial for one in watch.stages] == [4, 2, 1]
+    plan, space = staged(Stage(partial=4), Stage(keep=3, partial=2), Stage(keep=3)), DARTS(channels=4, cells=3)
+    result = searched(tiny(plan), space, batch_size=20)
+    assert [tiny(plan).in_stage(number, space).supernet.partial for number in range(3)] == [4, 2, 1]
+    assert {cell.partial for cell in result.supernet.modules() if isinstance(cell, MixedCell)} == {1}
 
 
 def test_stages_grow_deeper_with_fewer_operations() -> None:
     watch = Watch()
     stages = (Stage(3, 8), Stage(4, 5, 0.4), Stage(5, 3, 0.7))
-    result = searched(tiny(Progressive(stages)), darts(2, 8), listeners=[watch], batch_size=20)
+    result = searched(tiny(staged(*stages)), DARTS(channels=2, cells=8), listeners=[watch], batch_size=20)
     assert [(one.number, one.stages) for one in watch.stages] == [(1, 3), (2, 3), (3, 3)]
     spaces = [one.space for one in watch.stages]
     assert [sum(block.cells for block in space.blocks) for space in spaces] == [3, 4, 5]
     assert [{len(row.choices) for block in space.blocks for row in block.rows} for space in spaces] == [{8}, {5}, {3}]
-    assert [space.skip_dropout for space in spaces] == [0.0, 0.4, 0.7]
+    stage_methods = [tiny(staged(*stages)).in_stage(number, space) for number, space in enumerate(spaces)]
+    assert [method.supernet.skip_dropout for method in stage_methods] == [0.0, 0.4, 0.7]
     for before, after in pairwise(spaces):
         for old, new in zip(before.blocks, after.blocks, strict=True):
             assert all(set(b.choices) <= set(a.choices) for a, b in zip(old.rows, new.rows, strict=True))
     assert [(record["stage"], record["epoch"]) for record in result.history] == [(1, 1), (2, 2), (3, 3)]
     assert result.mixture["normal"].shape == (3, 14, 3)
-    darts(2, 8).check(result.genotype)
+    DARTS(channels=2, cells=8).check(result.genotype)
     assert result.genotype["normal"].count("skip_connect") <= 2
 
 
 def test_a_stage_is_an_ordinary_search_of_what_the_one_before_kept() -> None:
     watch = Watch()
-    plan = Progressive((Stage(keep=5), Stage(keep=2)), max_skips=None)
+    plan = staged(Stage(keep=5), Stage(keep=2), max_skips=None)
     whole = searched(tiny(plan), listeners=[watch])
     method, (first, second) = replace(tiny(plan), progressive=None), [one.space for one in watch.stages]
     alone = searched(method, first)
@@ -243,8 +251,8 @@ def test_it_composes_with_every_relaxation_that_learns(relaxation: Relaxation) -
 
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in ("nasbench201", "darts")])
 def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
-    space = ag.spaces.named(name)(2, 3)
-    plan = Progressive((Stage(keep=8), Stage(keep=2)))
+    space = ag.spaces.named(name)(channels=2, cells=3)
+    plan = staged(Stage(keep=8), Stage(keep=2))
     result = searched(tiny(plan), space, batch_size=20)
     space.check(result.genotype)
     for block, cell in result.genotype.blocks:
@@ -253,18 +261,18 @@ def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
 
 def test_a_search_with_partial_channels_and_edge_weights_narrows_operations_only() -> None:
     options = ag.SupernetOptions(partial=2, edge_weights=True)
-    result = searched(tiny(supernet=options), nasbench201(4, 1), batch_size=20)
+    result = searched(tiny(supernet=options), NASBench201(channels=4, cells_per_stage=1), batch_size=20)
     assert result.alpha["cell"].shape == (6, 3)
     assert result.alpha["cell.edges"].shape == (3, 3)
 
 
 def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
-    method = tiny(Progressive((Stage(keep=5), Stage(keep=2)), max_skips=None), discretizer=Perturbation(tune_epochs=0))
-    assert [method_of(method, method.progressive, number).discretizer for number in (1, 2)] == [  # type: ignore[arg-type]
+    method = tiny(staged(Stage(keep=5), Stage(keep=2), max_skips=None), discretizer=Perturbation(tune_epochs=0))
+    assert [method_of(method, method.progressive, number, DARTS()).discretizer for number in (1, 2)] == [  # type: ignore[arg-type]
         Argmax(),
         method.discretizer,
     ]
-    nasbench201(2, 1).check(searched(method, batch_size=20).genotype)
+    NASBench201(channels=2, cells_per_stage=1).check(searched(method, batch_size=20).genotype)
 
 
 # Refusals
@@ -273,8 +281,8 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Progressive(()), "has no stages"),
-        (lambda: Progressive((Stage(keep=3), Stage(keep=5))), "keep 3, 5 choices .* at most as many as the one before"),
+        (lambda: Progressive(keep=()), "progressive.keep has 0 values, but there are 3 stages"),
+        (lambda: staged(Stage(keep=3), Stage(keep=5)), "keep 3, 5 choices .* at most as many as the one before"),
         (lambda: Progressive(max_skips=-1), "max_skips of a progressive search is -1; it must be at least 0"),
         (lambda: Stage(keep=0), "keep of a stage is 0; it must be at least 1"),
         (lambda: Stage(cells=0), "cells of a stage is 0"),
@@ -296,10 +304,17 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
 @pytest.mark.parametrize(
     ("plan", "space", "sentence"),
     [
-        (Progressive((Stage(keep=3),)), nasbench201(2, 1), "keeps 3 choices on each row, but .* offers up to 5"),
-        (Progressive((Stage(3), Stage(2, 3))), darts(2, 3), "cells of the space 'darts' is 2; two reductions need"),
-        (Progressive(), ag.spaces.amended("a2", 2), "decides in every cell alone, .* the same number of cells"),
-        (TINY, replace(nasbench201(2, 1), skip_dropout=0.3), "skip_dropout of the space 'nasbench201' is 0.3, but the"),
+        (
+            staged(Stage(keep=3)),
+            NASBench201(channels=2, cells_per_stage=1),
+            "keeps 3 choices on each row, but .* offers up to 5",
+        ),
+        (
+            staged(Stage(3), Stage(2, 3)),
+            DARTS(channels=2, cells=3),
+            "cells of the space 'darts' is 2; two reductions need",
+        ),
+        (Progressive(), ag.spaces.AmendedA2(channels=2), "decides in every cell alone, .* the same number of cells"),
     ],
 )
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
@@ -313,18 +328,18 @@ def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
 
 def test_a_method_is_checked_at_the_depths_of_its_stages() -> None:
     """Three cells of `darts` are one normal cell, and two others reduce; alignment needs two that are alike."""
-    deep = Progressive((Stage(5, 8), Stage(6, 3)))
-    shallow_at_last = Progressive((Stage(5, 8), Stage(3, 3)))
+    deep = staged(Stage(5, 8), Stage(6, 3))
+    shallow_at_last = staged(Stage(5, 8), Stage(3, 3))
     aligned = lambda_darts(base=tiny(deep))
-    aligned.check(darts(2, 3))
-    replace(aligned, progressive=None).check(darts(2, 5))
+    aligned.check(DARTS(channels=2, cells=3))
+    replace(aligned, progressive=None).check(DARTS(channels=2, cells=5))
     with pytest.raises(UserError, match="LayerAlignment aligns cells that share their decisions"):
-        replace(aligned, progressive=None).check(darts(2, 3))
+        replace(aligned, progressive=None).check(DARTS(channels=2, cells=3))
     with pytest.raises(UserError, match="LayerAlignment aligns cells that share their decisions"):
-        replace(aligned, progressive=shallow_at_last).check(darts(2, 8))
-    check_reaction("switch", tiny(deep), darts(2, 3))
+        replace(aligned, progressive=shallow_at_last).check(DARTS(channels=2, cells=8))
+    check_reaction("switch", tiny(deep), DARTS(channels=2, cells=3))
     with pytest.raises(UserError, match=r"on_collapse is 'switch', .* no two do"):
-        check_reaction("switch", tiny(shallow_at_last), darts(2, 8))
+        check_reaction("switch", tiny(shallow_at_last), DARTS(channels=2, cells=8))
 
 
 def test_a_stage_may_switch_and_the_whole_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -333,7 +348,7 @@ def test_a_stage_may_switch_and_the_whole_says_so(monkeypatch: pytest.MonkeyPatc
         return Diagnosis("collapsing" if bad else "healthy", 2 if bad else None, ("bad",), "act", sound=not bad)
 
     monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
-    plan = Progressive((Stage(2, 5), Stage(2, 3)))
+    plan = staged(Stage(2, 5), Stage(2, 3))
     settings = {"epochs": 2, "batch_size": 20, "on_collapse": "switch"}
     result = searched(tiny(plan), out=tmp_path, **settings)
     assert [record.get("switched_from") for record in result.history] == [None, 2, None, 2]
@@ -442,20 +457,20 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
     def prepared(space: SearchSpace, method: ag.Method) -> Setup:
         return Setup.of(space, method, DATA, epochs=1, batch_size=10, seed=3)
 
-    number, setup, state = last_stage(nasbench201(2, 1), tiny(), TINY, prepared, tmp_path)
+    number, setup, state = last_stage(NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, prepared, tmp_path)
     assert (number, state.epoch, state.step) == (3, 0, 0)
     assert setup.space == watch.stages[2].space
     assert all(torch.equal(value, watch.weights[2][name]) for name, value in state.supernet.state_dict().items())
     for entry in (tmp_path / "stage-3").iterdir():
         entry.unlink()
-    number, setup, state = last_stage(nasbench201(2, 1), tiny(), TINY, prepared, tmp_path)
+    number, setup, state = last_stage(NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, prepared, tmp_path)
     assert (number, state.epoch, setup.space) == (2, 1, watch.stages[1].space)
 
 
 def test_a_resume_with_other_stages_is_refused(tmp_path: Path) -> None:
-    plan = Progressive((Stage(keep=5),), max_skips=2)
+    plan = staged(Stage(keep=5), max_skips=2)
     searched(tiny(plan), out=tmp_path, batch_size=20)
-    for other in (replace(plan, max_skips=1), Progressive((*plan.stages, Stage(keep=2)))):
+    for other in (replace(plan, max_skips=1), staged(*plan.stages, Stage(keep=2))):
         with pytest.raises(UserError, match="belongs to another search: its method is"):
             searched(tiny(other), out=tmp_path, batch_size=20, resume=True)
 
@@ -468,7 +483,8 @@ def test_stages_have_knobs() -> None:
         "cells": (5, 11, 17), "keep": (8, 5, 3), "skip_dropout": (0.0, 0.4, 0.7), "partial": (None,), "max_skips": 2,
     }  # fmt: skip
     changed = with_settings(Progressive(), {"cells": "none", "skip_dropout": "0.1", "max_skips": "none"}, "progressive")
-    assert changed == Progressive((Stage(None, 8, 0.1), Stage(None, 5, 0.1), Stage(None, 3, 0.1)), max_skips=None)
+    assert changed.stages == (Stage(None, 8, 0.1), Stage(None, 5, 0.1), Stage(None, 3, 0.1))
+    assert changed.max_skips is None
     with pytest.raises(UserError, match=r"progressive.keep has 2 values, but there are 3 stages"):
         with_settings(Progressive(), {"keep": "8,5"}, "progressive")
 

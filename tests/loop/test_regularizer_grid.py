@@ -23,8 +23,8 @@ from archgrad.spaces import SearchSpace
 pytestmark = pytest.mark.usefixtures("_trusted_differences")
 
 DATA = ag.data.digits(limit=40)
-EDGES = ag.spaces.nasbench201(4, 1)
-NODES = ag.spaces.nasbench1shot1(3, 4, 3)
+EDGES = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
+NODES = ag.spaces.NASBench1Shot1(number=3, channels=4, cells=3)
 RELAXATIONS: dict[str, Relaxation] = {
     "softmax": Softmax(),
     "simplex": Simplex(),

@@ -21,7 +21,7 @@ from archgrad.schedule import Schedule
 from archgrad.tensors import Weights
 
 DATA = ag.data.digits(limit=64)
-SPACE = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
 
 
 class Noisy(Operation):

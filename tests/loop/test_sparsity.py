@@ -12,7 +12,7 @@ DATA = ag.data.digits(limit=240)
 
 
 def entropies(method: ag.Method, seed: int) -> list[float]:
-    space = ag.spaces.nasbench201(channels=4, cells_per_stage=1)
+    space = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
     result = ag.search(space, method, DATA, epochs=3, batch_size=20, seed=seed, alpha_budget="off")
     return [record["entropy"] for record in result.history]
 

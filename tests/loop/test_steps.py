@@ -33,7 +33,7 @@ ONE_STEP = replace(TRAINING, batch_size=32, epochs=1)
 
 
 def cell_space() -> SearchSpace:
-    return ag.spaces.nasbench201(4, 1)
+    return ag.spaces.NASBench201(channels=4, cells_per_stage=1)
 
 
 def loaders(training: ag.WeightTraining) -> tuple[Loader, Loader]:
@@ -93,7 +93,7 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 
 @pytest.mark.parametrize(
     ("space", "training"),
-    [(cell_space(), TRAINING), (ag.spaces.reduced("s2", 2, 3), replace(TRAINING, nesterov=False, clip=5.0))],
+    [(cell_space(), TRAINING), (ag.spaces.S2(channels=2, cells=3), replace(TRAINING, nesterov=False, clip=5.0))],
     ids=["nasbench201", "s2"],
 )
 def test_steps_are_those_of_a_plain_loop(space: SearchSpace, training: ag.WeightTraining) -> None:
@@ -352,7 +352,7 @@ class Watch(Regularizer):
 
 @pytest.mark.parametrize("name", ["nasbench201", "s1"])
 def test_the_mixture_gradient_is_that_of_every_cell(name: str) -> None:
-    space = cell_space() if name == "nasbench201" else ag.spaces.reduced("s1", 2, 3)
+    space = cell_space() if name == "nasbench201" else ag.spaces.S1(channels=2, cells=3)
     watch = Watch()
     trace = traced(shown(watch)[0], space=space)
     step, batch = watch.steps[0], loaders(ONE_STEP)[0].batch(0)
@@ -407,7 +407,7 @@ class OneHot(Relaxation):
 
 @pytest.mark.parametrize("name", ["nasbench201", "s4"])
 def test_a_sampled_relaxation_is_reproducible(name: str) -> None:
-    space = cell_space() if name == "nasbench201" else ag.spaces.reduced("s4", 2, 3)
+    space = cell_space() if name == "nasbench201" else ag.spaces.S4(channels=2, cells=3)
     relaxation = OneHot()
     first = traced(replace(ag.recipes.darts(), relaxation=relaxation), TRAINING, space)
     second = traced(replace(ag.recipes.darts(), relaxation=OneHot()), TRAINING, space)
@@ -452,7 +452,7 @@ class Shared(torch.nn.Module):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharedSpace(ag.spaces.nasbench201(4, 1).__class__):  # type: ignore[misc]
+class SharedSpace(ag.spaces.NASBench201(channels=4, cells_per_stage=1).__class__):  # type: ignore[misc]
     """The decisions of NAS-Bench-201 on that network."""
 
     def build(self, plan: Any, input_channels: int, num_classes: int) -> torch.nn.Module:
@@ -563,7 +563,7 @@ def test_a_compiled_search_is_the_same_and_compiles_once_per_kind_of_step(monkey
             graphs.append(counters["stats"]["unique_graphs"])
 
     counters.clear()
-    space = ag.spaces.nasbench201(2, 1, exclude=("nor_conv_3x3", "avg_pool_3x3"))
+    space = ag.spaces.NASBench201(channels=2, cells_per_stage=1, exclude=("nor_conv_3x3", "avg_pool_3x3"))
     settings = {"seed": SEED, "training": TRAINING, "alpha_budget": "off"}
     plain = ag.search(space, ag.recipes.darts(), DATA, **settings)
     monkeypatch.setattr(torch, "compile", without_compiler)

@@ -92,7 +92,7 @@ def run(out, resume, where, number, told, heard):
 
     images = torch.randint(256, (64, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = ag.data.ImageData("noise", images, torch.arange(64) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
-    space, method = ag.spaces.nasbench201(2, 1), ag.recipes.darts()
+    space, method = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.darts()
     settings = {"epochs": 3, "seed": 7, "batch_size": 8}
     try:
         ag.search(space, method, data, **settings, out=out, resume=resume, listeners=[listen])
@@ -126,7 +126,7 @@ def search(**settings: object) -> SearchResult:
     """What the driver does, in this process."""
     images = torch.randint(256, (64, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = ag.data.ImageData("noise", images, torch.arange(64) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
-    space, method = ag.spaces.nasbench201(2, 1), ag.recipes.darts()
+    space, method = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.darts()
     return ag.search(space, method, data, epochs=EPOCHS, seed=7, batch_size=8, **settings)
 
 

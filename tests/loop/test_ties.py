@@ -16,7 +16,7 @@ from archgrad.discretizers import Ties, leads, ties_of
 from archgrad.report import curve_of
 
 DATA = ag.data.digits(limit=80)
-SPACE = spaces.nasbench201(channels=2, cells_per_stage=1)
+SPACE = spaces.NASBench201(channels=2, cells_per_stage=1)
 EVEN = {"cell": torch.full((6, 5), 0.2)}
 
 
@@ -40,7 +40,7 @@ def test_rows_whose_picks_are_as_likely_as_the_next_tie() -> None:
 
 
 def test_what_no_genotype_may_contain_is_no_rival() -> None:
-    space = spaces.darts()
+    space = spaces.DARTS()
     even = {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.blocks}
     for block in space.blocks:
         even[block.name][:, block.rows[0].choices.index("none")] += 0.5

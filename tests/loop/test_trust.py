@@ -68,7 +68,7 @@ class OneWaySpace(BentSpace):
 
 
 def found(method: ag.Method, space: type[StagedSpace] | None = None, **settings: Any) -> ag.SearchResult:
-    space = space or ag.spaces.nasbench201(channels=4, cells_per_stage=1).__class__
+    space = space or ag.spaces.NASBench201(channels=4, cells_per_stage=1).__class__
     return ag.search(space(channels=4, cells_per_stage=1), method, DATA, **{**SETTINGS, **settings})
 
 

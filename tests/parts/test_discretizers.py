@@ -17,7 +17,7 @@ from archgrad.discretizers import (
     strongest,
 )
 from archgrad.errors import UserError
-from archgrad.spaces import SPACES, DecisionBlock, Row, SearchSpace, darts, named, nasbench201
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, named
 
 MEMBERS: dict[str, Discretizer] = {
     "argmax": Argmax(),
@@ -88,7 +88,7 @@ def test_argmax_takes_the_best_of_every_edge() -> None:
     weights = torch.full((6, 5), 0.1)
     for row, choice in enumerate([3, 0, 1, 4, 2, 3]):
         weights[row, choice] = 0.6
-    genotype = Argmax().select(nasbench201(), {"cell": weights})
+    genotype = Argmax().select(NASBench201(), {"cell": weights})
     assert str(genotype) == "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|nor_conv_3x3~2|"
 
 
@@ -127,13 +127,13 @@ def test_padding_is_never_chosen() -> None:
 
 
 def test_none_is_never_picked_in_darts() -> None:
-    space = darts()
+    space = DARTS()
     certain = {block.name: torch.eye(8)[0].expand(14, 8) for block in space.blocks}
     assert Argmax().select(space, certain).count("none") == 0
 
 
 def test_top_edges_is_argmax_where_the_space_keeps_two() -> None:
-    space = darts()
+    space = DARTS()
     for seed in range(5):
         probabilities = probabilities_of(space, seed)
         assert TopEdges(2).select(space, probabilities) == Argmax().select(space, probabilities)
@@ -141,8 +141,8 @@ def test_top_edges_is_argmax_where_the_space_keeps_two() -> None:
 
 def test_top_edges_is_refused_where_it_does_not_fit() -> None:
     with pytest.raises(UserError, match=r"TopEdges\(edges=2\) does not fit the space 'nasbench201'.*keeps every edge"):
-        TopEdges().check(nasbench201())
+        TopEdges().check(NASBench201())
     with pytest.raises(UserError, match=r"TopEdges\(edges=3\) .* keeps 2 edges per node; use discretizers.Argmax\(\)"):
-        TopEdges(3).check(darts())
+        TopEdges(3).check(DARTS())
     with pytest.raises(UserError, match=r"discretizer\.edges is 0; it must be at least 1"):
         TopEdges(0)

@@ -27,6 +27,7 @@ from archgrad.relaxations import (
 )
 from archgrad.spaces import DecisionBlock, Row
 from archgrad.spaces import named as space_named
+from archgrad.supernet import SupernetOptions
 
 MEMBERS: dict[str, Relaxation] = {
     "softmax": Softmax(),
@@ -231,7 +232,7 @@ def test_mixed_products_reach_alpha(member: Relaxation) -> None:
 @every_member
 @pytest.mark.parametrize("space", ["s1", "nasbench201", "darts"])
 def test_published_spaces_with_edge_weights_are_relaxed(member: Relaxation, space: str) -> None:
-    blocks = dataclasses.replace(space_named(space)(), edge_weights=True).searched
+    blocks = space_named(space)().searched_blocks(SupernetOptions(edge_weights=True))
     assert {block.kind for block in blocks} == {"operation", "edge"}
     alpha = alpha_of(member, 1, blocks)
     relaxed = member.relax(blocks, alpha, member.noise(blocks, stream(1)), 0.5)

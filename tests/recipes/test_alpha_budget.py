@@ -46,7 +46,7 @@ def stages_of(name: str, space: spaces.SearchSpace) -> list[tuple[spaces.SearchS
     if method.progressive is None:
         return [(space, method)]
     counts = range(len(method.progressive.stages))
-    return [(method.progressive.sized(space, n), replace(method.in_stage(n), progressive=None)) for n in counts]
+    return [(sized := method.progressive.sized(space, n), method.in_stage(n, sized)) for n in counts]
 
 
 def drift(optimizer: Any, steps: int) -> float:
@@ -86,7 +86,7 @@ def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.Sear
 
 
 def setup_of(**settings: Any) -> Setup:
-    space = spaces.nasbench201(channels=2, cells_per_stage=1)
+    space = spaces.NASBench201(channels=2, cells_per_stage=1)
     return Setup.of(space, settings.pop("method", recipes.darts()), DATA, epochs=2, batch_size=20, **settings)
 
 
@@ -110,7 +110,7 @@ def test_no_published_factor_is_larger_than_what_was_studied() -> None:
 
 def test_a_method_of_ones_own_counts_as_published_at_the_settings_of_the_space() -> None:
     own = replace(recipes.darts(level="single"), name="mine", training={})
-    assert published_arch_steps(own, spaces.nasbench201()) == 50 * 781
+    assert published_arch_steps(own, spaces.NASBench201()) == 50 * 781
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def test_an_optimiser_of_ones_own_that_cannot_be_scaled_is_refused_with_a_senten
 
 def test_a_python_user_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "archgrad"):
-        ag.search(spaces.nasbench201(2, 1), recipes.darts(), DATA, epochs=1, batch_size=20)
+        ag.search(spaces.NASBench201(channels=2, cells_per_stage=1), recipes.darts(), DATA, epochs=1, batch_size=20)
     assert "α's learning rate is 0.0003 × 250 = 0.075" in caplog.text
 
 

@@ -310,7 +310,7 @@ def test_the_share_of_channels_belongs_to_the_stages_where_they_have_one(archgra
     )
     code, _, err = archgrad(*asked)
     assert code == 2
-    assert "partial of the space 'darts' is 6" in err
+    assert "supernet.partial is 6, which does not divide" in err
     assert "change progressive.partial" in err
     code, _, err = archgrad(*asked, "--set", "supernet.partial=2")
     assert code == 2

@@ -11,24 +11,28 @@ from collections.abc import Mapping
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.spaces.darts import DARTSSpace
+from archgrad.spaces.darts import DARTS
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
+from archgrad.supernet import SupernetOptions
 from reference.edges import Cell, DARTSNet, StagedNet
 from reference.nodes import NodeCell, OneShotNet
 
 __all__ = ["reference_supernet"]
 
 
-def reference_supernet(space: SearchSpace, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
+def reference_supernet(
+    space: SearchSpace, options: SupernetOptions | None = None, *, num_classes: int = 10, input_channels: int = 3
+) -> nn.Module:
     """Build the plain supernet ``net(x, mixture, seed=0) -> logits`` of a space; it knows no dropping of any kind."""
+    options = space.completed_options(options)
     if isinstance(space, NASBench201):
-        return _Body(StagedNet(space, num_classes, input_channels))
-    if isinstance(space, DARTSSpace):
-        return _Body(DARTSNet(space, num_classes, input_channels))
+        return _Body(StagedNet(space, options, num_classes, input_channels))
+    if isinstance(space, DARTS):
+        return _Body(DARTSNet(space, options, num_classes, input_channels))
     if isinstance(space, NASBench1Shot1):
-        return _Body(OneShotNet(space, num_classes, input_channels))
+        return _Body(OneShotNet(space, options, num_classes, input_channels))
     raise UserError(f"there is no reference implementation of the space {space.name!r}.")
 
 

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError
 from archgrad.random_streams import StreamKey
-from archgrad.spaces.darts import DARTSSpace
+from archgrad.spaces.darts import DARTS
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
+from archgrad.supernet import SupernetOptions
 from reference.layers import (
     FactorizedReduce,
     Noise,
@@ -33,10 +34,17 @@ class Cell(nn.Module):
     """Σ β·shuffle(Σ p·o(x₁) ‖ x₂) + shuffle(skip·x₁ ‖ 0) at every node, one operation after the other."""
 
     def __init__(
-        self, space: SearchSpace, block: str, channels: int, inputs: int, strided: bool, normed_pools: bool
+        self,
+        space: SearchSpace,
+        options: SupernetOptions,
+        block: str,
+        channels: int,
+        inputs: int,
+        strided: bool,
+        normed_pools: bool,
     ) -> None:
         super().__init__()
-        rows, partial = space.block(block).rows, space.partial
+        rows, partial = space.block(block).rows, options.partial
         self.rows, self.inputs, self.partial, self.skip = rows, inputs, partial, 0.0
         self.strides = [2 if strided and row.source in range(inputs) else 1 for row in rows]
         self.edges = nn.ModuleList()
@@ -45,7 +53,7 @@ class Cell(nn.Module):
             self.edges.append(nn.ModuleList(operations))
         self.skips = nn.ModuleList(
             operation("skip_connect", channels // partial, stride, index, normed_pools)
-            for index, stride in enumerate(self.strides if space.auxiliary_skip else [])
+            for index, stride in enumerate(self.strides if options.auxiliary_skip else [])
         )
 
     def forward(self, inputs: Sequence[Tensor], weights: _Weights, stream: StreamKey) -> list[Tensor]:
@@ -112,7 +120,7 @@ class _Residual(nn.Module):
 class StagedNet(nn.Module):
     """Three stages of cells with residual blocks between them, as in NAS-Bench-201."""
 
-    def __init__(self, space: NASBench201, num_classes: int, input_channels: int) -> None:
+    def __init__(self, space: NASBench201, options: SupernetOptions, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = space.channels
         self.stem = nn.Sequential(conv(input_channels, width, 3), norm(width, affine=True))
@@ -122,7 +130,7 @@ class StagedNet(nn.Module):
                 self.layers.append(_Residual(width, 2 * width))
                 width *= 2
             for _ in range(space.cells_per_stage):
-                self.layers.append(Cell(space, "cell", width, 1, False, False))
+                self.layers.append(Cell(space, options, "cell", width, 1, False, False))
         self.norm = norm(width, affine=True)
         self.classifier = nn.Linear(width, num_classes)
 
@@ -143,12 +151,19 @@ class StagedNet(nn.Module):
 
 class _DARTSCell(nn.Module):
     def __init__(
-        self, space: DARTSSpace, block: str, inputs: tuple[int, int], width: int, reducing: bool, reduced: bool
+        self,
+        space: DARTS,
+        options: SupernetOptions,
+        block: str,
+        inputs: tuple[int, int],
+        width: int,
+        reducing: bool,
+        reduced: bool,
     ) -> None:
         super().__init__()
         first = FactorizedReduce(inputs[0], width) if reduced else ReLUConvBN(inputs[0], width, 1)
         self.preprocess = nn.ModuleList([first, ReLUConvBN(inputs[1], width, 1)])
-        self.cell = Cell(space, block, width, 2, reducing, True)
+        self.cell = Cell(space, options, block, width, 2, reducing, True)
 
     def forward(self, before: Tensor, last: Tensor, weights: _Weights, stream: StreamKey) -> Tensor:
         nodes = self.cell([self.preprocess[0](before), self.preprocess[1](last)], weights, stream)
@@ -176,7 +191,7 @@ class _AuxiliaryHead(nn.Module):
 class DARTSNet(nn.Module):
     """A row of cells, each fed by the two before it, as in DARTS."""
 
-    def __init__(self, space: DARTSSpace, num_classes: int, input_channels: int) -> None:
+    def __init__(self, space: DARTS, options: SupernetOptions, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = space.channels
         before = last = branch = 3 * width
@@ -187,11 +202,11 @@ class DARTSNet(nn.Module):
         reduced = False
         for block, reducing in zip(self.blocks, self.reducing, strict=True):
             width *= 2 if reducing else 1
-            self.cells.append(_DARTSCell(space, block, (before, last), width, reducing, reduced))
+            self.cells.append(_DARTSCell(space, options, block, (before, last), width, reducing, reduced))
             before, last, reduced = last, 4 * width, reducing
             branch = last if reducing else branch
         self.classifier = nn.Linear(last, num_classes)
-        self.auxiliary = _AuxiliaryHead(branch, num_classes) if space.auxiliary else None
+        self.auxiliary = _AuxiliaryHead(branch, num_classes) if options.auxiliary_head else None
 
     def forward(
         self, x: Tensor, mixture: Mapping[str, Tensor], seed: int, auxiliary: bool

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.notation.node_form import BLOCKS
+from archgrad.supernet import SupernetOptions
 from reference.layers import ReLUConvBN, conv, norm, operation, shuffled, times
 
 __all__ = ["NodeCell", "OneShotNet"]
@@ -34,15 +35,15 @@ def _choice(name: str, channels: int) -> nn.Module:
 class NodeCell(nn.Module):
     """xⱼ = shuffle(Σ p·o(y₁) ‖ y₂) + shuffle(skip·y₁ ‖ 0) with y = Σ a·xᵢ, and then b₀·x₀ + (b₁·x₁ ‖ b₂·x₂ ‖ …)."""
 
-    def __init__(self, space: NASBench1Shot1, inputs: int, width: int) -> None:
+    def __init__(self, space: NASBench1Shot1, options: SupernetOptions, inputs: int, width: int) -> None:
         super().__init__()
         operations, inner, output = space.blocks
-        self.partial, self.skip = space.partial, 0.0
+        self.partial, self.skip = options.partial, 0.0
         self.count = len(operations.rows)
         self.edges = nn.ModuleList(
-            nn.ModuleList(_choice(name, width // space.partial) for name in row.choices) for row in operations.rows
+            nn.ModuleList(_choice(name, width // options.partial) for name in row.choices) for row in operations.rows
         )
-        skips = [nn.Identity() for _ in operations.rows] if space.auxiliary_skip else []
+        skips = [nn.Identity() for _ in operations.rows] if options.auxiliary_skip else []
         self.skips = nn.ModuleList(skips)
         widths = [width] * self.count + [width * self.count]
         self.projections = nn.ModuleList(_ConvBNReLU(inputs, own, 1) for own in widths)
@@ -76,7 +77,7 @@ class NodeCell(nn.Module):
 class OneShotNet(nn.Module):
     """The net of :class:`~archgrad.spaces.nasbench1shot1.OneShotNet`, written out."""
 
-    def __init__(self, space: NASBench1Shot1, num_classes: int, input_channels: int) -> None:
+    def __init__(self, space: NASBench1Shot1, options: SupernetOptions, num_classes: int, input_channels: int) -> None:
         super().__init__()
         width = inputs = space.channels
         self.stem = nn.Sequential(conv(input_channels, width, 3), norm(width, affine=True), nn.ReLU())
@@ -84,7 +85,7 @@ class OneShotNet(nn.Module):
         self.cells = nn.ModuleList()
         for layer in range(space.cells):
             width *= 2 if layer in self.halving else 1
-            self.cells.append(NodeCell(space, inputs, width))
+            self.cells.append(NodeCell(space, options, inputs, width))
             inputs = width * (len(space.parents) - 1)
         self.postprocess = ReLUConvBN(inputs, width, 1)
         self.classifier = nn.Linear(width, num_classes)

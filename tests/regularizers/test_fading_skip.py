@@ -19,9 +19,10 @@ from archgrad.loop.setup import Setup
 from archgrad.recipes import darts, darts_minus
 from archgrad.regularizers import AuxiliarySkip, Regularizer
 from archgrad.spaces import SPACES
+from archgrad.supernet import SearchTime
 
 DATA = ag.data.digits(limit=48)
-SPACE = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 
 
 def found(method: ag.Method, space: ag.spaces.SearchSpace = SPACE, **settings: Any) -> SearchResult:
@@ -52,13 +53,14 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     [(AuxiliarySkip(), [1.0, 0.75, 0.5, 0.0]), (AuxiliarySkip(0.4, 0.8), [0.4, 0.5, 0.6, 0.8])],
 )
 def test_the_weight_is_linear(member: AuxiliarySkip, expected: list[float]) -> None:
-    assert [member.auxiliary_skip(progress) for progress in (0.0, 0.25, 0.5, 1.0)] == pytest.approx(expected)
+    times = [SearchTime(0, 8, 0, progress) for progress in (0.0, 0.25, 0.5, 1.0)]
+    assert [member.arguments("training", time)["skip"] for time in times] == pytest.approx(expected)
 
 
 def test_other_regularisers_have_none() -> None:
-    assert Regularizer().auxiliary_skip(0.3) == 0.0
-    assert not Regularizer().needs_auxiliary_skip
-    assert AuxiliarySkip().needs_auxiliary_skip
+    assert Regularizer().modifiers == ()
+    assert AuxiliarySkip().modifiers == (AuxiliarySkip(),)
+    assert AuxiliarySkip.builds == {"auxiliary_skip": True}
 
 
 def test_what_never_carries_anything_is_refused() -> None:
@@ -108,7 +110,7 @@ def test_every_kind_of_space_can_be_searched_with_it(name: str) -> None:
 
 
 def test_the_reductions_beside_strided_edges_are_trained() -> None:
-    made = Setup.of(ag.spaces.reduced("s4", channels=2, cells=3), darts_minus(), DATA, epochs=1, batch_size=12)
+    made = Setup.of(ag.spaces.S4(channels=2, cells=3), darts_minus(), DATA, epochs=1, batch_size=12)
     torch.manual_seed(0)
     state = made.initial_state()
     before = {name: value.clone() for name, value in state.supernet.named_parameters() if ".skips." in name}
@@ -136,7 +138,7 @@ def test_it_goes_with_other_methods(method: ag.Method) -> None:
 
 
 def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
-    space = ag.spaces.reduced("s2", channels=2, cells=3)
+    space = ag.spaces.S2(channels=2, cells=3)
     method = replace(darts_minus(), supernet=ag.SupernetOptions(drop_path=0.3, skip_dropout=0.4))
     training = replace(space.training, weight_decay_end=0.01, epochs=2, batch_size=12)
 
@@ -162,12 +164,11 @@ def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
 
 
 def test_the_method_has_the_supernet_built_for_it() -> None:
-    applied = darts_minus().applied(SPACE)
-    assert applied == replace(SPACE, auxiliary_skip=True)
-    assert darts_minus().applied(applied) == applied
-    assert darts().applied(SPACE) is SPACE
-    with pytest.raises(UserError, match=r"made with auxiliary_skip=True, but nothing in the method would use .*; add"):
-        darts().check(applied)
+    assert darts_minus().supernet_options(SPACE).auxiliary_skip
+    assert not darts().supernet_options(SPACE).auxiliary_skip
+    unused = replace(darts(), supernet=ag.SupernetOptions(auxiliary_skip=True))
+    with pytest.raises(UserError, match=r"auxiliary_skip is True, but nothing in the method would use .*; add"):
+        unused.check(SPACE)
 
 
 def test_the_command_line_has_it(archgrad: Any) -> None:
@@ -177,8 +178,8 @@ def test_the_command_line_has_it(archgrad: Any) -> None:
     assert code == 0, err
     saved = ag.config.read_config(Path("run/config.toml"))["settings"]
     assert (saved["auxiliary-skip.start"], saved["auxiliary-skip.end"]) == (0.5, 0.0)
-    assert "space.auxiliary_skip" not in saved
+    assert "supernet.auxiliary_skip" not in saved
     assert archgrad("resume", "run")[0] == 0
-    code, _, err = archgrad("search", *tiny, "--set", "space.auxiliary_skip=true")
+    code, _, err = archgrad("search", *tiny, "--set", "supernet.auxiliary_skip=true")
     assert code == 2
-    assert "it is a choice of the method; add --regularizer +auxiliary-skip" in " ".join(err.split())
+    assert "unknown knob of supernet (SupernetOptions): 'auxiliary_skip'" in " ".join(err.split())

@@ -26,14 +26,14 @@ from archgrad.loop.step_batches import StepBatches
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.relaxations import GumbelHard, Softmax
-from archgrad.spaces import DecisionBlock, Row, darts, nasbench201
+from archgrad.spaces import DARTS, DecisionBlock, NASBench201, Row
 
 Tensors = dict[str, Tensor]
 KINDS: tuple[Kind, ...] = ("cosine", "sign")
 LABELS = torch.tensor([0, 1, 2, 0])
 SPACES = {
-    "nasbench201": nasbench201(channels=2, cells_per_stage=1, num_classes=3),
-    "darts": darts(channels=2, cells=4, num_classes=3),
+    "nasbench201": NASBench201(channels=2, cells_per_stage=1),
+    "darts": DARTS(channels=2, cells=4),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 every_space = pytest.mark.parametrize("name", SPACES)
@@ -167,7 +167,7 @@ def network_of(name: str) -> Network:
     space = SPACES[name]
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = space.supernet().double()
+        net = space.supernet(num_classes=3).double()
     alpha = Softmax(init_scale=0.5).init(space.blocks, torch.Generator().manual_seed(1))
     return Network(net, space.blocks, {name: value.double() for name, value in alpha.items()})
 
@@ -290,12 +290,12 @@ def test_cells_that_all_agree_or_all_vanish_add_nothing() -> None:
 
 
 def test_reduction_cells_are_left_out_unless_named() -> None:
-    blocks = darts(2, 4).blocks
+    blocks = DARTS(channels=2, cells=4).blocks
     assert [one.name for one in aligned_blocks(blocks)] == ["normal"]
     assert [one.name for one in aligned_blocks(blocks, ("reduce", "normal"))] == ["reduce", "normal"]
-    space = darts(2, 4, edge_weights=True)
-    assert [one.name for one in aligned_blocks(space.searched)] == ["normal"]
-    assert [one.name for one in aligned_blocks(space.searched, ("normal.edges",))] == ["normal.edges"]
+    weighed = DARTS(channels=2, cells=4).searched_blocks(ag.SupernetOptions(edge_weights=True))
+    assert [one.name for one in aligned_blocks(weighed)] == ["normal"]
+    assert [one.name for one in aligned_blocks(weighed, ("normal.edges",))] == ["normal.edges"]
 
 
 @pytest.mark.parametrize(
@@ -319,11 +319,11 @@ def test_bad_knobs_are_refused_in_a_sentence(knobs: dict[str, Any], sentence: st
 def test_spaces_without_two_cells_of_a_block_are_refused_before_training() -> None:
     method = ag.recipes.lambda_darts()
     with pytest.raises(UserError, match="aligns cells that share their decisions, but in this space no two do"):
-        method.check(ag.spaces.amended("a2", channels=2, cells=3))
+        method.check(ag.spaces.AmendedA2(channels=2, cells=3))
     with pytest.raises(UserError, match="unknown block to align: 'normle'; did you mean 'normal'"):
-        replace(method, regularizers=(LayerAlignment(blocks=("normle",)),)).check(darts(2, 4))
+        replace(method, regularizers=(LayerAlignment(blocks=("normle",)),)).check(DARTS(channels=2, cells=4))
     with pytest.raises(UserError, match="block 'normal' is used by one cell only"):
-        replace(method, regularizers=(LayerAlignment(blocks=("normal",)),)).check(darts(2, 3))
+        replace(method, regularizers=(LayerAlignment(blocks=("normal",)),)).check(DARTS(channels=2, cells=3))
 
 
 @every_kind
@@ -405,7 +405,7 @@ def test_cells_that_share_a_draw_seem_more_alike_or_more_opposed(name: str) -> N
 
 
 DATA = ag.data.digits(limit=64)
-TINY = ag.spaces.nasbench201(channels=2, cells_per_stage=1)
+TINY = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 
 
 def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Setup]:
@@ -422,10 +422,10 @@ def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Setup]:
 def test_the_weight_step_descends_the_loss_minus_the_alignment(difference: Any) -> None:
     term = LayerAlignment(weight=0.5, schedule="constant", difference=difference, eps=1e-2)
     before, after, setup = after_a_step(replace(ag.recipes.darts(), regularizers=(term,)))
-    net = copy.deepcopy(setup.space.supernet())
+    net = copy.deepcopy(setup.space.supernet(num_classes=3))
     net.load_state_dict(before)
     weights = dict(net.named_parameters())
-    probabilities = Softmax().relax(setup.space.searched, setup.first_alpha(), None, 0.0).mixture
+    probabilities = Softmax().relax(setup.blocks, setup.first_alpha(), None, 0.0).mixture
     mixture = {name: value.detach().clone().requires_grad_() for name, value in probabilities.items()}
     batch = setup.weight_loader.batch(0)
     loss = F.cross_entropy(net(batch.images, mixture), batch.labels)

@@ -165,7 +165,7 @@ HEARD: list[Tensor] = []
 def test_a_search_draws_noise_anew_in_every_weight_step() -> None:
     HEARD.clear()
     method: ag.Method = replace(ag.recipes.sdarts("rs"), regularizers=(Watching(),))
-    space, data = ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
+    space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
     ag.search(space, method, data, epochs=2, batch_size=10, diagnostics=())
     assert len(HEARD) == 4
     for index, noise in enumerate(HEARD):
@@ -189,7 +189,7 @@ def test_a_stabilised_search_that_was_stopped_goes_on_to_the_same_bits(method: a
             os.kill(os.getpid(), signal.SIGINT)
 
     space, images = (
-        ag.spaces.nasbench201(channels=2, cells_per_stage=1),
+        ag.spaces.NASBench201(channels=2, cells_per_stage=1),
         40 if method.schedule.level == "bilevel" else 20,
     )
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 2, "held_out": 0, "diagnostics": ()}

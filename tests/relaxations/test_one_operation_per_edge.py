@@ -25,7 +25,7 @@ Place = tuple[int, int, int]
 
 def space_of(name: str) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=4, num_classes=3, **depth)
+    return named(name)(channels=4, **depth)
 
 
 def images() -> Tensor:
@@ -68,7 +68,7 @@ def hooked(net: Supernet) -> list[Place]:
 
 
 def drawn(space: SearchSpace, member: GumbelHard, seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    blocks = space.searched
+    blocks = space.searched_blocks()
     alpha = member.init(blocks, torch.Generator().manual_seed(seed))
     for block in blocks:  # `none` would cut off what comes before it
         alpha[block.name][:, [index for index, name in enumerate(block.rows[0].choices) if name == "none"]] = -1e3
@@ -85,7 +85,7 @@ def test_only_what_is_drawn_is_run_and_trained(
 ) -> None:
     space = space_of(name)
     torch.manual_seed(0)
-    net = space.supernet()
+    net = space.supernet(num_classes=3)
     run, called = counted(net, monkeypatch), hooked(net)
     mixture, active = drawn(space, GumbelHard(per_cell=per_cell), seed)
     F.cross_entropy(net(images(), mixture, active=active), LABELS).backward()
@@ -103,7 +103,7 @@ def test_only_what_is_drawn_is_run_and_trained(
 def test_only_what_is_drawn_passes_a_gradient_to_its_row(name: str) -> None:
     space = space_of(name)
     torch.manual_seed(0)
-    net = space.supernet()
+    net = space.supernet(num_classes=3)
     mixture, active = drawn(space, GumbelHard(), 0)
     leaves = {key: value.clone().requires_grad_() for key, value in mixture.items()}
     loss = F.cross_entropy(net(images(), leaves, active=active), LABELS)
@@ -117,7 +117,7 @@ def test_leaving_out_what_is_not_drawn_changes_nothing(name: str) -> None:
     """A one-hot mixture computed sparsely is the same mixture computed densely."""
     space = space_of(name)
     torch.manual_seed(0)
-    net = space.supernet()
+    net = space.supernet(num_classes=3)
     mixture, active = drawn(space, GumbelHard(per_cell=True), 3)
     sparse, dense = net(images(), mixture, active=active), net(images(), mixture)
     torch.testing.assert_close(sparse, dense, rtol=1e-4, atol=1e-5)
@@ -125,10 +125,10 @@ def test_leaving_out_what_is_not_drawn_changes_nothing(name: str) -> None:
 
 def test_concrete_mixtures_compute_everything(monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of("nasbench201")
-    net, member = space.supernet(), Concrete()
+    net, member = space.supernet(num_classes=3), Concrete()
     run = counted(net, monkeypatch)
-    alpha = member.init(space.searched, torch.Generator().manual_seed(0))
-    noise = member.noise(space.searched, torch.Generator().manual_seed(0))
-    relaxed = member.relax(space.searched, alpha, noise, 0.5)
+    alpha = member.init(space.searched_blocks(), torch.Generator().manual_seed(0))
+    noise = member.noise(space.searched_blocks(), torch.Generator().manual_seed(0))
+    relaxed = member.relax(space.searched_blocks(), alpha, noise, 0.5)
     net(images(), relaxed.mixture, active=relaxed.active)
     assert len(run) == 3 * 6 * 5

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from archgrad.spaces import Cost, Genotype, cost, darts, nasbench201
+from archgrad.spaces import DARTS, Cost, Genotype, NASBench201, cost
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 DARTS_V2 = (
@@ -17,7 +17,7 @@ DARTS_V2 = (
 
 
 def test_a_cell_of_nasbench201_costs_what_the_benchmark_says() -> None:
-    measured = cost(nasbench201().network(Genotype.parse(CELL)))
+    measured = cost(NASBench201().network(Genotype.parse(CELL)))
     assert round(measured.parameters / 1e6, 3) == 1.289
     assert round(measured.multiply_adds / 1e6, 2) == 184.73
     assert str(measured) == "1.289 M parameters, 184.73 M multiply-adds"
@@ -25,14 +25,14 @@ def test_a_cell_of_nasbench201_costs_what_the_benchmark_says() -> None:
 
 def test_the_cell_published_with_darts_costs_what_the_paper_says() -> None:
     with torch.device("meta"):  # only counted, never run
-        network = darts(channels=36, cells=20).network(Genotype.parse(DARTS_V2))
+        network = DARTS(channels=36, cells=20).network(Genotype.parse(DARTS_V2))
     assert sum(parameter.numel() for parameter in network.parameters()) == 3_349_342
 
 
 @pytest.mark.parametrize("training", [True, False])
 def test_measuring_leaves_the_network_as_it_was(training: bool) -> None:
     torch.manual_seed(0)
-    network = nasbench201(channels=2, cells_per_stage=1).network(Genotype.parse(CELL)).train(training)
+    network = NASBench201(channels=2, cells_per_stage=1).network(Genotype.parse(CELL)).train(training)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     cost(network, image_size=8)
     assert network.training is training
@@ -41,7 +41,7 @@ def test_measuring_leaves_the_network_as_it_was(training: bool) -> None:
 
 
 def test_mode_is_restored_when_measuring_fails() -> None:
-    network = nasbench201(channels=2, cells_per_stage=1).network(Genotype.parse(CELL))
+    network = NASBench201(channels=2, cells_per_stage=1).network(Genotype.parse(CELL))
     with pytest.raises(RuntimeError, match="expected input"):
         cost(network, input_channels=1, image_size=8)
     assert network.training
@@ -53,8 +53,9 @@ def test_frozen_parameters_do_not_count_and_types_do_not_matter() -> None:
     assert cost(network, input_channels=2, image_size=4) == Cost(3, 16 * (6 + 3))
 
 
-def test_a_space_measures_at_its_own_sizes() -> None:
-    small = nasbench201(channels=4, cells_per_stage=1, input_channels=1, image_size=8, num_classes=3)
+def test_a_space_measures_at_its_own_sizes_and_those_of_the_data() -> None:
+    small, shape = NASBench201(channels=4, cells_per_stage=1), {"input_channels": 1, "image_size": 8}
     genotype = Genotype.parse(CELL)
-    assert small.cost(genotype) == cost(small.network(genotype), input_channels=1, image_size=8)
-    assert nasbench201().cost(genotype).multiply_adds > 100 * small.cost(genotype).multiply_adds
+    found = small.cost(genotype, num_classes=3, **shape)
+    assert found == cost(small.network(genotype, num_classes=3, input_channels=1), **shape)
+    assert NASBench201().cost(genotype).multiply_adds > 100 * found.multiply_adds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -12,27 +11,29 @@ from torch import Tensor, nn
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import Identity
-from archgrad.spaces import SPACES, CellPlan, DecisionBlock, Row, SearchSpace, StagedSpace, darts, named, nasbench201
-from archgrad.supernet import Edge, MixedCell
+from archgrad.spaces import DARTS, SPACES, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace, named
+from archgrad.supernet import Edge, MixedCell, SupernetOptions
 from archgrad.training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
 
+EDGES = SupernetOptions(edge_weights=True)
+
 
 def small(name: str, **settings: object) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(**{"channels": 4, "num_classes": 3, **depth, **settings})
+    return named(name)(**{"channels": 4, **depth, **settings})
 
 
 @every_space
 def test_every_node_has_a_row_of_its_edges(name: str) -> None:
-    space = small(name, edge_weights=True)
-    assert small(name).searched == space.blocks == small(name).blocks
-    count = len(space.blocks)
-    assert space.searched[:count] == space.blocks
-    assert space.weighed == tuple(block for block in space.blocks if block.on_edges)
-    assert bool(space.weighed) == (not name.startswith("nasbench1shot1"))  # whose nodes weigh what they read anyway
-    for block, edges in zip(space.weighed, space.searched[count:], strict=True):
+    space = small(name)
+    assert space.searched_blocks() == space.blocks
+    count, searched = len(space.blocks), space.searched_blocks(EDGES)
+    assert searched[:count] == space.blocks
+    weighed = [block for block in space.blocks if block.on_edges]
+    assert bool(weighed) == (not name.startswith("nasbench1shot1"))  # whose nodes weigh what they read anyway
+    for block, edges in zip(weighed, searched[count:], strict=True):
         assert (edges.name, edges.cells, edges.kind, block.kind) == (
             f"{block.name}.edges",
             block.cells,
@@ -48,11 +49,11 @@ def test_every_node_has_a_row_of_its_edges(name: str) -> None:
         for row, (node, place) in zip(block.rows, block.edge_places, strict=True):
             assert edges.rows[node].target == row.target
             assert edges.rows[node].choices[place] == str(row.source)
-    assert space.supernet().shapes == {block.name: (block.cells, *block.shape) for block in space.searched}
+    assert space.supernet(EDGES).shapes == {block.name: (block.cells, *block.shape) for block in searched}
 
 
 def test_the_edges_of_darts() -> None:
-    normal = darts(edge_weights=True).searched[2]
+    normal = DARTS().searched_blocks(EDGES)[2]
     assert [row.choices for row in normal.rows] == [("0", "1"), ("0", "1", "2"), ("0", "1", "2", "3"), tuple("01234")]
     assert normal.shape == (4, 5)
     assert int(normal.mask.sum()) == 14
@@ -60,12 +61,14 @@ def test_the_edges_of_darts() -> None:
 
 @every_space
 def test_one_hot_mixtures_mark_the_kept_edges(name: str) -> None:
-    space = small(name, edge_weights=True)
+    space = small(name)
     generator = torch.Generator().manual_seed(0)
-    genotype = Argmax().select(space, {b.name: torch.rand(b.shape, generator=generator) for b in space.searched})
-    mixture = space.one_hot(genotype)
-    assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet().shapes
-    for block in space.weighed:
+    genotype = Argmax().select(
+        space, {b.name: torch.rand(b.shape, generator=generator) for b in space.searched_blocks(EDGES)}
+    )
+    mixture = space.one_hot(genotype, EDGES)
+    assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet(EDGES).shapes
+    for block in (block for block in space.blocks if block.on_edges):
         edges = block.edges
         for cell in mixture[edges.name]:
             kept = {
@@ -75,49 +78,34 @@ def test_one_hot_mixtures_mark_the_kept_edges(name: str) -> None:
             assert set(cell.unique().tolist()) <= {0.0, 1.0}
     plain = {key: value for key, value in mixture.items() if ".edges" not in key}
     torch.manual_seed(0)
-    weighed = space.supernet()
+    weighed = space.supernet(EDGES, num_classes=3)
     torch.manual_seed(0)
-    unweighed = dataclasses.replace(space, edge_weights=False).supernet()
+    unweighed = space.supernet(num_classes=3)
     x = torch.randn(3, 3, 8, 8, generator=generator)
     torch.testing.assert_close(weighed(x, mixture), unweighed(x, plain))
 
 
 @every_space
-def test_plain_networks_know_nothing_of_it(name: str) -> None:
-    plain, space = small(name), small(name, partial=2, edge_weights=True)
-    probabilities = {b.name: torch.rand(b.shape, generator=torch.Generator().manual_seed(1)) for b in space.searched}
-    genotype = Argmax().select(space, probabilities)
-    plain.check(genotype)
-    networks = []
-    for each in (plain, space):
-        torch.manual_seed(0)
-        networks.append(each.network(genotype).state_dict())
-    assert networks[0].keys() == networks[1].keys()
-    assert all(torch.equal(value, networks[1][key]) for key, value in networks[0].items())
-    assert plain.cost(genotype) == space.cost(genotype)
-
-
-@every_space
 @pytest.mark.parametrize("partial", [3, 8, 12])
 def test_a_width_that_cannot_be_divided_is_explained(name: str, partial: int) -> None:
-    message = rf"partial of the space '{name}' is {partial}, .* its 4 channels; choose from 1, 2, 4, or another number"
-    with pytest.raises(UserError, match=message):
-        small(name, partial=partial)
+    message = (
+        rf"supernet.partial is {partial}, .* the 4 channels of the space '{name}'; choose from 1, 2, 4, or another"
+    )
+    for make in (SearchSpace.completed_options, SearchSpace.supernet):
+        with pytest.raises(UserError, match=message):
+            make(small(name), SupernetOptions(partial))
 
 
-@every_space
 @pytest.mark.parametrize("value", [0, -2, 1.0, "2", True])
-def test_a_bad_partial_is_explained(name: str, value: object) -> None:
-    with pytest.raises(
-        UserError, match=rf"partial of the space '{name}' is .*; it must be at least 1 and a whole number"
-    ):
-        small(name, partial=value)
+def test_a_bad_partial_is_explained(value: Any) -> None:
+    with pytest.raises(UserError, match=r"supernet\.partial is .*; it must be at least 1 and a whole number"):
+        SupernetOptions(partial=value)
 
 
 @pytest.mark.parametrize("value", [1, "yes", None])
-def test_bad_edge_weights_are_explained(value: object) -> None:
-    with pytest.raises(UserError, match=r"edge_weights of the space 'nasbench201' is .*; it must be true or false"):
-        nasbench201(edge_weights=value)  # type: ignore[arg-type]
+def test_bad_edge_weights_are_explained(value: Any) -> None:
+    with pytest.raises(UserError, match=r"supernet\.edge_weights is .*; it must be true or false"):
+        SupernetOptions(edge_weights=value)
 
 
 def test_nodes_have_no_edges_to_weigh() -> None:
@@ -132,9 +120,10 @@ def test_a_space_of_ones_own_has_both() -> None:
         nodes = 3
         operations = {"skip": lambda site: Identity(), "also": lambda site: Identity()}  # noqa: RUF012
 
-    space = Skips(channels=4, cells_per_stage=1, partial=2, edge_weights=True)
-    mixture = {b.name: (b.mask / b.mask.sum(-1, keepdim=True)).expand(b.cells, -1, -1) for b in space.searched}
-    assert space.supernet()(torch.randn(2, 3, 8, 8), mixture).shape == (2, 10)
+    space, options = Skips(channels=4, cells_per_stage=1), SupernetOptions(partial=2, edge_weights=True)
+    blocks = space.searched_blocks(options)
+    mixture = {b.name: (b.mask / b.mask.sum(-1, keepdim=True)).expand(b.cells, -1, -1) for b in blocks}
+    assert space.supernet(options, num_classes=3)(torch.randn(2, 3, 8, 8), mixture).shape == (2, 3)
 
 
 @pytest.mark.parametrize("setting", [{"partial": 4}, {"auxiliary_skip": True}], ids=lambda setting: next(iter(setting)))
@@ -154,18 +143,17 @@ def test_cells_that_do_not_know_a_setting_are_refused(setting: dict[str, Any]) -
         def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
             return nn.ModuleList([MixedCell([Edge(0, 1, (Identity(),))], 1, 2)])
 
-    assert isinstance(Own().supernet(), nn.Module)
+    assert isinstance(Own().supernet(num_classes=3), nn.Module)
     ((name, value),) = setting.items()
     with pytest.raises(
         UserError, match=rf"space 'own' builds cells that do not know {name}={value}; build .* by build_edges"
     ):
-        Own(**setting).supernet()
+        Own().supernet(SupernetOptions(**setting))
 
 
 def test_edges_weigh_what_they_should() -> None:
     """Weights of ones in NAS-Bench-201, but for one edge: the row of that edge is scaled, no other."""
-    space = nasbench201(2, 1, edge_weights=True)
-    supernet = space.supernet().double()
+    supernet = NASBench201(channels=2, cells_per_stage=1).supernet(EDGES, num_classes=3).double()
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(3, 3, 8, 8, generator=generator, dtype=torch.float64)
     operations = torch.rand(3, 6, 5, generator=generator, dtype=torch.float64)

@@ -8,8 +8,8 @@ from itertools import islice
 import pytest
 
 from archgrad.errors import UserError
-from archgrad.spaces import CellGenotype, Decision, Genotype, nasbench201
-from archgrad.spaces.nasbench1shot1 import NASBench1Shot1, nasbench1shot1
+from archgrad.spaces import CellGenotype, Decision, Genotype, NASBench201
+from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench101 import (
     CONV1X1,
     CONV3X3,
@@ -91,7 +91,7 @@ def test_four_nodes_make_seven_vertices_one_of_them_loose() -> None:
 
 
 def test_five_nodes_make_seven_vertices_of_their_own() -> None:
-    genotype = next(genotypes(nasbench1shot1(3)))
+    genotype = next(genotypes(NASBench1Shot1(number=3)))
     module = module_of(genotype)
     assert module.vertices == 7
     assert module.operations[1:-1] == tuple(decision.choice for decision in genotype["operations"])
@@ -100,7 +100,7 @@ def test_five_nodes_make_seven_vertices_of_their_own() -> None:
 
 @every_space
 def test_a_genotype_comes_back_from_its_module(which: int) -> None:
-    space = nasbench1shot1(which)
+    space = NASBench1Shot1(number=which)
     for genotype in some_genotypes(space):
         space.check(genotype)
         module = module_of(genotype)
@@ -110,7 +110,7 @@ def test_a_genotype_comes_back_from_its_module(which: int) -> None:
 
 @pytest.mark.parametrize("which", [1, 2])
 def test_a_module_without_the_loose_vertex_gives_the_same_genotype(which: int) -> None:
-    space = nasbench1shot1(which)
+    space = NASBench1Shot1(number=which)
     for genotype in some_genotypes(space, 10):
         module = module_of(genotype)
         kept = (0, 1, 2, 3, 4, 6)
@@ -120,7 +120,7 @@ def test_a_module_without_the_loose_vertex_gives_the_same_genotype(which: int) -
 
 @every_space
 def test_any_form_of_a_module_gives_a_genotype_of_the_same_hash(which: int) -> None:
-    space = nasbench1shot1(which)
+    space = NASBench1Shot1(number=which)
     for seed, genotype in enumerate(some_genotypes(space)):
         module = module_of(genotype)
         for form in (module.pruned(), other_order(module, seed), other_order(module.pruned(), seed)):
@@ -130,7 +130,7 @@ def test_any_form_of_a_module_gives_a_genotype_of_the_same_hash(which: int) -> N
 
 
 def test_modules_of_space_one_have_genotypes() -> None:
-    space = nasbench1shot1(1)
+    space = NASBench1Shot1(number=1)
     for fingerprint, module in islice(hashed_modules(space), 0, None, 5):
         assert module_of(genotype_of(space, module)).hash == fingerprint
 
@@ -138,7 +138,7 @@ def test_modules_of_space_one_have_genotypes() -> None:
 @pytest.mark.parametrize(("home", "other"), [(1, 2), (2, 1)])
 def test_a_module_of_another_space_is_refused_unless_it_is_in_both(home: int, other: int) -> None:
     offered = {"operations": [(CONV3X3, CONV1X1)] * 4}
-    space, origin = (nasbench1shot1(which).restricted(offered) for which in (other, home))
+    space, origin = (NASBench1Shot1(number=which).restricted(offered) for which in (other, home))
     shared = hashes(space)
     for fingerprint, module in islice(hashed_modules(origin), 0, None, 7):
         if fingerprint in shared:
@@ -150,7 +150,7 @@ def test_a_module_of_another_space_is_refused_unless_it_is_in_both(home: int, ot
 
 def test_nodes_left_over_take_what_is_offered_first() -> None:
     line = Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
-    genotype = genotype_of(nasbench1shot1(1), line)
+    genotype = genotype_of(NASBench1Shot1(number=1), line)
     assert [decision.choice for decision in genotype["operations"]] == [CONV3X3, *[MAXPOOL3X3] * 3]
     assert genotype["inputs"] == nodes(_3="01", _4="01")
     assert genotype["output"] == nodes(_5="01")
@@ -158,7 +158,7 @@ def test_nodes_left_over_take_what_is_offered_first() -> None:
 
 
 def test_a_restricted_space_gives_only_what_it_offers() -> None:
-    space = nasbench1shot1(1)
+    space = NASBench1Shot1(number=1)
     few = space.restricted({"operations": [(CONV3X3,), (CONV3X3,), (CONV3X3, CONV1X1), (CONV3X3,)]})
     line = Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
     assert module_of(genotype_of(few, line)).hash == line.hash
@@ -168,7 +168,7 @@ def test_a_restricted_space_gives_only_what_it_offers() -> None:
 
 def test_spaces_of_another_kind_are_refused() -> None:
     with pytest.raises(UserError, match=r"the space 'nasbench201' decides cell; .* operations, inputs, output"):
-        genotype_of(nasbench201(), module_of(FOUR))
+        genotype_of(NASBench201(), module_of(FOUR))
 
 
 def replaced(**blocks: CellGenotype) -> Genotype:

@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from archgrad.errors import UserError
-from archgrad.spaces import Genotype, nasbench201
-from archgrad.spaces.nasbench1shot1 import nasbench1shot1
+from archgrad.spaces import Genotype, NASBench201
+from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench101 import (
     CONV1X1,
     CONV3X3,
@@ -36,7 +36,7 @@ SIZES = {
     [(rule, which, size) for rule, sizes in SIZES.items() for which, size in enumerate(sizes, start=1)],
 )
 def test_the_sizes_of_the_spaces(rule: str, which: int, size: int) -> None:
-    assert count(nasbench1shot1(which), rule) == size
+    assert count(NASBench1Shot1(number=which), rule) == size
 
 
 def test_the_published_sizes_are_by_two_rules() -> None:
@@ -44,7 +44,7 @@ def test_the_published_sizes_are_by_two_rules() -> None:
 
 
 def test_genotypes_are_all_of_the_space_and_all_different() -> None:
-    space = nasbench1shot1(1)
+    space = NASBench1Shot1(number=1)
     found = list(genotypes(space))
     assert len(set(found)) == len(found) == count(space)
     for genotype in found[::97]:
@@ -53,7 +53,7 @@ def test_genotypes_are_all_of_the_space_and_all_different() -> None:
 
 @pytest.mark.parametrize(("which", "number"), [(1, 180), (2, 360), (3, 5400)])
 def test_wirings_read_earlier_nodes_as_many_as_the_space_says(which: int, number: int) -> None:
-    space = nasbench1shot1(which)
+    space = NASBench1Shot1(number=which)
     found = list(wirings(space))
     assert len(set(found)) == len(found) == number
     for wiring in found:
@@ -69,7 +69,7 @@ def blank_where_unread(genotype: Genotype) -> tuple[object, ...]:
 
 
 def test_three_rules_agree_with_a_look_at_every_genotype() -> None:
-    space = nasbench1shot1(1).restricted({"operations": [(CONV3X3, CONV1X1), (CONV3X3, MAXPOOL3X3)] * 2})
+    space = NASBench1Shot1(number=1).restricted({"operations": [(CONV3X3, CONV1X1), (CONV3X3, MAXPOOL3X3)] * 2})
     modules = [module_of(genotype) for genotype in genotypes(space)]
     assert len(modules) == count(space) == 180 * 2**4
     assert len(set(map(blank_where_unread, genotypes(space)))) == count(space, "read")
@@ -91,7 +91,7 @@ def smallest_form(module: Module) -> tuple[object, ...]:
 
 
 def test_the_hash_tells_apart_what_is_not_isomorphic_and_nothing_else() -> None:
-    space = nasbench1shot1(1).restricted({"operations": [(CONV3X3, CONV1X1)] * 4})
+    space = NASBench1Shot1(number=1).restricted({"operations": [(CONV3X3, CONV1X1)] * 4})
     modules = [Module(*module) for module in pruned_modules(space)]
     forms = [smallest_form(module) for module in modules]
     assert len(set(forms)) == len({(form, module.hash) for form, module in zip(forms, modules, strict=True)})
@@ -99,7 +99,7 @@ def test_the_hash_tells_apart_what_is_not_isomorphic_and_nothing_else() -> None:
 
 
 def test_each_hash_comes_with_a_pruned_module_that_the_benchmark_holds() -> None:
-    for fingerprint, module in hashed_modules(nasbench1shot1(1)):
+    for fingerprint, module in hashed_modules(NASBench1Shot1(number=1)):
         assert module.pruned() is module
         assert module.hash == fingerprint
         module.check()
@@ -107,7 +107,7 @@ def test_each_hash_comes_with_a_pruned_module_that_the_benchmark_holds() -> None
 
 def test_an_unknown_rule_and_a_space_of_another_kind_are_refused() -> None:
     with pytest.raises(UserError, match="unknown rule 'prune'; did you mean 'pruned'"):
-        count(nasbench1shot1(1), "prune")
+        count(NASBench1Shot1(number=1), "prune")
     for rule in SIZES:
         with pytest.raises(UserError, match="the space 'nasbench201' decides cell"):
-            count(nasbench201(), rule)
+            count(NASBench201(), rule)

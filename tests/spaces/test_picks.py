@@ -8,7 +8,7 @@ import torch
 from archgrad.discretizers import strongest
 from archgrad.errors import UserError
 from archgrad.spaces import CellGenotype, Decision, DecisionBlock, Genotype, Row
-from archgrad.spaces.space import _check_cell
+from archgrad.spaces.genotype_check import check_cell
 
 BLOCK = DecisionBlock("inputs", 1, (Row(2, None, ("0", "1")), Row(3, None, ("0", "1", "2"), picks=2)))
 CHOSEN = ((2, None, "1"), (3, None, "0"), (3, None, "2"))
@@ -24,7 +24,7 @@ def test_the_strongest_choices_are_picked():
 
 
 def test_a_genotype_holds_several_choices_of_a_row():
-    _check_cell("toy", BLOCK, cell(*CHOSEN))
+    check_cell("toy", BLOCK, cell(*CHOSEN))
     genotype = Genotype.of({"inputs": cell(*CHOSEN)})
     assert Genotype.parse(str(genotype)) == genotype
 
@@ -35,7 +35,7 @@ def test_a_genotype_holds_several_choices_of_a_row():
 )
 def test_too_few_too_many_and_repeated_choices_are_refused(decisions):
     with pytest.raises(UserError, match="block 'inputs'"):
-        _check_cell("toy", BLOCK, cell(*decisions))
+        check_cell("toy", BLOCK, cell(*decisions))
 
 
 @pytest.mark.parametrize("picks", [0, 3])

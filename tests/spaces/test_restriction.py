@@ -11,14 +11,13 @@ import torch
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.knobs import knobs_of, with_settings
-from archgrad.spaces import SPACES, DecisionBlock, Genotype, SearchSpace, darts, edges_of, named, nasbench201, reduced
+from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edges_of, named
 from archgrad.spaces.staged import StagedSpace
-
-SMALL = {"nasbench201": (4, 1)}
 
 
 def small(name: str) -> SearchSpace:
-    return replace(named(name)(*SMALL.get(name, (4, 3))), input_channels=1, image_size=8)
+    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
+    return named(name)(channels=4, **depth)
 
 
 def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:
@@ -34,8 +33,8 @@ def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:
 
 
 def uniform(space: SearchSpace) -> dict[str, torch.Tensor]:
-    blocks = {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched}
-    return {block.name: blocks[block.name].expand(block.cells, -1, -1) for block in space.searched}
+    blocks = {block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in space.searched_blocks()}
+    return {block.name: blocks[block.name].expand(block.cells, -1, -1) for block in space.searched_blocks()}
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -55,7 +54,7 @@ def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> N
             assert (row.target, row.source) == (old.target, old.source)
             assert row.choices == tuple(choice for choice in old.choices if choice in names)
     assert hash(space) == hash(full.restricted(wanted))
-    logits = space.supernet(num_classes=3)(torch.rand(2, 1, 8, 8), uniform(space))
+    logits = space.supernet(num_classes=3, input_channels=1)(torch.rand(2, 1, 8, 8), uniform(space))
     assert logits.shape == (2, 3)
     generator = torch.Generator().manual_seed(seed)
     found = {block.name: torch.rand(block.shape, generator=generator) for block in space.blocks}
@@ -81,10 +80,10 @@ def test_without_a_restriction_nothing_changes(name: str) -> None:
 
 
 def test_the_restricted_supernet_computes_what_the_full_one_does_where_the_rest_weighs_nothing() -> None:
-    full = replace(nasbench201(4, 1), input_channels=1)
+    full = NASBench201(channels=4, cells_per_stage=1)
     rows = [["skip_connect", "avg_pool_3x3"], ["none"], ["avg_pool_3x3"], ["skip_connect"], ["none", "skip_connect"]]
     space = full.restricted({"cell": [*rows, ["avg_pool_3x3", "none"]]})
-    nets = [one.supernet(num_classes=3).double() for one in (full, space)]
+    nets = [one.supernet(num_classes=3, input_channels=1).double() for one in (full, space)]
     shared = dict(nets[0].named_parameters())
     with torch.no_grad():  # no row has a convolution, so that all weights are those of the skeleton
         for name, value in nets[1].named_parameters():
@@ -100,7 +99,7 @@ def test_the_restricted_supernet_computes_what_the_full_one_does_where_the_rest_
 
 
 def test_restrictions_add_up_and_leave_other_blocks_alone() -> None:
-    space = replace(darts(4, 3))
+    space = replace(DARTS(channels=4, cells=3))
     once = space.restricted({"normal": [("none", "skip_connect", "sep_conv_3x3")] * 14})
     twice = once.restricted({"normal": [("sep_conv_3x3",)] * 7 + [("skip_connect", "none")] * 7})
     assert {row.choices for row in twice.block("normal").rows} == {("sep_conv_3x3",), ("none", "skip_connect")}
@@ -110,15 +109,15 @@ def test_restrictions_add_up_and_leave_other_blocks_alone() -> None:
 
 
 def test_a_genotype_outside_is_refused() -> None:
-    space = nasbench201(4, 1).restricted({"cell": [("skip_connect", "none")] * 6})
+    space = NASBench201(channels=4, cells_per_stage=1).restricted({"cell": [("skip_connect", "none")] * 6})
     genotype = Genotype.parse("|nor_conv_3x3~0|+|none~0|none~1|+|none~0|none~1|none~2|")
-    nasbench201(4, 1).check(genotype)
+    NASBench201(channels=4, cells_per_stage=1).check(genotype)
     with pytest.raises(UserError, match=r"'nor_conv_3x3'.* Choose from: none, skip_connect"):
         space.check(genotype)
 
 
 def test_a_restriction_is_told_and_kept_through_a_change_of_size() -> None:
-    space = reduced("s2", 4, 3).restricted({"normal": [("skip_connect",)] * 14})
+    space = S2(channels=4, cells=3).restricted({"normal": [("skip_connect",)] * 14})
     assert "restriction=(('normal', (('skip_connect',)" in repr(space)
     deeper = replace(space, cells=6)
     assert deeper.block("normal").cells == 4
@@ -137,18 +136,18 @@ def test_a_restriction_is_told_and_kept_through_a_change_of_size() -> None:
 )
 def test_what_cannot_be_restricted_is_refused_in_a_sentence(wanted: dict[str, list[str]], sentence: str) -> None:
     with pytest.raises(UserError, match=sentence):
-        nasbench201(4, 1).restricted(wanted)
+        NASBench201(channels=4, cells_per_stage=1).restricted(wanted)
 
 
 def test_a_row_of_excluded_choices_alone_is_refused() -> None:
     with pytest.raises(UserError, match=r"row 2<-0 of block 'normal'.* excluded|picks 1 of 0"):
-        darts(4, 3).restricted({"normal": [("none",)] * 14})
+        DARTS(channels=4, cells=3).restricted({"normal": [("none",)] * 14})
 
 
 def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
     class Heedless(StagedSpace):
         name = "heedless"
-        operations = nasbench201().operations
+        operations = NASBench201().operations
 
         @property
         def blocks(self) -> tuple[DecisionBlock, ...]:
@@ -160,6 +159,6 @@ def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
 
 
 def test_it_is_no_knob_of_the_command_line() -> None:
-    assert "restriction" not in knobs_of(nasbench201())
+    assert "restriction" not in knobs_of(NASBench201())
     with pytest.raises(UserError, match="unknown knob of space"):
-        with_settings(nasbench201(), {"restriction": "none"}, "space")
+        with_settings(NASBench201(), {"restriction": "none"}, "space")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.spaces import SPACES, CellGenotype, Decision, Genotype, SearchSpace, darts, named, nasbench201, reduced
+from archgrad.spaces import DARTS, S1, SPACES, CellGenotype, Decision, Genotype, NASBench201, SearchSpace, named
+from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
@@ -22,7 +24,7 @@ CELL = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|
 
 def small(name: str, **sizes: int) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(**{"channels": 4, "num_classes": 3, **depth, **sizes})
+    return named(name)(**{"channels": 4, **depth, **sizes})
 
 
 def images(size: int = 8, channels: int = 3) -> Tensor:
@@ -37,7 +39,7 @@ def random_genotype(space: SearchSpace, seed: int) -> Genotype:
 @every_space
 def test_blocks_describe_the_supernet(name: str) -> None:
     space = small(name)
-    net = space.supernet()
+    net = space.supernet(num_classes=3)
     assert space.name == name
     assert net.shapes == {block.name: (block.cells, *block.shape) for block in space.blocks}
     for block in space.blocks:
@@ -71,9 +73,9 @@ def test_spaces_are_values(name: str) -> None:
 @every_space
 def test_building_is_deterministic(name: str) -> None:
     torch.manual_seed(3)
-    first = small(name).supernet().state_dict()
+    first = small(name).supernet(num_classes=3).state_dict()
     torch.manual_seed(3)
-    second = small(name).supernet().state_dict()
+    second = small(name).supernet(num_classes=3).state_dict()
     assert all(torch.equal(first[key], second[key]) for key in first)
 
 
@@ -94,7 +96,7 @@ def test_the_published_training_is_kept(name: str) -> None:
 def test_supernets_take_images_of_any_size(name: str, size: int) -> None:
     space = small(name)
     mixture = {b.name: torch.full((b.cells, *b.shape), 0.2) for b in space.blocks}
-    logits = space.supernet(5, 1)(images(size, 1), mixture)
+    logits = space.supernet(num_classes=5, input_channels=1)(images(size, 1), mixture)
     assert logits.shape == (4, 5)
     assert logits.isfinite().all()
 
@@ -106,7 +108,7 @@ def test_plain_networks_of_random_genotypes_train(name: str, size: int) -> None:
     for seed in range(3):
         genotype = random_genotype(space, seed)
         torch.manual_seed(0)
-        net = space.network(genotype)
+        net = space.network(genotype, num_classes=3)
         logits = net(images(size))
         F.cross_entropy(logits, torch.tensor([0, 1, 2, 0])).backward()
         assert logits.shape == (4, 3)
@@ -125,10 +127,6 @@ def test_sizes_of_the_data_may_be_given_to_each_network(name: str) -> None:
     space = small(name)
     net = space.network(random_genotype(space, 0), num_classes=7, input_channels=1)
     assert net(images(8, 1)).shape == (4, 7)
-    with pytest.raises(
-        UserError, match=rf"num_classes of the space '{name}' is 0; it must be at least 1 and a whole number"
-    ):
-        space.supernet(num_classes=0)
 
 
 @every_space
@@ -136,7 +134,7 @@ def test_one_hot_marks_the_genotype(name: str) -> None:
     space = small(name)
     genotype = random_genotype(space, 1)
     mixture = space.one_hot(genotype)
-    assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet().shapes
+    assert {key: tuple(value.shape) for key, value in mixture.items()} == space.supernet(num_classes=3).shapes
     for block in space.blocks:
         weights = mixture[block.name]
         assert torch.equal(weights.sum((1, 2)), torch.full((block.cells,), float(len(genotype[block.name].decisions))))
@@ -189,7 +187,7 @@ def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
         text = str(genotype).replace("max_pool_3x3", "sep_conv_5x5").replace("avg_pool_3x3", "dil_conv_5x5")
         genotype = Genotype.parse(text)
     torch.manual_seed(0)
-    supernet, network = space.supernet().double(), space.network(genotype).double().train()
+    supernet, network = space.supernet(num_classes=3).double(), space.network(genotype, num_classes=3).double().train()
     copy_weights(space, genotype, supernet, network)
     mixture = {key: value.double() for key, value in space.one_hot(genotype).items()}
     x = images().double()
@@ -201,62 +199,55 @@ def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
 @every_space
 @pytest.mark.parametrize("value", [0, -1, 2.5, "8", True, None])
 def test_bad_sizes_are_explained(name: str, value: object) -> None:
-    for knob in ("channels", "input_channels", "num_classes", "image_size", small(name).depth_knob):
+    for knob in ("channels", small(name).depth_knob):
         with pytest.raises(
             UserError, match=f"{knob} of the space '{name}' is .*; it must be at least 1 and a whole number"
         ):
             dataclasses.replace(small(name), **{knob: value})  # type: ignore[arg-type]
+    for knob in ("input_channels", "num_classes"):
+        with pytest.raises(UserError, match=f"{knob} is .*; it must be at least 1 and a whole number"):
+            small(name).supernet(**{knob: value})  # type: ignore[arg-type]
+    genotype = random_genotype(small(name), 0)
+    for knob in ("input_channels", "num_classes", "image_size"):
+        with pytest.raises(UserError, match=f"{knob} is .*; it must be at least 1 and a whole number"):
+            small(name).cost(genotype, **{knob: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [1, 1.0, -0.1, float("nan"), "0.2", True])
+def test_a_bad_drop_path_is_explained(value: Any) -> None:
+    with pytest.raises(UserError, match=r"supernet\.drop_path is .*; it must be a number from 0 .*than 1"):
+        SupernetOptions(drop_path=value)
 
 
 @every_space
-@pytest.mark.parametrize("value", [1, 1.0, -0.1, float("nan"), "0.2", True, None])
-def test_a_bad_drop_path_is_explained(name: str, value: object) -> None:
-    with pytest.raises(UserError, match=rf"drop_path of the space '{name}' is .*; it must be a number from 0 .*than 1"):
-        small(name, drop_path=value)  # type: ignore[arg-type]
-
-
-@every_space
-def test_drop_path_and_auxiliary_weight_can_be_asked_of_any_space(name: str) -> None:
-    space = small(name)
-    assert (space.drop_path, space.auxiliary) == ((0.2, 0.4) if name.startswith("amended") else (0.0, 0.0))
-    assert small(name, drop_path=0.3).drop_path == 0.3  # type: ignore[arg-type]
-    assert dataclasses.replace(space, drop_path=0).drop_path == 0
-
-
-@every_space
-def test_settings_of_the_search_do_not_change_plain_networks(name: str) -> None:
-    space = small(name)
-    heads = {} if name.startswith("nasbench") else {"auxiliary": 0.5}
-    other, genotype = dataclasses.replace(space, drop_path=0.7, **heads), random_genotype(space, 0)
-    nets = []
-    for described in (space, other):
-        torch.manual_seed(0)
-        nets.append(described.network(genotype).eval())
-    assert list(nets[0].state_dict()) == list(nets[1].state_dict())
-    if not genotype.count("noise"):
-        assert torch.equal(nets[0](images()), nets[1](images()))
+def test_a_space_completes_options_by_its_published_ones(name: str) -> None:
+    space, published = small(name), (0.2, 0.0, 0.4) if name.startswith("amended") else (0.0, 0.0, 0.0)
+    found = space.completed_options(SupernetOptions(partial=2))
+    assert (found.partial, found.drop_path, found.skip_dropout, found.auxiliary_head) == (2, *published)
+    assert space.completed_options(SupernetOptions(drop_path=0.0)).drop_path == 0.0
+    assert space.completed_options(found) == found
 
 
 def test_two_reductions_need_three_cells() -> None:
     with pytest.raises(UserError, match="cells of the space 'darts' is 2; two reductions need at least 3"):
-        darts(cells=2)
+        DARTS(cells=2)
 
 
 def test_names_are_looked_up_with_a_hint() -> None:
-    assert named("nasbench201") is nasbench201
+    assert named("nasbench201") is NASBench201
     with pytest.raises(UserError, match="unknown space 'nasbench101'; did you mean 'nasbench201'"):
         named("nasbench101")
-    with pytest.raises(UserError, match="unknown reduced space 's5'"):
-        reduced("s5")
+    with pytest.raises(UserError, match="unknown space 's5'"):
+        named("s5")
     with pytest.raises(UserError, match="unknown block of the space 'darts': 'normla'; did you mean 'normal'"):
-        darts().block("normla")
+        DARTS().block("normla")
 
 
 # --- NAS-Bench-201 -------------------------------------------------------------------------------------------------
 
 
 def test_nasbench201_as_published() -> None:
-    space = nasbench201()
+    space = NASBench201()
     (block,) = space.blocks
     assert (space.channels, block.cells, block.shape, block.keep, block.concat) == (16, 15, (6, 5), None, None)
     assert [row.name for row in block.rows] == ["1<-0", "2<-0", "2<-1", "3<-0", "3<-1", "3<-2"]
@@ -266,21 +257,21 @@ def test_nasbench201_as_published() -> None:
 
 
 def test_nasbench201_may_exclude_operations() -> None:
-    space = nasbench201(channels=4, cells_per_stage=1, exclude=["none", "avg_pool_3x3"])  # type: ignore[arg-type]
+    space = NASBench201(channels=4, cells_per_stage=1, exclude=["none", "avg_pool_3x3"])  # type: ignore[arg-type]
     assert space.blocks[0].rows[0].choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3")
-    assert space.supernet()(images(), {"cell": torch.full((3, 6, 3), 0.3)}).shape == (4, 10)
+    assert space.supernet(num_classes=3)(images(), {"cell": torch.full((3, 6, 3), 0.3)}).shape == (4, 10)
     with pytest.raises(UserError, match="unknown operation on 2<-0 of block 'cell' in the space 'nasbench201': 'none'"):
         space.check(Genotype.parse(CELL))
     with pytest.raises(UserError, match="unknown operation in exclude: 'nor_conv_5x5'; did you mean 'nor_conv_3x3'"):
-        nasbench201(exclude=("nor_conv_5x5",))
+        NASBench201(exclude=("nor_conv_5x5",))
     with pytest.raises(UserError, match="exclude removes every operation"):
-        nasbench201(exclude=(*space.blocks[0].rows[0].choices, "none", "avg_pool_3x3"))
+        NASBench201(exclude=(*space.blocks[0].rows[0].choices, "none", "avg_pool_3x3"))
 
 
 def test_a_cell_of_nothing_is_still_a_network() -> None:
     space = small("nasbench201")
     genotype = Genotype.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|")
-    net = space.network(genotype).eval()
+    net = space.network(genotype, num_classes=3).eval()
     assert torch.equal(net(images())[0], net(images())[1])
 
 
@@ -300,7 +291,7 @@ def test_darts_cells_as_published(name: str) -> None:
 
 @pytest.mark.parametrize(("cells", "reductions"), [(3, (1, 2)), (5, (1, 3)), (8, (2, 5)), (20, (6, 13))])
 def test_reductions_stand_at_thirds(cells: int, reductions: tuple[int, int]) -> None:
-    assert darts(cells=cells).reductions == reductions
+    assert DARTS(cells=cells).reductions == reductions
 
 
 def test_choices_of_the_spaces() -> None:
@@ -321,7 +312,7 @@ SEP3, DIL3, DIL5 = "sep_conv_3x3", "dil_conv_3x3", "dil_conv_5x5"
 
 
 def test_s1_has_its_own_pair_on_every_edge() -> None:
-    normal, reduce = reduced("s1").blocks
+    normal, reduce = S1().blocks
     assert [row.choices for row in normal.rows] == [
         (SKIP, DIL3), (SKIP, DIL5), (SKIP, DIL5), (SKIP, SEP3), (SKIP, DIL3), (MAX, SKIP), (SKIP, SEP3),
         (SKIP, SEP3), (SKIP, DIL3), (SKIP, SEP3), (MAX, SKIP), (SKIP, DIL3), (DIL3, DIL5), (DIL3, DIL5),
@@ -336,7 +327,7 @@ def test_a_genotype_may_concatenate_other_nodes() -> None:
     space = small("darts")
     genotype = random_genotype(space, 0)
     blocks = {name: dataclasses.replace(cell, concat=(4, 5)) for name, cell in genotype.blocks}
-    net = space.network(Genotype.of(blocks))
+    net = space.network(Genotype.of(blocks), num_classes=3)
     assert net.classifier.in_features == 4 * 4 * 2
     assert net(images()).shape == (4, 3)
 
@@ -344,7 +335,7 @@ def test_a_genotype_may_concatenate_other_nodes() -> None:
 def test_a_genotype_without_concatenation_uses_that_of_the_space() -> None:
     space = small("darts")
     blocks = {name: dataclasses.replace(cell, concat=None) for name, cell in random_genotype(space, 0).blocks}
-    assert space.network(Genotype.of(blocks)).classifier.in_features == 4 * 4 * 4
+    assert space.network(Genotype.of(blocks), num_classes=3).classifier.in_features == 4 * 4 * 4
 
 
 # --- genotypes of other spaces -------------------------------------------------------------------------------------
@@ -360,9 +351,9 @@ def changed(genotype: Genotype, block: str, *decisions: Decision, drop: int = 0)
 def test_a_genotype_of_another_space_is_refused() -> None:
     cell = Genotype.parse(CELL)
     with pytest.raises(UserError, match=r"this genotype has the blocks cell, but the space 'darts' has normal, reduce"):
-        darts().check(cell)
+        DARTS().check(cell)
     with pytest.raises(UserError, match=r"has the blocks none, but the space 'nasbench201' has cell; choose the space"):
-        nasbench201().network(Genotype())
+        NASBench201().network(Genotype())
 
 
 @pytest.mark.parametrize(
@@ -408,4 +399,4 @@ def test_nasbench201_concatenates_nothing() -> None:
     with pytest.raises(
         UserError, match=r"concatenates \[3\] in this genotype; in the space 'nasbench201' a cell's output"
     ):
-        nasbench201().check(Genotype.of({"cell": cell}))
+        NASBench201().check(Genotype.of({"cell": cell}))

@@ -11,8 +11,9 @@ from torch.autograd import gradgradcheck
 
 from archgrad.errors import UserError
 from archgrad.operations import Site
-from archgrad.spaces import SearchSpace, amended, darts, nasbench201, reduced
+from archgrad.spaces import DARTS, S2, S4, AmendedA1, AmendedA2, NASBench201, SearchSpace
 from archgrad.spaces.auxiliary import AuxiliaryHead, quarters
+from archgrad.supernet import SupernetOptions
 
 LABELS = torch.tensor([0, 1, 2, 0, 1])
 
@@ -28,10 +29,11 @@ def mixture_of(space: SearchSpace) -> dict[str, Tensor]:
     return {name: logits.softmax(-1).requires_grad_() for name, logits in blocks.items()}
 
 
+HEAD = SupernetOptions(auxiliary_head=0.4)
 SPACES = {
-    "s4": reduced("s4", 2, 3, num_classes=3, auxiliary=0.4),
-    "a1": amended("a1", 3, 3, num_classes=3),
-    "a2": amended("a2", 2, 5, num_classes=3),
+    "s4": S4(channels=2, cells=3),
+    "a1": AmendedA1(channels=3, cells=3),
+    "a2": AmendedA2(channels=2, cells=5),
 }
 
 
@@ -47,7 +49,8 @@ def loss_and_gradients(net: nn.Module, x: Tensor, mixture: dict[str, Tensor]) ->
 def test_loss_and_gradients_are_those_of_the_plain_supernet(name: str, size: int) -> None:
     space = SPACES[name]
     torch.manual_seed(0)
-    fused, reference = space.supernet().double(), reference_supernet(space, 3).double()
+    fused = space.supernet(HEAD, num_classes=3).double()
+    reference = reference_supernet(space, HEAD, num_classes=3).double()
     reference.load_state_dict(fused.state_dict())
     loss, gradients = loss_and_gradients(fused, images(size), mixture_of(space))
     expected, wanted = loss_and_gradients(reference, images(size), mixture_of(space))
@@ -59,7 +62,7 @@ def test_loss_and_gradients_are_those_of_the_plain_supernet(name: str, size: int
 @pytest.mark.parametrize("space", SPACES.values(), ids=SPACES)
 def test_the_head_is_run_only_when_asked_for(space: SearchSpace) -> None:
     torch.manual_seed(0)
-    net, mixture = space.supernet().double(), mixture_of(space)
+    net, mixture = space.supernet(HEAD, num_classes=3).double(), mixture_of(space)
     calls: list[int] = []
     net.body.auxiliary.register_forward_hook(lambda *_: calls.append(1))
     logits = net(images(), mixture)
@@ -72,18 +75,18 @@ def test_the_head_is_run_only_when_asked_for(space: SearchSpace) -> None:
 
 def test_the_rest_of_the_network_starts_as_it_would_without_the_head() -> None:
     torch.manual_seed(0)
-    without = darts(2, 3).supernet().state_dict()
+    without = DARTS(channels=2, cells=3).supernet(num_classes=3).state_dict()
     torch.manual_seed(0)
-    with_head = darts(2, 3, auxiliary=0.4).supernet().state_dict()
+    with_head = DARTS(channels=2, cells=3).supernet(HEAD, num_classes=3).state_dict()
     assert list(with_head)[: len(without)] == list(without)
     assert all(torch.equal(value, with_head[key]) for key, value in without.items())
     assert all(key.startswith("body.auxiliary.") for key in list(with_head)[len(without) :])
 
 
 def test_cells_behind_the_second_reduction_do_not_reach_the_head() -> None:
-    space = amended("a2", 2, 4)
+    space = AmendedA2(channels=2, cells=4)
     torch.manual_seed(0)
-    net, mixture = space.supernet().double(), mixture_of(space)
+    net, mixture = space.supernet(num_classes=3).double(), mixture_of(space)
     auxiliary = net(images(), mixture, auxiliary=True)[1]
     gradients = torch.autograd.grad(auxiliary.square().sum(), list(mixture.values()), allow_unused=True)
     assert space.reductions == (1, 2)
@@ -91,19 +94,31 @@ def test_cells_behind_the_second_reduction_do_not_reach_the_head() -> None:
 
 
 @pytest.mark.parametrize(
-    "space", [darts(2, 3), reduced("s2", 2, 3), nasbench201(2, 1), amended("a1", 2, 3, auxiliary=0)]
+    "space",
+    [
+        DARTS(channels=2, cells=3),
+        S2(channels=2, cells=3),
+        NASBench201(channels=2, cells_per_stage=1),
+        AmendedA1(channels=2, cells=3),
+    ],
 )
 def test_a_supernet_without_the_head_says_so(space: SearchSpace) -> None:
-    net, mixture = space.supernet().double(), mixture_of(space)
+    none = SupernetOptions(auxiliary_head=0.0)
+    net, mixture = space.supernet(none, num_classes=3).double(), mixture_of(space)
     assert not any("auxiliary" in name for name, _ in net.named_modules())
-    with pytest.raises(UserError, match=r"no auxiliary head; build it from a space that has one, such as darts\("):
+    with pytest.raises(UserError, match=r"no auxiliary head; build it with .*auxiliary_head=0.4.* such as DARTS\("):
         net(images(), mixture, auxiliary=True)
 
 
-@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "0.4", True, None])
+@pytest.mark.parametrize("value", [-0.1, float("nan"), float("inf"), "0.4", True])
 def test_a_bad_weight_is_explained(value: object) -> None:
-    with pytest.raises(UserError, match=r"auxiliary of the space 'darts' is .*; it must be a finite number, 0 \(no"):
-        darts(auxiliary=value)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"supernet\.auxiliary_head is .*; it must be a number of 0 or more"):
+        SupernetOptions(auxiliary_head=value)  # type: ignore[arg-type]
+
+
+def test_a_space_without_such_a_head_refuses_it() -> None:
+    with pytest.raises(UserError, match=r"auxiliary_head is 0\.4, but supernets of the space 'nasbench201' have no"):
+        NASBench201().supernet(HEAD)
 
 
 # --- the head alone ------------------------------------------------------------------------------------------------

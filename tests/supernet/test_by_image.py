@@ -11,11 +11,14 @@ from reference import reference_supernet
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.spaces import SearchSpace, named
+from archgrad.spaces import DecisionBlock, named
+from archgrad.supernet import SupernetOptions
 from archgrad.supernet.mixture import split_by_cell
 
 IMAGES, CLASSES = 4, 3
 Mixture = dict[str, Tensor]
+Blocks = tuple[DecisionBlock, ...]
+OPTIONS = ("partial", "edge_weights")
 SPACES = [
     pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1}, id="nasbench201"),
     pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1, "partial": 2}, id="nasbench201-2"),
@@ -28,12 +31,14 @@ SPACES = [
 every_space = pytest.mark.parametrize(("name", "sizes"), SPACES)
 
 
-def case(name: str, sizes: dict[str, Any]) -> tuple[SearchSpace, nn.Module, nn.Module]:
+def case(name: str, sizes: dict[str, Any]) -> tuple[Blocks, nn.Module, nn.Module]:
     torch.manual_seed(0)
-    space = named(name)(num_classes=CLASSES, **sizes)
-    fused, reference = space.supernet().double(), reference_supernet(space, CLASSES).double()
+    options = SupernetOptions(**{key: value for key, value in sizes.items() if key in OPTIONS})
+    space = named(name)(**{key: value for key, value in sizes.items() if key not in OPTIONS})
+    fused = space.supernet(options, num_classes=CLASSES).double()
+    reference = reference_supernet(space, options, num_classes=CLASSES).double()
     reference.load_state_dict(fused.state_dict())
-    return space, fused, reference
+    return space.searched_blocks(options), fused, reference
 
 
 def images() -> Tensor:
@@ -43,10 +48,10 @@ def images() -> Tensor:
 LABELS = torch.tensor([0, 1, 2, 0])
 
 
-def mixture_of(space: SearchSpace, *images: int) -> Mixture:
+def mixture_of(blocks: Blocks, *images: int) -> Mixture:
     generator = torch.Generator().manual_seed(2)
     mixture = {}
-    for block in space.searched:
+    for block in blocks:
         logits = torch.randn(block.cells, *images, *block.shape, generator=generator, dtype=torch.float64)
         mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1)
     return mixture
@@ -63,8 +68,8 @@ def gradients_of(loss: Tensor, mixture: Mixture) -> Mixture:
 
 @every_space
 def test_equal_mixtures_are_one(name: str, sizes: dict[str, Any]) -> None:
-    space, net, _ = case(name, sizes)
-    mixture = {key: value.requires_grad_() for key, value in mixture_of(space).items()}
+    blocks, net, _ = case(name, sizes)
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(blocks).items()}
     each = spread({key: value.detach() for key, value in mixture.items()})
     logits, expected = net(images(), each, seed=3), net(images(), mixture, seed=3)
     torch.testing.assert_close(logits, expected)
@@ -75,8 +80,8 @@ def test_equal_mixtures_are_one(name: str, sizes: dict[str, Any]) -> None:
 
 @every_space
 def test_different_mixtures_are_those_of_the_plain_supernet(name: str, sizes: dict[str, Any]) -> None:
-    space, net, reference = case(name, sizes)
-    mixture = {key: value.requires_grad_() for key, value in mixture_of(space, IMAGES).items()}
+    blocks, net, reference = case(name, sizes)
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(blocks, IMAGES).items()}
     logits, expected = net(images(), mixture, seed=3), reference(images(), mixture, seed=3)
     torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-11)
     gradients = gradients_of(F.cross_entropy(logits, LABELS), mixture)
@@ -108,30 +113,30 @@ def test_a_mixture_reaches_its_own_image() -> None:
 
 @every_space
 def test_gradients_agree_with_differences(name: str, sizes: dict[str, Any]) -> None:
-    space, net, _ = case(name, sizes)
-    mixture = {key: value.requires_grad_() for key, value in mixture_of(space, IMAGES).items()}
-    (block, *_) = space.searched
+    blocks, net, _ = case(name, sizes)
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(blocks, IMAGES).items()}
+    (block, *_) = blocks
     exact = gradients_of(F.cross_entropy(net(images(), mixture), LABELS), mixture)[block.name]
-    step = 1e-6
+    step, passed_by = 1e-6, "partial" in sizes and "edge_weights" not in sizes
     for image in range(IMAGES):
         place = (0, image, 1, min(3, block.shape[1] - 1))
 
         def loss(by: float, place: tuple[int, ...] = place) -> Tensor:
             moved = mixture[block.name].detach().clone()
             moved[place] += by
-            if space.partial > 1 and not space.edge_weights:
+            if passed_by:
                 moved[place[:3]][0] -= by  # the sum of the row, a constant of what goes past, stays
             with torch.no_grad():
                 return F.cross_entropy(net(images(), mixture | {block.name: moved}), LABELS)
 
         estimate = (loss(step) - loss(-step)) / (2 * step)
-        against = exact[place[:3]][0] if space.partial > 1 and not space.edge_weights else 0.0
+        against = exact[place[:3]][0] if passed_by else 0.0
         torch.testing.assert_close(exact[place] - against, estimate, rtol=1e-4, atol=1e-7)
 
 
 def test_one_of_two_factors_may_differ_by_image() -> None:
-    space, net, _ = case("darts", {"channels": 2, "cells": 3, "partial": 2, "edge_weights": True})
-    mixture = mixture_of(space)
+    blocks, net, _ = case("darts", {"channels": 2, "cells": 3, "partial": 2, "edge_weights": True})
+    mixture = mixture_of(blocks)
     expected = net(images(), mixture)
     each = spread(mixture)
     for part in ("normal", "normal.edges", "reduce.edges"):
@@ -140,24 +145,24 @@ def test_one_of_two_factors_may_differ_by_image() -> None:
 
 @every_space
 def test_marks_hold_for_all_images(name: str, sizes: dict[str, Any]) -> None:
-    space, net, _ = case(name, sizes)
-    mixture, generator = mixture_of(space), torch.Generator().manual_seed(5)
-    active = {b.name: torch.rand(b.cells, *b.shape, generator=generator) < 0.6 for b in space.searched}
+    blocks, net, _ = case(name, sizes)
+    mixture, generator = mixture_of(blocks), torch.Generator().manual_seed(5)
+    active = {b.name: torch.rand(b.cells, *b.shape, generator=generator) < 0.6 for b in blocks}
     torch.testing.assert_close(
         net(images(), spread(mixture), active=active, seed=3), net(images(), mixture, active=active, seed=3)
     )
 
 
 def test_drop_path_draws_the_same() -> None:
-    space, net, _ = case("darts", {"channels": 2, "cells": 3})
-    mixture = mixture_of(space)
+    blocks, net, _ = case("darts", {"channels": 2, "cells": 3})
+    mixture = mixture_of(blocks)
     each = net(images(), spread(mixture), drop_path=0.4, seed=2)
     torch.testing.assert_close(each, net(images(), mixture, drop_path=0.4, seed=2))
 
 
 def test_second_derivatives_by_image_are_those_of_the_plain_supernet() -> None:
-    space, net, reference = case("nasbench201", {"channels": 2, "cells_per_stage": 1, "partial": 2})
-    mixture = {key: value.requires_grad_() for key, value in mixture_of(space, IMAGES).items()}
+    blocks, net, reference = case("nasbench201", {"channels": 2, "cells_per_stage": 1, "partial": 2})
+    mixture = {key: value.requires_grad_() for key, value in mixture_of(blocks, IMAGES).items()}
     products = []
     for each in (net, reference):
         loss = F.cross_entropy(each(images(), mixture), LABELS)
@@ -169,15 +174,15 @@ def test_second_derivatives_by_image_are_those_of_the_plain_supernet() -> None:
 
 @pytest.mark.parametrize("count", [1, 3, 5])
 def test_another_number_of_mixtures_is_explained(count: int) -> None:
-    space, net, _ = case("nasbench201", {"channels": 2, "cells_per_stage": 1})
+    blocks, net, _ = case("nasbench201", {"channels": 2, "cells_per_stage": 1})
     message = (
         rf"'cell' is \(3, {count}, 6, 5\); .* \[3, 6, 5\], or \[3, 4, 6, 5\] with a mixture for each of the 4 images"
     )
     with pytest.raises(UserError, match=message):
-        net(images(), mixture_of(space, count))
+        net(images(), mixture_of(blocks, count))
 
 
 def test_marks_by_image_are_refused() -> None:
-    space, net, _ = case("nasbench201", {"channels": 2, "cells_per_stage": 1})
+    blocks, net, _ = case("nasbench201", {"channels": 2, "cells_per_stage": 1})
     with pytest.raises(UserError, match=r"\[3, 4, 6, 5\] of torch.bool; .* shape \[3, 6, 5\], the same for all images"):
-        net(images(), mixture_of(space, IMAGES), active={"cell": torch.ones(3, IMAGES, 6, 5, dtype=torch.bool)})
+        net(images(), mixture_of(blocks, IMAGES), active={"cell": torch.ones(3, IMAGES, 6, 5, dtype=torch.bool)})

@@ -17,8 +17,9 @@ from archgrad.loop.collapse import check_reaction
 from archgrad.loop.reopen import evaluate_at_state
 from archgrad.loop.setup import Setup
 from archgrad.operations import ConvBNReLU
+from archgrad.progressive import Progressive
 from archgrad.relaxations import Simplex
-from archgrad.spaces import Progressive, SearchSpace, Stage
+from archgrad.spaces import SearchSpace
 from archgrad.spaces.nasbench101 import module_of
 from archgrad.supernet import MixedNodeCell
 
@@ -27,7 +28,7 @@ every_space = pytest.mark.parametrize("number", [1, 2, 3])
 
 
 def small(number: int, **settings: Any) -> SearchSpace:
-    return ag.spaces.nasbench1shot1(number, channels=2, cells=3, num_classes=3, **settings)
+    return ag.spaces.NASBench1Shot1(number=number, channels=2, cells=3, **settings)
 
 
 def images(size: int = 8) -> Tensor:
@@ -36,7 +37,7 @@ def images(size: int = 8) -> Tensor:
 
 def net_of(space: SearchSpace) -> nn.Module:
     torch.manual_seed(0)
-    return space.supernet().double()
+    return space.supernet(num_classes=3).double()
 
 
 def mixture_of(space: SearchSpace, seed: int = 0) -> Mixture:
@@ -51,7 +52,7 @@ def mixture_of(space: SearchSpace, seed: int = 0) -> Mixture:
 @every_space
 def test_there_are_three_kinds_of_decisions(number: int) -> None:
     parents = {1: (1, 2, 2, 2, 2), 2: (1, 1, 2, 2, 3), 3: (1, 1, 1, 2, 2, 2)}[number]
-    operations, inputs, output = ag.spaces.nasbench1shot1(number).blocks
+    operations, inputs, output = ag.spaces.NASBench1Shot1(number=number).blocks
     assert (operations.name, inputs.name, output.name) == ("operations", "inputs", "output")
     assert [block.kind for block in (operations, inputs, output)] == ["operation", "edge", "edge"]
     assert {block.cells for block in (operations, inputs, output)} == {9}
@@ -67,7 +68,7 @@ def test_there_are_three_kinds_of_decisions(number: int) -> None:
 
 @every_space
 def test_edge_weights_are_there_anyway(number: int) -> None:
-    assert small(number, edge_weights=True).searched == small(number).searched == small(number).blocks
+    assert small(number).searched_blocks(ag.SupernetOptions(edge_weights=True)) == small(number).blocks
 
 
 def calls_in(net: nn.Module) -> Counter[str]:
@@ -170,12 +171,12 @@ def test_restrictions_must_leave_what_is_picked() -> None:
 @pytest.mark.parametrize("number", [0, 4, "1", True, None])
 def test_other_numbers_are_no_spaces(number: Any) -> None:
     with pytest.raises(ag.errors.UserError, match="unknown space of NAS-Bench-1Shot1"):
-        ag.spaces.nasbench1shot1(number)
+        ag.spaces.NASBench1Shot1(number=number)
 
 
 def test_three_stages_need_three_cells() -> None:
     with pytest.raises(ag.errors.UserError, match="cells of the space 'nasbench1shot1-1' is 2; two reductions need"):
-        ag.spaces.nasbench1shot1(1, cells=2)
+        ag.spaces.NASBench1Shot1(number=1, cells=2)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -183,7 +184,7 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
     """Five nodes before and after their operations, and the output; of two cells, though one node leads nowhere."""
     pixels = torch.randint(256, (16, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = ImageData("noise", pixels, torch.arange(16) % 3, tuple("abc"))
-    space = ag.spaces.nasbench1shot1(3, channels=2, cells=6)
+    space = ag.spaces.NASBench1Shot1(number=3, channels=2, cells=6)
 
     method = replace(ag.recipes.gaea(), relaxation=Simplex(skip_zero=sparse))
     setup = Setup.of(space, method, data, epochs=1, batch_size=8)
@@ -201,15 +202,15 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
 
 def test_settings_about_skip_connections_are_refused_where_there_are_none() -> None:
     space = small(3)
-    with pytest.raises(ag.errors.UserError, match="skip_dropout is set, but no choice of the space 'nasb"):
-        ag.recipes.darts().check(replace(space, skip_dropout=0.2))
+    with pytest.raises(ag.errors.UserError, match=r"skip_dropout is 0\.2, but no choice of the space 'nasb"):
+        replace(ag.recipes.darts(), supernet=ag.SupernetOptions(skip_dropout=0.2)).check(space)
     for reaction in ("stop", "switch"):
         with pytest.raises(ag.errors.UserError, match="offers neither skip connections nor `none` to collapse into"):
             check_reaction(reaction, ag.recipes.darts(), space)
     check_reaction("warn", ag.recipes.darts(), space)
-    stages = Progressive((Stage(3, 8, 0.0), Stage(3, 3, 0.4)))
-    assert [stages.sized(space, number).skip_dropout for number in (0, 1)] == [0.0, 0.0]
-    assert stages.sized(ag.spaces.darts(), 1).skip_dropout == 0.4
+    staged = replace(ag.recipes.darts(), progressive=Progressive((3,), (8, 3), (0.0, 0.4)))
+    assert [staged.in_stage(number, space).supernet.skip_dropout for number in (0, 1)] == [0.0, 0.0]
+    assert staged.in_stage(1, ag.spaces.DARTS()).supernet.skip_dropout == 0.4
 
 
 def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> None:

@@ -36,11 +36,11 @@ def pair(name: str, sizes: dict[str, int], dtype: torch.dtype) -> tuple[SearchSp
     """Return a space, its fused supernet and the plain one with the same weights."""
     torch.manual_seed(0)
     space = named(name)(**sizes)
-    fused = space.supernet(CLASSES, 2).to(dtype)
+    fused = space.supernet(num_classes=CLASSES, input_channels=2).to(dtype)
     for norm in (module for module in fused.modules() if isinstance(module, nn.BatchNorm2d) and module.affine):
         nn.init.normal_(norm.weight, 1.0, 0.3)
         nn.init.normal_(norm.bias, 0.0, 0.3)
-    reference = reference_supernet(space, CLASSES, 2).to(dtype)
+    reference = reference_supernet(space, num_classes=CLASSES, input_channels=2).to(dtype)
     reference.load_state_dict(fused.state_dict())
     return space, fused, reference
 

@@ -85,7 +85,7 @@ def randomised(supernet: Supernet) -> Supernet:
 
 
 def test_the_supernet_of_nasbench201_is_the_published_network_with_the_same_weights() -> None:
-    supernet = randomised(named("nasbench201")(channels=3, cells_per_stage=1).supernet(4).double())
+    supernet = randomised(named("nasbench201")(channels=3, cells_per_stage=1).supernet(num_classes=4).double())
     weights = {name.removeprefix("body."): value for name, value in supernet.named_parameters()}
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(5, 3, 8, 8, generator=generator, dtype=torch.float64)

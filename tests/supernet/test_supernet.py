@@ -24,12 +24,12 @@ every_space = pytest.mark.parametrize("name", SPACES)
 
 def space_of(name: str, cells: int = 3) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": cells}
-    return named(name)(channels=4, num_classes=3, **depth)
+    return named(name)(channels=4, **depth)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:
     torch.manual_seed(0)
-    return space.supernet()
+    return space.supernet(num_classes=3)
 
 
 def images(seed: int = 1) -> Tensor:

@@ -12,7 +12,7 @@ from records101 import CHAIN, PAIR, SKIP, TURNED, record, small, write
 
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
-from archgrad.spaces import nasbench1shot1
+from archgrad.spaces import NASBench1Shot1
 from archgrad.spaces.nasbench101 import (
     INPUT,
     MAXPOOL3X3,
@@ -114,7 +114,7 @@ def test_an_incomplete_table_falls_back_on_the_published_optimum(source: Path) -
 @pytest.fixture(scope="module")
 def space_1(tmp_path_factory: pytest.TempPathFactory) -> CellTable:
     """Every cell of space 1, with test accuracies that grow from 0.25 in steps of 2⁻¹³."""
-    modules = [module for _, module in hashed_modules(nasbench1shot1(1))]
+    modules = [module for _, module in hashed_modules(NASBench1Shot1(number=1))]
     records = (record(module, 0.25 + place / 2**13, place / 2**13) for place, module in enumerate(modules))
     folder = tmp_path_factory.mktemp("space")
     (folder / "nasbench101").mkdir()
@@ -131,7 +131,7 @@ def test_a_complete_table_finds_its_own_optimum(space_1: CellTable) -> None:
     assert optimum.valid_error == pytest.approx(100 - 100 * (len(space_1) - 1) / 2**13)
     assert space_1.space_optimum(1) == optimum == open_cells(space_1.index.path).space_optimum(1)
     assert optimum.regret(space_1.best())["test"] == pytest.approx(0)
-    for genotype in islice(genotypes(nasbench1shot1(1)), 0, None, 5003):
+    for genotype in islice(genotypes(NASBench1Shot1(number=1)), 0, None, 5003):
         found = space_1.query(genotype)
         assert found.module.hash == found.hash == module_of(genotype).hash
         assert optimum.regret(found)["valid"] >= 0
@@ -194,7 +194,7 @@ def test_a_named_file_that_lost_cells_is_told_by_its_name(tmp_path: Path, name: 
 
 
 def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
-    table, space = space_1, nasbench1shot1(1)
+    table, space = space_1, NASBench1Shot1(number=1)
     genotype = next(genotypes(space))
     measured = cell_oracle(table, 1)(Snapshot(space, {}, genotype))
     found, optimum = table.query(genotype), table.space_optimum(1)
@@ -210,7 +210,7 @@ def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
 
 
 def test_the_oracle_is_silent_on_cells_it_does_not_know(source: Path, said: list[str]) -> None:
-    space = nasbench1shot1(1)
+    space = NASBench1Shot1(number=1)
     look_up = cell_oracle(open_cells(source), 1)
     snapshot = Snapshot(space, {}, next(genotypes(space)))
     assert look_up(snapshot) == look_up(snapshot) == {}
@@ -221,7 +221,7 @@ def test_a_table_that_goes_away_does_not_stop_a_search(source: Path, said: list[
     table = open_cells(source)
     look_up = cell_oracle(table, 1)
     table.index.path.unlink()
-    assert look_up(Snapshot(nasbench1shot1(1), {}, next(genotypes(nasbench1shot1(1))))) == {}
+    assert look_up(Snapshot(NASBench1Shot1(number=1), {}, next(genotypes(NASBench1Shot1(number=1))))) == {}
     (sentence,) = said
     assert sentence.startswith("no oracle accuracy from now on: ")
 

@@ -59,19 +59,22 @@ def _sizes(result: SearchResult, config: RunConfig, data: ImageData) -> dict[str
     """Return the size of the network of the cell as wide and deep as it was searched, and as it is published."""
     space, stages = config.build_space(), config.build_method().progressive
     space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
-    searched = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
-    searched = replace(searched, partial=1, auxiliary_skip=False, skip_dropout=0.0, restriction=None)
+    searched = replace(space, restriction=None)
     sizes = {"as searched": searched}
     if space.compared_at:
         wanted: dict[str, Any] = dict(space.compared_at)
         sizes["at the size that results are published for"] = replace(searched, **wanted)
-    return {f"{what}, {_size_of(sized)}": str(sized.cost(result.genotype)) for what, sized in sizes.items()}
+    shape = {"num_classes": data.num_classes, "input_channels": data.channels, "image_size": data.image_size}
+    return {
+        f"{what}, {_size_of(sized, data.image_size)}": str(sized.cost(result.genotype, **shape))
+        for what, sized in sizes.items()
+    }
 
 
-def _size_of(space: SearchSpace) -> str:
+def _size_of(space: SearchSpace, image_size: int) -> str:
     depth = getattr(space, space.depth_knob)
     cells = {"cells_per_stage": "a stage", "cells": "in all"}.get(space.depth_knob, space.depth_knob)
-    pixels = f"{space.image_size}×{space.image_size} pixels"
+    pixels = f"{image_size}×{image_size} pixels"
     return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
 
 

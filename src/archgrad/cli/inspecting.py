@@ -39,7 +39,7 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
 
     setup, state, stage = _opened(folder, device)
     space, evaluation = setup.space, supernet_evaluation(setup, state)
-    probabilities = setup.method.relaxation.probabilities(space.searched, state.alpha)
+    probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
     if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
         state.genotype = setup.method.discretizer.interim(space, probabilities, evaluation)
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:

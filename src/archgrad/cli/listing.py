@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from archgrad import arch_optimizers, data, discretizers, hypergradients, recipes, regularizers, relaxations, spaces
-from archgrad.config import FROM_DATA, FROM_METHOD
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
+from archgrad.supernet import SupernetOptions
 
 __all__ = ["LISTS", "list_settings"]
 
@@ -21,6 +21,10 @@ def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
     return [f"{prefix}{name}={_shown(value)}" for name, value in knobs.items()]
 
 
+def _changed(knobs: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in knobs.items() if value != usual[name]}
+
+
 def _shown(value: Any) -> str:
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
@@ -30,10 +34,10 @@ def list_spaces() -> str:
     lines = []
     for name in spaces.SPACES:
         space = spaces.named(name)()
-        knobs = {knob: value for knob, value in knobs_of(space).items() if knob not in (*FROM_DATA, *FROM_METHOD)}
         shown = [
             f"--cells is {space.depth_knob}",
-            *_settings(knobs, "space."),
+            *_settings(knobs_of(space), "space."),
+            *_settings(_changed(knobs_of(space.supernet_defaults), knobs_of(SupernetOptions())), "supernet."),
             *_settings(knobs_of(space.training), "weights."),
         ]
         lines += [

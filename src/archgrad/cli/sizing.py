@@ -177,7 +177,8 @@ def _step_seconds(config: RunConfig, data: ImageData) -> float:
     space, method = config.build_space(), config.build_method()
     if method.progressive is not None:
         last = len(method.progressive.stages) - 1
-        space, method = method.progressive.sized(space, last), method.in_stage(last)
+        space = method.progressive.sized(space, last)
+        method = method.in_stage(last, space)
     return step_seconds(
         space, method, data, training=config.build_training(space, method), seed=config.seed, split=config.split,
         held_out=config.held_out, device=config.device,

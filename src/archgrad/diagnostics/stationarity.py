@@ -62,7 +62,7 @@ class Stationarity(Probe):
         if self.geometry == "euclidean" and not self.blocks:
             raise UserError(
                 "blocks of Stationarity is empty, but the euclidean geometry cannot tell a choice that has reached 0 "
-                "from one that does not exist; give blocks=space.searched, or geometry='entropy'."
+                "from one that does not exist; give blocks=space.searched_blocks(), or geometry='entropy'."
             )
 
     def __call__(self, point: EvaluationPoint) -> dict[str, float]:

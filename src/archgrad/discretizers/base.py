@@ -12,9 +12,19 @@ from torch import Tensor
 
 from archgrad.discretizers.ties import Ties
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.supernet import SupernetOptions
 from archgrad.tensors import Mixture, Probabilities
 
-__all__ = ["Discretizer", "SupernetEvaluation", "Tune", "Tuning", "derived", "edge_strengths", "strongest"]
+__all__ = [
+    "Discretizer",
+    "SupernetEvaluation",
+    "Tune",
+    "Tuning",
+    "derived",
+    "edge_strengths",
+    "options_in",
+    "strongest",
+]
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ def derived(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str,
     return space.genotype(
         {
             block.name: strongest(
-                block, probabilities[block.name], keep[block.name], edge_strengths(space, block, probabilities)
+                block, probabilities[block.name], keep[block.name], edge_strengths(block, probabilities)
             )
             for block in space.blocks
         }
@@ -120,9 +130,14 @@ def strongest(
     return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
 
 
-def edge_strengths(space: SearchSpace, block: DecisionBlock, probabilities: Probabilities) -> Sequence[float] | None:
+def options_in(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> SupernetOptions:
+    """Return the options of a supernet that has these probabilities: with edge weights if they are among them."""
+    return SupernetOptions(edge_weights=any(block.has_edge_weights(probabilities) for block in space.blocks))
+
+
+def edge_strengths(block: DecisionBlock, probabilities: Mapping[str, Tensor]) -> Sequence[float] | None:
     """Return the weight of each row's edge in a block; None where edges have no weights."""
-    if block not in space.weighed:
+    if not block.has_edge_weights(probabilities):
         return None
     table = probabilities[block.edges.name].tolist()
     return [table[row][choice] for row, choice in block.edge_places]

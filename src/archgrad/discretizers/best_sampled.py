@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths, options_in
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
-from archgrad.tensors import Probabilities
+from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["BestSampled"]
 
@@ -44,11 +44,13 @@ class BestSampled(Discretizer):
                 "BestSampled measures architectures with the weights of a supernet, and none is at hand; give select() "
                 "an evaluation, or use discretizers.Argmax(), which needs none."
             )
+        options = options_in(space, probabilities)
         drawn = [drawn_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
-        return max(dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space, genotype, evaluation))
+        return max(
+            dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space.one_hot(genotype, options), evaluation)
+        )
 
-    def _accuracy(self, space: SearchSpace, genotype: Genotype, evaluation: SupernetEvaluation) -> float:
-        mixture = space.one_hot(genotype)
+    def _accuracy(self, mixture: Mixture, evaluation: SupernetEvaluation) -> float:
         return sum(evaluation.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
 
 
@@ -56,7 +58,7 @@ def drawn_genotype(space: SearchSpace, probabilities: Probabilities, generator: 
     """Draw a genotype: operations by their probabilities, edges uniformly or by their weights."""
     selection = {}
     for block in space.blocks:
-        edges = edge_strengths(space, block, probabilities)
+        edges = edge_strengths(block, probabilities)
         rows = _drawn_rows(block, edges, generator)
         weights = probabilities[block.name].tolist()
         selection[block.name] = [

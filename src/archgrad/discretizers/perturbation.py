@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_in
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_number, check_whole
 from archgrad.relaxations import expand_to_cells
@@ -154,7 +154,7 @@ class _Course:
             if row not in kept:
                 self.rows = self._without(block, row)
                 del self.chosen[block.name][row]
-        if block in self.space.weighed:
+        if block.has_edge_weights(self.rows):
             self.decided[block.edges.name][block.edge_places[entering[0]][0]] = True
         return f"{block.name} {target}: keeps {', '.join(block.rows[row].name for row in sorted(kept))}"
 
@@ -171,7 +171,7 @@ class _Course:
         """Return the weights without one operation of a row, or without its whole edge."""
         weights = self.rows[block.name].clone()
         weights[row, slice(None) if choice is None else choice] = 0.0
-        if choice is not None or block not in self.space.weighed:
+        if choice is not None or not block.has_edge_weights(self.rows):
             return {**self.rows, block.name: weights}
         edges = self.rows[block.edges.name].clone()
         edges[block.edge_places[row]] = 0.0
@@ -179,7 +179,7 @@ class _Course:
 
     def _strength(self, block: DecisionBlock, row: int) -> float:
         """Return how probable the operation chosen for a row was, times the weight of its edge."""
-        edges = edge_strengths(self.space, block, self.probabilities)
+        edges = edge_strengths(block, self.probabilities)
         best = max(float(self.probabilities[block.name][row, choice]) for choice in self.chosen[block.name][row])
         return best if edges is None else best * edges[row]
 
@@ -189,7 +189,8 @@ class _Course:
         return fmean(evaluation.accuracy(mixture, batch) for batch in range(count))
 
     def _mixture(self, rows: Rows) -> Mixture:
-        return expand_to_cells(self.space.searched, Probabilities(rows))
+        probabilities = Probabilities(rows)
+        return expand_to_cells(self.space.searched_blocks(options_in(self.space, probabilities)), probabilities)
 
 
 def _choosing(block: DecisionBlock) -> list[int]:

@@ -7,6 +7,7 @@ import re
 from archgrad.data import ImageData
 from archgrad.method import Method
 from archgrad.spaces import SearchSpace
+from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
 __all__ = ["describe"]
@@ -14,6 +15,7 @@ __all__ = ["describe"]
 
 def describe(
     space: SearchSpace,
+    options: SupernetOptions,
     method: Method,
     data: ImageData,
     training: WeightTraining,
@@ -24,6 +26,7 @@ def describe(
     """Say what makes this search what it is, so that a checkpoint of another one is refused."""
     return {
         "space": _lasting(space),
+        "supernet": _lasting(options),
         "method": _lasting(method),
         "training": _lasting(training),
         "data": f"{data.name}, {len(data)} images of {data.num_classes} classes, {data.digest()}",

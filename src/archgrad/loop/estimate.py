@@ -103,7 +103,7 @@ def _stages(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, M
         return
     searched = plan.sized(space, 0)
     for number in range(1, len(plan.stages) + 1):
-        yield searched, method_of(method, plan, number)
+        yield searched, method_of(method, plan, number, searched)
         if number < len(plan.stages):
             even = {block.name: block.mask.float() for block in searched.blocks}
             searched = plan.narrowed(searched, even, number)

@@ -90,4 +90,4 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
         copy.step += 1
     stepper.check(copy)
     copy.sums = MetricSums()
-    return setup.method.relaxation.probabilities(setup.space.searched, copy.alpha)
+    return setup.method.relaxation.probabilities(setup.blocks, copy.alpha)

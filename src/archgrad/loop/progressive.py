@@ -17,7 +17,8 @@ from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
-from archgrad.spaces import Progressive, SearchSpace
+from archgrad.progressive import Progressive
+from archgrad.spaces import SearchSpace
 
 if TYPE_CHECKING:
     from archgrad.loop.run import SearchResult
@@ -56,7 +57,7 @@ def in_stages(
     with folder.opened(resume) if folder else nullcontext():
         searched = plan.sized(space, 0)
         for number in range(1, stages + 1):
-            setup = prepared(searched, method_of(method, plan, number))
+            setup = prepared(searched, method_of(method, plan, number, searched))
             own = None if folder is None else folder.stage(setup.description, StageOf(folder.path, number, stages))
             watching = () if own is not None and own.is_finished() else listeners
             listening: tuple[Listener, ...] = (told, *watching)
@@ -89,25 +90,25 @@ def last_stage(
     """
     number, searched = 1, plan.sized(space, 0)
     while True:
-        setup, own = prepared(searched, method_of(method, plan, number)), home / f"stage-{number}"
+        setup, own = prepared(searched, method_of(method, plan, number, searched)), home / f"stage-{number}"
         if number == len(plan.stages) or not Checkpoints(home / f"stage-{number + 1}").exist():
             return number, setup, reopened(setup, own)
         alpha = Checkpoints(own).load(setup.description)["alpha"]
-        found = setup.method.relaxation.probabilities(setup.space.searched, alpha)
+        found = setup.method.relaxation.probabilities(setup.blocks, alpha)
         searched, number = plan.narrowed(searched, found, number), number + 1
 
 
-def method_of(method: Method, plan: Progressive, number: int) -> Method:
-    """Return the method of one stage, counted from 1.
+def method_of(method: Method, plan: Progressive, number: int, space: SearchSpace) -> Method:
+    """Return the method of one stage, counted from 1, which searches this space.
 
     The last one's derivation heeds the limit of skip connections; what derives once is not asked before.
     """
-    method, derivation = method.in_stage(number - 1), method.discretizer
+    method, derivation = method.in_stage(number - 1, space), method.discretizer
     if number < len(plan.stages):
         derivation = Argmax() if derivation.once else derivation
     elif plan.max_skips is not None:
         derivation = LimitedSkips(derivation, plan.max_skips)
-    return replace(method, progressive=None, discretizer=derivation)
+    return replace(method, discretizer=derivation)
 
 
 class _Whole:

@@ -106,7 +106,7 @@ def search(
     on the other, as ``split`` says, by default on halves; a single-level one trains both on all of it but the share
     ``held_out``. Every epoch ends with the loss and accuracy on so many images that did not train the weights, as they
     are: those kept out, or in a bilevel search some of the architecture's own; 0 measures and keeps out nothing. The
-    space is built for the channels, classes and image size of the data. ``out`` is the run directory, with a checkpoint
+    supernet is built for the channels and classes of the data. ``out`` is the run directory, with a checkpoint
     after every epoch and on SIGINT and SIGTERM, and with ``files``, texts by name; ``resume`` continues from it, to the
     same bits as if nothing had happened. ``listeners`` are called with every event, ``diagnostics`` at the end of every
     epoch, or as often as a probe among them says. ``on_collapse`` says what to do when the records show that the search
@@ -167,7 +167,7 @@ def _carried_out(
             told: list[Listener] = [*([folder] if folder else []), *listeners]
             doctor = Doctor(on_collapse, folder or Memory(), setup.method)
             _Run(setup, setup.stepper(state, compile_), told, watched, folder, interrupt, doctor, compile_).go(state)
-    blocks = setup.space.searched
+    blocks = setup.blocks
     mixture = expand_to_cells(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
     history = tuple(state.history)
     return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds, state.stopped)
@@ -282,7 +282,7 @@ class _Run:
                 and mixture_gradients
                 and (not at_rest or state.step % measure.every == 0)
             ):
-                measured = measure(self.setup.space.searched, mixture_gradients)
+                measured = measure(self.setup.blocks, mixture_gradients)
                 state.sums.note({name: _number(value) for name, value in measured.items()})
 
     def _measure_layers_at_rest(self, state: SearchState, batches: StepBatches) -> None:
@@ -296,11 +296,11 @@ class _Run:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
         stepper = self.stepper
         stepper.check(state)
-        probabilities = stepper.method.relaxation.probabilities(stepper.space.searched, state.alpha)
+        probabilities = stepper.method.relaxation.probabilities(stepper.blocks, state.alpha)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._derived(state, probabilities, last)
         evaluation = supernet_evaluation(self.setup, state)
-        initial = stepper.method.relaxation.probabilities(stepper.space.searched, self.setup.first_alpha())
+        initial = stepper.method.relaxation.probabilities(stepper.blocks, self.setup.first_alpha())
         ties = stepper.method.discretizer.ties(stepper.space, probabilities, last)
         discretizer = stepper.method.discretizer
         by_accuracy = discretizer.measures and (last or not discretizer.once)

@@ -24,7 +24,8 @@ from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Level, Moves
-from archgrad.spaces import SearchSpace
+from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.supernet import SupernetOptions
 from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
@@ -33,7 +34,7 @@ __all__ = ["Setup", "fractions_of"]
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A space sized for the data, a method, how the weights are trained, and the batches of both.
+    """A space, the options of its supernet, a method, how the weights are trained, and the batches of both.
 
     ``evaluation_loader`` has unaugmented images to evaluate architectures on: those that train the architecture, or in
     a single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
@@ -41,6 +42,7 @@ class Setup:
     """
 
     space: SearchSpace
+    options: SupernetOptions
     method: Method
     training: WeightTraining
     seed: int
@@ -76,8 +78,7 @@ class Setup:
             raise UserError(f"seed is {seed!r}; it must be a whole number.")
         method.check(space)
         check_reaction(on_collapse, method, space)
-        space = method.applied(space)
-        space = replace(space, input_channels=data.channels, num_classes=data.num_classes, image_size=data.image_size)
+        options = method.supernet_options(space)
         settings = _settings(training or method.trained(space.training), epochs, batch_size)
         fractions = fractions_of(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
@@ -93,6 +94,7 @@ class Setup:
 
         setup = cls(
             space,
+            options,
             method,
             settings,
             seed,
@@ -107,12 +109,12 @@ class Setup:
             on_collapse,
         )
         _check_length(setup)
-        _check_heads(space, setup.weight_loader)
+        _check_heads(options, setup.weight_loader)
         published = published_arch_steps(method, space)
         budget = AlphaBudget.of(alpha_budget, method.arch_optimizer, published, setup.arch_steps)
         optimizer = method.arch_optimizer if budget.factor == 1 else method.arch_optimizer.scaled(budget.factor)
         scaled = replace(method, arch_optimizer=optimizer)
-        description = describe(space, method, data, settings, seed, fractions, held_out)
+        description = describe(space, options, method, data, settings, seed, fractions, held_out)
         return replace(
             setup,
             method=scaled,
@@ -120,6 +122,11 @@ class Setup:
             budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
             description=description | {"on_collapse": on_collapse, "alpha_budget": str(budget.factor)},
         )
+
+    @cached_property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """All blocks that have architecture parameters."""
+        return self.space.searched_blocks(self.options)
 
     @property
     def steps(self) -> int:
@@ -143,7 +150,7 @@ class Setup:
 
     def first_alpha(self) -> Alpha:
         """Return the architecture parameters that the search begins with."""
-        first = self.method.relaxation.init(self.space.searched, random_streams.generator(self.seed, "alpha"))
+        first = self.method.relaxation.init(self.blocks, random_streams.generator(self.seed, "alpha"))
         return Alpha({name: value.to(self.device) for name, value in first.items()})
 
     def is_unmoved(self, alpha: Alpha) -> bool:
@@ -159,8 +166,10 @@ class Setup:
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the weights come from the global generator."""
-        method, training, blocks = self.method, self.training, self.space.searched
-        supernet = self.space.supernet().to(self.device)
+        method, training, blocks = self.method, self.training, self.blocks
+        data = self.weight_loader.data
+        shape = {"num_classes": data.num_classes, "input_channels": data.channels}
+        supernet = self.space.supernet(self.options, **shape).to(self.device)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
         alpha = self.first_alpha()
         optimizer = torch.optim.SGD(
@@ -177,7 +186,7 @@ class Setup:
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return what takes the steps of this search, by the method that its state has switched to if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        return Stepper.of(self.space, method, self.training, self.seed, state.supernet, compile_)
+        return Stepper.of(self.space, self.options, method, self.training, self.seed, state.supernet, compile_)
 
 
 def fractions_of(split: tuple[float, float] | str | None, level: Level) -> tuple[float, float] | None:
@@ -244,11 +253,11 @@ def _even(count: int, most: int) -> int:
     return max(count // -(-count // most), 1)
 
 
-def _check_heads(space: SearchSpace, loader: Loader) -> None:
-    if space.auxiliary and loader.batch_size < 2:
+def _check_heads(options: SupernetOptions, loader: Loader) -> None:
+    if options.auxiliary_head and loader.batch_size < 2:
         raise UserError(
             "the auxiliary head normalises single pixels and needs at least 2 images in a batch, but there is 1; "
-            "raise batch_size or set space.auxiliary=0."
+            "raise batch_size or set supernet.auxiliary_head=0."
         )
 
 

@@ -40,14 +40,12 @@ from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
-from archgrad.spaces import SearchSpace
+from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, arguments_of
 from archgrad.tensors import Alpha, Mixture, MixtureGradients, Weights
 from archgrad.training import WeightTraining
 
 __all__ = ["Stepper"]
-
-_SKIP_DROPOUT_DECAY = 0.2
-"""By how much the logarithm of the rate falls from epoch to epoch once α moves."""
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
@@ -61,6 +59,7 @@ class Stepper:
     """
 
     space: SearchSpace
+    options: SupernetOptions
     method: Method
     training: WeightTraining
     seed: int
@@ -72,6 +71,7 @@ class Stepper:
     def of(
         cls,
         space: SearchSpace,
+        options: SupernetOptions,
         method: Method,
         training: WeightTraining,
         seed: int,
@@ -83,7 +83,17 @@ class Stepper:
         def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
             return functional_call(supernet, weights, (images, mixture), extra)
 
-        return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
+        return cls(space, options, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
+
+    @cached_property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """All blocks that have architecture parameters."""
+        return self.space.searched_blocks(self.options)
+
+    @cached_property
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """What changes the supernet's forward pass: by its options, and by the method's regularizers."""
+        return (*self.options.modifiers, *self.method.modifiers)
 
     def architecture_step(self, state: SearchState, batches: StepBatches) -> MixtureGradients:
         """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
@@ -195,7 +205,7 @@ class Stepper:
         for part in parts:
             _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)))
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
-        loss = F.cross_entropy(passed.logits, batch.labels) if self.space.auxiliary else passed.loss
+        loss = F.cross_entropy(passed.logits, batch.labels)
         self._record(state, "train", loss, passed.logits, batch.labels)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
@@ -239,7 +249,7 @@ class Stepper:
         if kinks is not None:
             kinks.pack()
         # Detached, to let go of all that the backward pass has used.
-        return _Passed(loss.detach(), logits.detach(), inputs, relaxed, mixture_gradients, kinks, start)
+        return _Passed(logits.detach(), inputs, relaxed, mixture_gradients, kinks, start)
 
     def check(self, state: SearchState) -> None:
         """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
@@ -260,7 +270,7 @@ class Stepper:
 
         return WeightStep(
             loss,
-            self.space.searched,
+            self.blocks,
             passed.inputs,
             passed.gradient,
             passed.relaxed.mixture,
@@ -270,7 +280,7 @@ class Stepper:
         )
 
     def _relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
-        relaxed = self.method.relaxation.relax(self.space.searched, alpha, noise, state.progress)
+        relaxed = self.method.relaxation.relax(self.blocks, alpha, noise, state.progress)
         return relaxed if self.decided is None else self.decided.put_into(relaxed)
 
     def _outer_terms(
@@ -279,7 +289,7 @@ class Stepper:
         """Return what regularisers add to the outer loss."""
         if not self.method.regularizers:
             return []
-        blocks = self.space.searched
+        blocks = self.blocks
         probabilities = self.method.relaxation.probabilities(blocks, alpha)
         step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss)
         terms = (part.outer_term(step) for part in self.method.regularizers)
@@ -291,7 +301,7 @@ class Stepper:
     def _draw(self, state: SearchState, *stream: int | str) -> dict[str, Tensor] | None:
         """Draw what the relaxation needs, None if that is nothing."""
         generator = random_streams.generator(self.seed, "relaxation", *stream)
-        noise = self.method.relaxation.noise(self.space.searched, generator)
+        noise = self.method.relaxation.noise(self.blocks, generator)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
@@ -305,56 +315,35 @@ class Stepper:
         mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
             stream = random_streams.generator(self.seed, "perturb", position, state.index)
-            mixture = part.perturb(PerturbStep(self.space.searched, mixture, loss, state.progress, stream))
+            mixture = part.perturb(PerturbStep(self.blocks, mixture, loss, state.progress, stream))
         return Relaxed(mixture, relaxed.active)
 
     def _loss(
-        self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object
+        self,
+        weights: Weights,
+        relaxed: Relaxed,
+        batch: Batch,
+        state: SearchState,
+        purpose: Purpose = "architecture",
     ) -> tuple[Tensor, Tensor]:
-        logits = self._forward(weights, relaxed, batch, state, **extra)
-        return F.cross_entropy(logits, batch.labels), logits
-
-    def _forward(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, **extra: object) -> Any:
-        seed, extra = random_streams.seed_of(self.seed, "supernet", state.index), {**self._on_skips(state), **extra}
-        return self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
-
-    def _on_skips(self, state: SearchState) -> dict[str, float]:
-        """Return what both losses have on skip connections, where there is any.
-
-        The weight of the auxiliary ones, and the rate of dropout on the others, which is a part of the network while
-        P-DARTS searches, for weights and architecture alike.
-        """
-        rate = self.skip_dropout(state)
-        return self._auxiliary_skip(state) | ({"skip_dropout": rate} if rate else {})
-
-    def _auxiliary_skip(self, state: SearchState) -> dict[str, float]:
-        skip = sum(part.auxiliary_skip(state.progress) for part in self.method.regularizers)
-        return {"skip": skip} if skip else {}
-
-    def skip_dropout(self, state: SearchState) -> float:
-        """Return the rate of dropout on skip connections, r at first.
-
-        In epoch e of E it is r·(E − 1 − e)/E while α warms up, W epochs, and then r·exp(−(e − W)/5): it jumps back to
-        r when α begins to move. So it is in the published code of P-DARTS; its paper says that it decays.
-        """
-        epoch, warmup, epochs = state.current_epoch, self.method.schedule.warmup_epochs, state.epochs
-        if epoch < warmup:
-            return self.space.skip_dropout * (epochs - 1 - epoch) / epochs
-        return self.space.skip_dropout * math.exp(-_SKIP_DROPOUT_DECAY * (epoch - warmup))
+        """Return L2 and the logits, or L1 for the purpose of training, with what modifiers add to it."""
+        seed, extra = random_streams.seed_of(self.seed, "supernet", state.index), self._modified(state, purpose)
+        output = self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+        logits, *further = output if isinstance(output, tuple) else (output,)
+        terms = [modifier.loss_term(further, batch.labels) for modifier in self.modifiers if further]
+        loss = F.cross_entropy(logits, batch.labels)
+        return sum((term for term in terms if term is not None), start=loss), logits
 
     def _training_loss(
         self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState
     ) -> tuple[Tensor, Tensor]:
-        """Return L1 and logits, with the space's drop-path, grown linearly, and its auxiliary head.
+        return self._loss(weights, relaxed, batch, state, "training")
 
-        L2 has neither: it judges the network as it will be used, but for what :meth:`_on_skips` says.
-        """
-        weight, drop_path = self.space.auxiliary, self.space.drop_path * state.current_epoch / state.epochs
-        extra = ({"drop_path": drop_path} if drop_path else {}) | ({"auxiliary": True} if weight else {})
-        if not weight:
-            return self._loss(weights, relaxed, batch, state, **extra)
-        logits, auxiliary = self._forward(weights, relaxed, batch, state, **extra)
-        return F.cross_entropy(logits, batch.labels) + weight * F.cross_entropy(auxiliary, batch.labels), logits
+    def _modified(self, state: SearchState, purpose: Purpose) -> dict[str, Any]:
+        """Return what modifiers give to the supernet's forward pass now."""
+        warmup = self.method.schedule.warmup_epochs
+        time = SearchTime(state.current_epoch, state.epochs, warmup, state.progress)
+        return arguments_of(self.modifiers, purpose, time)
 
     def _descent(self, state: SearchState, trained: Weights) -> Descent:
         """Return how the weights descend now, with the momentum they have."""
@@ -374,8 +363,8 @@ class Stepper:
             with torch.no_grad(), random_streams.Rewind(state.device).again():
                 relaxed = self._relax(state.alpha, self._draw(state, *stream), state)
                 seed = random_streams.seed_of(self.seed, "supernet", *stream)
-                skips = self._auxiliary_skip(state)
-                logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **skips)
+                extra = self._modified(state, "evaluation")
+                logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
             loss = F.cross_entropy(logits, batch.labels).item()
             sums.add("heldout", loss, int((logits.argmax(1) == batch.labels).sum()), len(batch.labels))
             labels.append(batch.labels)
@@ -395,7 +384,6 @@ class Stepper:
 class _Passed:
     """What a forward and a backward pass of L1 left: where it was, and how to evaluate it there again."""
 
-    loss: Tensor
     logits: Tensor
     inputs: Weights
     relaxed: Relaxed

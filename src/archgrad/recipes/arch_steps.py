@@ -20,7 +20,7 @@ def published_arch_steps(method: Method, space: SearchSpace) -> int:
     recipe, by its name, counts as if it were published with the space's own settings.
 
     >>> from archgrad import spaces
-    >>> published_arch_steps(named("darts", "nasbench201"), spaces.nasbench201())
+    >>> published_arch_steps(named("darts", "nasbench201"), spaces.NASBench201())
     19500
     """
     recipe = named(method.name, space) if method.name in RECIPES else method

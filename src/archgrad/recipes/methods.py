@@ -10,7 +10,8 @@ from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.discretizers import Argmax, BestSampled, Perturbation
 from archgrad.errors import UserError, chosen
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
-from archgrad.method import Method, SupernetOptions
+from archgrad.method import Method
+from archgrad.progressive import Progressive
 from archgrad.recipes.build import published
 from archgrad.recipes.settings import family_of
 from archgrad.regularizers import (
@@ -25,8 +26,9 @@ from archgrad.regularizers import (
 from archgrad.regularizers.layers import Kind as AlignmentKind
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
 from archgrad.schedule import Level, Updates
-from archgrad.spaces import Progressive, SearchSpace, Stage
+from archgrad.spaces import SearchSpace
 from archgrad.stopping import EigenvalueStop
+from archgrad.supernet import SupernetOptions
 
 __all__ = [
     "RECIPES",
@@ -140,7 +142,7 @@ def gaea(
     """Exponentiated gradient on the simplex, on top of ``darts``, ``pc_darts`` or ``gdas``: GAEA (Li et al., 2021).
 
     ``level`` is by default that of the paper's best result: single for ``darts``, bilevel for the others. On ``darts``
-    in NAS-Bench-201 the paper left ``none`` out of the space: ``nasbench201(exclude=("none",))``. It alternates;
+    in NAS-Bench-201 the paper left ``none`` out of the space: ``NASBench201(exclude=("none",))``. It alternates;
     ``updates`` of a single-level search may be simultaneous or random as well.
 
     >>> gaea().schedule.level, gaea("pc_darts").schedule.level, gaea().arch_optimizer.lr
@@ -188,7 +190,7 @@ def drnas(*, space: Space = _USUAL) -> Method:
     >>> drnas().regularizers[0].weight, [stage.partial for stage in drnas(space="darts").progressive.stages]
     (0.001, [6, 3])
     """
-    stages = Progressive((Stage(), Stage(keep=4)), max_skips=None) if family_of(space) == "darts" else None
+    stages = Progressive((None,), (8, 4), (0.0,), max_skips=None) if family_of(space) == "darts" else None
     return published(_darts("drnas", relaxation=Dirichlet(), regularizers=(DirichletKL(),), progressive=stages), space)
 
 

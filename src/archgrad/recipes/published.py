@@ -134,6 +134,7 @@ SETTINGS: dict[str, dict[str, Settings]] = {
             "supernet.edge_weights": (False, _BOTH),
             "supernet.drop_path": (None, _BOTH),
             "supernet.skip_dropout": (None, _BOTH),
+            "supernet.auxiliary_head": (None, _BOTH),
         },
     },
     "darts-2nd": {

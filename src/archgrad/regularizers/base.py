@@ -10,6 +10,7 @@ from torch import Tensor
 
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock
+from archgrad.supernet import Modifier
 from archgrad.tensors import Alpha, Mixture, MixtureGradients, Probabilities, Weights
 
 __all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
@@ -99,13 +100,9 @@ class Regularizer:
         return False
 
     @property
-    def needs_auxiliary_skip(self) -> bool:
-        """Whether the supernet shall be built with an auxiliary skip connection beside every edge."""
-        return False
-
-    def auxiliary_skip(self, progress: float) -> float:
-        """Return what to add to the weight of the auxiliary skip connections, in both losses."""
-        return 0.0
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """What it changes in the supernet's forward pass."""
+        return ()
 
     def exact(self) -> Regularizer:
         """Return the same term without differences of gradients, for a network whose kinks cannot be frozen."""

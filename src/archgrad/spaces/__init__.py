@@ -4,21 +4,28 @@ from collections.abc import Callable
 from functools import partial
 
 from archgrad.errors import chosen
-from archgrad.spaces.amended import amended
+from archgrad.spaces.amended import AmendedA1, AmendedA2
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.cost import Cost, cost
-from archgrad.spaces.darts import darts
+from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
-from archgrad.spaces.nasbench1shot1 import nasbench1shot1
-from archgrad.spaces.nasbench201 import nasbench201
-from archgrad.spaces.progressive import Progressive, Stage
-from archgrad.spaces.reduced import reduced
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
+from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
+from archgrad.spaces.nasbench201 import NASBench201
+from archgrad.spaces.reduced import S1, S2, S3, S4
+from archgrad.spaces.space import SearchSpace
 from archgrad.spaces.staged import StagedNet, StagedSpace
 
 __all__ = [
+    "DARTS",
+    "S1",
+    "S2",
+    "S3",
+    "S4",
     "SKIP",
     "SPACES",
+    "AmendedA1",
+    "AmendedA2",
     "CellGenotype",
     "CellPlan",
     "CellViews",
@@ -26,29 +33,21 @@ __all__ = [
     "Decision",
     "DecisionBlock",
     "Genotype",
-    "Progressive",
+    "NASBench1Shot1",
+    "NASBench201",
     "Row",
     "SearchSpace",
-    "Stage",
     "StagedNet",
     "StagedSpace",
-    "amended",
     "build_edges",
     "cost",
-    "darts",
     "edges_of",
     "named",
-    "nasbench1shot1",
-    "nasbench201",
-    "reduced",
 ]
 
 SPACES: dict[str, Callable[..., SearchSpace]] = {
-    "nasbench201": nasbench201,
-    "darts": darts,
-    **{name: partial(reduced, name) for name in ("s1", "s2", "s3", "s4")},
-    **{f"amended-{which}": partial(amended, which) for which in ("a1", "a2")},
-    **{f"nasbench1shot1-{which}": partial(nasbench1shot1, which) for which in (1, 2, 3)},
+    **{space.name: space for space in (NASBench201, DARTS, S1, S2, S3, S4, AmendedA1, AmendedA2)},
+    **{f"nasbench1shot1-{number}": partial(NASBench1Shot1, number=number) for number in (1, 2, 3)},
 }
 """The names on the command line."""
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archgrad.errors import unknown
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
-from archgrad.spaces.darts import CHOICES, INPUTS, NODES, DARTSSpace
+from archgrad.spaces.darts import CHOICES, DARTS, INPUTS, NODES
+from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
-__all__ = ["A1", "A2", "amended"]
+__all__ = ["AmendedA1", "AmendedA2"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Amended(DARTSSpace):
+class _Amended(DARTS):
     """DARTS cells of eight fixed edges: each node reads the node before it and the output of the cell before last.
 
     No edge is removed, and width, drop-path and the auxiliary head are those of the evaluation (Section 4.1.2). Cutout,
@@ -26,8 +26,6 @@ class _Amended(DARTSSpace):
     choices: ClassVar[tuple[str, ...]]
 
     channels: int = 36
-    drop_path: float = 0.2
-    auxiliary: float = 0.4
 
     @property
     def normal_rows(self) -> tuple[Row, ...]:
@@ -39,9 +37,14 @@ class _Amended(DARTSSpace):
         """As DARTS, with batches of 96 and 100 epochs (Section 4.1.1)."""
         return WeightTraining(batch_size=96, epochs=100)
 
+    @property
+    def supernet_defaults(self) -> SupernetOptions:
+        """Drop-path of 0.2 and an auxiliary head of weight 0.4, as in the evaluation."""
+        return SupernetOptions(drop_path=0.2, auxiliary_head=0.4)
+
 
 @dataclass(frozen=True, kw_only=True)
-class A1(_Amended):
+class AmendedA1(_Amended):
     """Eight fixed edges, the operations of DARTS without none, a normal and a reduction cell: 7¹⁶ architectures."""
 
     name: ClassVar[str] = "amended-a1"
@@ -49,8 +52,12 @@ class A1(_Amended):
 
 
 @dataclass(frozen=True, kw_only=True)
-class A2(_Amended):
-    """Eight fixed edges with a skip or a separable convolution, decided in every cell alone: 2¹⁶⁰ architectures."""
+class AmendedA2(_Amended):
+    """Eight fixed edges with a skip or a separable convolution, decided in every cell alone: 2¹⁶⁰ architectures.
+
+    >>> len(AmendedA2().blocks), AmendedA2().blocks[0].rows[0].choices
+    (20, ('skip_connect', 'sep_conv_3x3'))
+    """
 
     name: ClassVar[str] = "amended-a2"
     choices: ClassVar[tuple[str, ...]] = ("skip_connect", "sep_conv_3x3")
@@ -66,40 +73,3 @@ class A2(_Amended):
     def block_of(self, layer: int) -> str:
         """Return the block of the layer's own."""
         return f"cell_{layer:02}"
-
-
-_SPACES: dict[str, type[_Amended]] = {"a1": A1, "a2": A2}
-
-
-def amended(
-    which: str,
-    channels: int = 36,
-    cells: int | None = None,
-    *,
-    input_channels: int = 3,
-    image_size: int = 32,
-    num_classes: int = 10,
-    drop_path: float = 0.2,
-    auxiliary: float = 0.4,
-    partial: int = 1,
-    edge_weights: bool = False,
-) -> DARTSSpace:
-    """Return one of the spaces of Amended-DARTS, ``a1`` (8 cells by default) or ``a2`` (20 cells).
-
-    >>> len(amended("a2").blocks), amended("a2").blocks[0].rows[0].choices
-    (20, ('skip_connect', 'sep_conv_3x3'))
-    """
-    if which not in _SPACES:
-        raise unknown("space of Amended-DARTS", which, _SPACES)
-    space = _SPACES[which]
-    return space(
-        channels=channels,
-        cells=space.cells if cells is None else cells,
-        input_channels=input_channels,
-        image_size=image_size,
-        num_classes=num_classes,
-        drop_path=drop_path,
-        auxiliary=auxiliary,
-        partial=partial,
-        edge_weights=edge_weights,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -110,6 +110,10 @@ class DecisionBlock:
             picks = len(sources) if self.keep is None else min(self.keep, len(sources))
             rows.append(Row(target, None, sources, picks))
         return DecisionBlock(f"{self.name}.edges", self.cells, tuple(rows), kind="edge")
+
+    def has_edge_weights(self, weights: Container[str]) -> bool:
+        """Tell whether weights, by the names of blocks, have some for this one's edges."""
+        return self.on_edges and self.edges.name in weights
 
     @cached_property
     def edge_places(self) -> tuple[tuple[int, int], ...]:

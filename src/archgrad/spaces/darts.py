@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,11 +23,12 @@ from archgrad.operations import (
 )
 from archgrad.spaces.auxiliary import AuxiliaryHead
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges, skip_connection
+from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connection
+from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
-__all__ = ["CHOICES", "OPERATIONS", "DARTSCell", "DARTSNet", "DARTSSpace", "darts"]
+__all__ = ["CHOICES", "DARTS", "OPERATIONS", "DARTSCell", "DARTSNet"]
 
 
 OPERATIONS: Vocabulary = {
@@ -50,31 +50,29 @@ _STEM_MULTIPLIER = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class DARTSSpace(SearchSpace):
+class DARTS(SearchSpace):
     """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
 
     ``cells`` of them stand in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce.
-    ``auxiliary`` is a setting of the search, like drop-path: the weight of the loss of a second head behind the second
-    reduction, which the supernet has if it is greater than 0.
+    The auxiliary head of a supernet stands behind the second reduction. The default size is the published one.
+
+    >>> [(block.name, block.cells, block.shape) for block in DARTS().blocks]
+    [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
     """
 
     name: ClassVar[str] = "darts"
     family: ClassVar[str] = "darts"
     compared_at: ClassVar[Mapping[str, int]] = {"channels": 36, "cells": 20}
     depth_knob: ClassVar[str] = "cells"
+    has_auxiliary_head: ClassVar[bool] = True
     keep: ClassVar[int | None] = 2
 
     cells: int = 8
-    auxiliary: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cells < 3:
             raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
-        number = isinstance(self.auxiliary, int | float) and not isinstance(self.auxiliary, bool)
-        if not number or not 0 <= self.auxiliary < math.inf:
-            fix = "it must be a finite number, 0 (no auxiliary head) or greater"
-            raise UserError(f"auxiliary of the space {self.name!r} is {self.auxiliary!r}; {fix}.")
 
     @property
     def reductions(self) -> tuple[int, int]:
@@ -123,36 +121,6 @@ def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
     return edges_of(((node, range(node)) for node in range(INPUTS, NODES)), choices)
 
 
-def darts(
-    channels: int = 16,
-    cells: int = 8,
-    *,
-    input_channels: int = 3,
-    image_size: int = 32,
-    num_classes: int = 10,
-    drop_path: float = 0.0,
-    auxiliary: float = 0.0,
-    partial: int = 1,
-    edge_weights: bool = False,
-) -> DARTSSpace:
-    """Return the DARTS space, at the size of the published search by default.
-
-    >>> [(block.name, block.cells, block.shape) for block in darts().blocks]
-    [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
-    """
-    return DARTSSpace(
-        channels=channels,
-        cells=cells,
-        input_channels=input_channels,
-        image_size=image_size,
-        num_classes=num_classes,
-        drop_path=drop_path,
-        auxiliary=auxiliary,
-        partial=partial,
-        edge_weights=edge_weights,
-    )
-
-
 class DARTSCell(nn.Module):
     """Two preprocessed inputs, four nodes, and the concatenation of some of them."""
 
@@ -172,10 +140,10 @@ class DARTSCell(nn.Module):
 class DARTSNet(nn.Module):
     """Stem of 3C channels, a row of cells, global average pooling and a linear classifier.
 
-    In a supernet of a space that asks for it, an auxiliary head reads the output of the second reduction.
+    In a supernet whose options ask for it, an auxiliary head reads the output of the second reduction.
     """
 
-    def __init__(self, space: DARTSSpace, plan: CellPlan, input_channels: int, num_classes: int) -> None:
+    def __init__(self, space: DARTS, plan: CellPlan, input_channels: int, num_classes: int) -> None:
         super().__init__()
         stem = _STEM_MULTIPLIER * space.channels
         conv = nn.Conv2d(input_channels, stem, 3, padding=1, bias=False)
@@ -195,7 +163,7 @@ class DARTSNet(nn.Module):
             before, last, reduced = last, width * len(concat or ()), reducing
             branch = last if layer == self.branching else branch
         self.classifier = nn.Linear(last, num_classes)
-        wanted = plan.searching and space.auxiliary > 0
+        wanted = plan.searching and plan.options.auxiliary_head
         self.auxiliary = AuxiliaryHead(branch, plan.site(branch, skeleton=True), num_classes) if wanted else None
 
     def forward(

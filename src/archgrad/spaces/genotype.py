@@ -22,9 +22,13 @@ class Decision:
     source: int | None
     choice: str
 
+    @property
+    def row(self) -> str:
+        """The name of the row that it decides: ``2<-0`` for an edge, ``2`` for a node."""
+        return str(self.target) if self.source is None else f"{self.target}<-{self.source}"
+
     def __str__(self) -> str:
-        where = str(self.target) if self.source is None else f"{self.target}<-{self.source}"
-        return f"{self.choice}@{where}"
+        return f"{self.choice}@{self.row}"
 
 
 @dataclass(frozen=True)

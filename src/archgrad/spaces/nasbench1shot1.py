@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch.nn.functional as F
@@ -12,44 +12,66 @@ from torch import Tensor, nn
 from archgrad.errors import UserError
 from archgrad.operations import ConvBNReLU, ReLUConvBN, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.build import CellPlan, CellViews, build_nodes
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench101Net
 from archgrad.spaces.nasbench101.conversion import module_of
 from archgrad.spaces.nasbench101.network import VOCABULARY
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_nodes
+from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import MixedNodeCell, NodeMixture
 from archgrad.training import WeightTraining
 
-__all__ = ["OPERATIONS", "NASBench1Shot1", "OneShot1", "OneShot2", "OneShot3", "OneShotNet", "nasbench1shot1"]
+__all__ = ["OPERATIONS", "NASBench1Shot1", "OneShotNet"]
 
 OPERATIONS: Vocabulary = {name: VOCABULARY[name] for name in (MAXPOOL3X3, CONV3X3, CONV1X1)}
+
+_PARENTS = {1: (1, 2, 2, 2, 2), 2: (1, 1, 2, 2, 3), 3: (1, 1, 1, 2, 2, 2)}
+"""By the number of the space: how many nodes each node and, last, the output read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NASBench1Shot1(SearchSpace):
-    """Cells of nodes 1 … n between an input, node 0, and an output, node n+1.
+    """NAS-Bench-1Shot1, spaces 1 to 3: operations on nodes; 6,240, 29,160 and 363,648 architectures.
 
+    ``number`` says which of the three it is. A cell has nodes 1 … n between an input, node 0, and an output, node n+1.
     ``parents`` are the numbers of nodes that the nodes 1, 2, … and, last, the output read in a discrete architecture.
+
     Three blocks decide: ``operations`` what each node computes, ``inputs`` which nodes it reads where it has a choice,
     and ``output`` which nodes the cell's output is made of. ``cells`` cells stand in a row, and before those at 1/3 and
     2/3 of the depth the resolution is halved and the width doubled.
 
     The plain network of a genotype is that of NAS-Bench-101, which trained all of them with ``channels=128``. How the
     published numbers of architectures are counted is in :mod:`~archgrad.spaces.nasbench101.enumeration`.
+
+    >>> [(block.name, block.shape) for block in NASBench1Shot1(number=3).blocks]
+    [('operations', (5, 3)), ('inputs', (4, 5)), ('output', (1, 6))]
     """
 
     depth_knob: ClassVar[str] = "cells"
     family: ClassVar[str] = "nasbench1shot1"
     compared_at: ClassVar[Mapping[str, int]] = {"channels": 128, "cells": 9}
-    number: ClassVar[int]
-    parents: ClassVar[tuple[int, ...]]
 
+    number: int = field(default=1, metadata={"knob": False})
     cells: int = 9
 
     def __post_init__(self) -> None:
+        if type(self.number) is not int or self.number not in _PARENTS:
+            raise UserError(
+                f"unknown space of NAS-Bench-1Shot1: {self.number!r}; it must be the whole number 1, 2 or 3."
+            )
         super().__post_init__()
         if self.cells < 3:
             raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """``nasbench1shot1-1`` and so on."""
+        return f"nasbench1shot1-{self.number}"
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """How many nodes the nodes 1, 2, … and, last, the output read."""
+        return _PARENTS[self.number]
 
     @property
     def output(self) -> int:
@@ -87,67 +109,6 @@ class NASBench1Shot1(SearchSpace):
         if plan.searching:
             return OneShotNet(self, plan, input_channels, num_classes)
         return NASBench101Net(module_of(_chosen(plan)), self.channels, self.cells, input_channels, num_classes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneShot1(NASBench1Shot1):
-    """NAS-Bench-1Shot1, space 1: four nodes that read 1, 2, 2 and 2 others, and an output of 2; 6,240 in all."""
-
-    name: ClassVar[str] = "nasbench1shot1-1"
-    number: ClassVar[int] = 1
-    parents: ClassVar[tuple[int, ...]] = (1, 2, 2, 2, 2)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneShot2(NASBench1Shot1):
-    """NAS-Bench-1Shot1, space 2: four nodes that read 1, 1, 2 and 2 others, and an output of 3; 29,160 in all."""
-
-    name: ClassVar[str] = "nasbench1shot1-2"
-    number: ClassVar[int] = 2
-    parents: ClassVar[tuple[int, ...]] = (1, 1, 2, 2, 3)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneShot3(NASBench1Shot1):
-    """NAS-Bench-1Shot1, space 3: five nodes that read 1, 1, 1, 2 and 2 others, and an output of 2; 363,648 in all."""
-
-    name: ClassVar[str] = "nasbench1shot1-3"
-    number: ClassVar[int] = 3
-    parents: ClassVar[tuple[int, ...]] = (1, 1, 1, 2, 2, 2)
-
-
-_SPACES: dict[int, type[NASBench1Shot1]] = {space.number: space for space in (OneShot1, OneShot2, OneShot3)}
-
-
-def nasbench1shot1(
-    which: int,
-    channels: int = 16,
-    cells: int = 9,
-    *,
-    input_channels: int = 3,
-    image_size: int = 32,
-    num_classes: int = 10,
-    drop_path: float = 0.0,
-    partial: int = 1,
-    edge_weights: bool = False,
-) -> NASBench1Shot1:
-    """Return space 1, 2 or 3 of NAS-Bench-1Shot1, at the size of the published search by default.
-
-    >>> [(block.name, block.shape) for block in nasbench1shot1(3).blocks]
-    [('operations', (5, 3)), ('inputs', (4, 5)), ('output', (1, 6))]
-    """
-    if type(which) is not int or which not in _SPACES:
-        raise UserError(f"unknown space of NAS-Bench-1Shot1: {which!r}; it must be the whole number 1, 2 or 3.")
-    return _SPACES[which](
-        channels=channels,
-        cells=cells,
-        input_channels=input_channels,
-        image_size=image_size,
-        num_classes=num_classes,
-        drop_path=drop_path,
-        partial=partial,
-        edge_weights=edge_weights,
-    )
 
 
 class OneShotNet(nn.Module):

@@ -10,7 +10,7 @@ from archgrad.errors import UserError, unknown
 from archgrad.operations import AveragePool, Identity, ReLUConvBN, Vocabulary, Zero
 from archgrad.spaces.staged import StagedSpace
 
-__all__ = ["OPERATIONS", "NASBench201", "nasbench201"]
+__all__ = ["OPERATIONS", "NASBench201"]
 
 OPERATIONS: Vocabulary = {
     "none": Zero,
@@ -25,7 +25,10 @@ OPERATIONS: Vocabulary = {
 class NASBench201(StagedSpace):
     """The cell of NAS-Bench-201: four nodes, six edges, five operations, 15,625 architectures.
 
-    The edges are 1←0, 2←0, 2←1, 3←0, 3←1, 3←2; ``exclude`` removes operations.
+    The edges are 1←0, 2←0, 2←1, 3←0, 3←1, 3←2; ``exclude`` removes operations. The default size is the benchmark's.
+
+    >>> NASBench201(channels=8, cells_per_stage=1).blocks[0].shape
+    (6, 5)
     """
 
     name: ClassVar[str] = "nasbench201"
@@ -37,6 +40,7 @@ class NASBench201(StagedSpace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "exclude", tuple(self.exclude))
         for operation in self.exclude:
             if operation not in OPERATIONS:
                 raise unknown("operation in exclude:", operation, OPERATIONS)
@@ -47,33 +51,3 @@ class NASBench201(StagedSpace):
     def choices(self) -> tuple[str, ...]:
         """The operations that remain, in the benchmark's order."""
         return tuple(operation for operation in OPERATIONS if operation not in self.exclude)
-
-
-def nasbench201(
-    channels: int = 16,
-    cells_per_stage: int = 5,
-    *,
-    input_channels: int = 3,
-    image_size: int = 32,
-    num_classes: int = 10,
-    exclude: tuple[str, ...] = (),
-    drop_path: float = 0.0,
-    partial: int = 1,
-    edge_weights: bool = False,
-) -> NASBench201:
-    """Return the space of NAS-Bench-201, full size by default.
-
-    >>> nasbench201(channels=8, cells_per_stage=1).blocks[0].shape
-    (6, 5)
-    """
-    return NASBench201(
-        channels=channels,
-        cells_per_stage=cells_per_stage,
-        input_channels=input_channels,
-        image_size=image_size,
-        num_classes=num_classes,
-        exclude=tuple(exclude),
-        drop_path=drop_path,
-        partial=partial,
-        edge_weights=edge_weights,
-    )

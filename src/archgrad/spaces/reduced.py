@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archgrad.errors import unknown
 from archgrad.spaces.block import Row
-from archgrad.spaces.darts import DARTSSpace, darts_edges
+from archgrad.spaces.darts import DARTS, darts_edges
 
-__all__ = ["S1", "S2", "S3", "S4", "reduced"]
+__all__ = ["S1", "S2", "S3", "S4"]
 
 _SHORT = {
     "none": "none",
@@ -41,7 +40,7 @@ def _per_edge(names: str) -> tuple[Row, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class S1(DARTSSpace):
+class S1(DARTS):
     """Two operations per edge, those that a search on the full space found most important."""
 
     name: ClassVar[str] = "s1"
@@ -58,8 +57,12 @@ class S1(DARTSSpace):
 
 
 @dataclass(frozen=True, kw_only=True)
-class S2(DARTSSpace):
-    """Skip connection or 3×3 separable convolution on every edge."""
+class S2(DARTS):
+    """Skip connection or 3×3 separable convolution on every edge.
+
+    >>> S2().blocks[0].rows[0].choices
+    ('skip_connect', 'sep_conv_3x3')
+    """
 
     name: ClassVar[str] = "s2"
     operations: ClassVar[str] = "skip,sep3"
@@ -84,39 +87,3 @@ class S4(S2):
 
     name: ClassVar[str] = "s4"
     operations: ClassVar[str] = "noise,sep3"
-
-
-_SPACES: dict[str, type[DARTSSpace]] = {space.name: space for space in (S1, S2, S3, S4)}
-
-
-def reduced(
-    which: str,
-    channels: int = 16,
-    cells: int = 8,
-    *,
-    input_channels: int = 3,
-    image_size: int = 32,
-    num_classes: int = 10,
-    drop_path: float = 0.0,
-    auxiliary: float = 0.0,
-    partial: int = 1,
-    edge_weights: bool = False,
-) -> DARTSSpace:
-    """Return one of the reduced spaces ``s1`` … ``s4``.
-
-    >>> reduced("s2").blocks[0].rows[0].choices
-    ('skip_connect', 'sep_conv_3x3')
-    """
-    if which not in _SPACES:
-        raise unknown("reduced space", which, _SPACES)
-    return _SPACES[which](
-        channels=channels,
-        cells=cells,
-        input_channels=input_channels,
-        image_size=image_size,
-        num_classes=num_classes,
-        drop_path=drop_path,
-        auxiliary=auxiliary,
-        partial=partial,
-        edge_weights=edge_weights,
-    )

@@ -10,17 +10,18 @@ from typing import ClassVar, TypeVar
 import torch
 from torch import nn
 
-from archgrad.errors import UserError, check_bool, check_probability, unknown
-from archgrad.operations import FactorizedReduce, Factory, Identity, Operation, Site, Vocabulary
+from archgrad.errors import UserError, check_whole, unknown
 from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, cost
-from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
+from archgrad.spaces.genotype_check import check_genotype, row_of
 from archgrad.spaces.restriction import Restriction, offered, restriction_of
-from archgrad.supernet import CellMixture, Edge, EdgeWeights, MixedCell, Supernet
+from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Supernet, SupernetOptions
 from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
 
-__all__ = ["CellPlan", "CellViews", "SearchSpace", "Selection", "build_edges", "build_nodes", "skip_connection"]
+__all__ = ["SearchSpace", "Selection"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
@@ -32,17 +33,6 @@ Space = TypeVar("Space", bound="SearchSpace")
 class SearchSpace(ABC):
     """A set of decision blocks, and how to build networks from them.
 
-    ``input_channels``, ``image_size`` and ``num_classes`` describe the data the networks are for; a search overrides
-    the first and the last with what it finds in its data. ``drop_path`` is a setting of the search and of nothing else:
-    the probability, at its end, with which an operation of the supernet is dropped for an image.
-
-    So are the two of PC-DARTS (Xu et al., 2020): with ``partial`` = k only C/k channels of an edge pass through its
-    operations and the others go past them, and ``edge_weights`` weighs the edges that enter each node by decision
-    blocks of their own. With ``auxiliary_skip`` every edge has a skip connection beside its operations, whose weight
-    is no part of the mixture (DARTS-, Chu et al., 2021). ``skip_dropout`` is the probability, at the beginning of the
-    search, with which a number that a skip connection among the choices carries is dropped (P-DARTS, Chen et al.,
-    2019).
-
     ``restriction`` is what :meth:`restricted` left of the choices, None for all of them.
     """
 
@@ -52,16 +42,10 @@ class SearchSpace(ABC):
     """Which published space it is or belongs to, as far as settings of methods go; "own" for any other."""
     compared_at: ClassVar[Mapping[str, int]] = {}
     """The width and depth at which its architectures are compared in the literature, by field; empty where unknown."""
+    has_auxiliary_head: ClassVar[bool] = False
+    """Whether its supernet can have a second head."""
 
     channels: int = 16
-    input_channels: int = 3
-    image_size: int = 32
-    num_classes: int = 10
-    drop_path: float = 0.0
-    partial: int = 1
-    edge_weights: bool = False
-    auxiliary_skip: bool = False
-    skip_dropout: float = 0.0
     restriction: Restriction | None = field(default=None, metadata={"knob": False})
 
     def __post_init__(self) -> None:
@@ -70,17 +54,6 @@ class SearchSpace(ABC):
             if knob.type in ("int", int) and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 fix = "it must be at least 1 and a whole number"
                 raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
-        for rate in ("drop_path", "skip_dropout"):
-            check_probability(f"{rate} of the space {self.name!r}", getattr(self, rate))
-        if self.channels % self.partial:
-            divisors = ", ".join(str(k) for k in range(1, self.channels + 1) if self.channels % k == 0)
-            raise UserError(
-                f"partial of the space {self.name!r} is {self.partial}, which does not divide its {self.channels} "
-                f"channels; choose from {divisors}, or another number of channels."
-            )
-        check_bool(f"edge_weights of the space {self.name!r}", self.edge_weights)
-        check_bool(f"auxiliary_skip of the space {self.name!r}", self.auxiliary_skip)
-
         self._check_restriction()
 
     def _check_restriction(self) -> None:
@@ -107,35 +80,54 @@ class SearchSpace(ABC):
         return offered(block, self.restriction)
 
     @property
-    def auxiliary(self) -> float:
-        """The weight of the loss of the supernet's auxiliary head; 0 where it has none."""
-        return 0.0
-
-    @property
     @abstractmethod
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """The decision blocks, in order, each as :meth:`offered` returns it."""
 
-    @property
-    def searched(self) -> tuple[DecisionBlock, ...]:
-        """All blocks that have architecture parameters: :attr:`blocks` and, with edge weights, those of their edges.
+    def searched_blocks(self, options: SupernetOptions | None = None) -> tuple[DecisionBlock, ...]:
+        """Return all blocks that have architecture parameters: :attr:`blocks` and, with edge weights, those of edges.
 
         A mixture has all of them; a genotype only the former.
         """
-        return (*self.blocks, *(block.edges for block in self.weighed))
+        return (*self.blocks, *(block.edges for block in self._weighed_blocks(options)))
 
-    @property
-    def weighed(self) -> tuple[DecisionBlock, ...]:
-        """The blocks whose edges have weights: with edge weights, those that have operations on edges.
+    def _weighed_blocks(self, options: SupernetOptions | None) -> tuple[DecisionBlock, ...]:
+        """Return the blocks whose edges have weights: with edge weights, those that have operations on edges.
 
         Where operations sit on nodes, what a node reads is decided by a block of its own already.
         """
-        return tuple(block for block in self.blocks if block.on_edges) if self.edge_weights else ()
+        return tuple(block for block in self.blocks if block.on_edges) if options and options.edge_weights else ()
 
     @property
     @abstractmethod
     def training(self) -> WeightTraining:
         """The published settings for training the supernet's weights."""
+
+    @property
+    def supernet_defaults(self) -> SupernetOptions:
+        """The published options of the supernet, for what a method leaves open."""
+        return SupernetOptions()
+
+    def completed_options(self, options: SupernetOptions | None = None) -> SupernetOptions:
+        """Return options with the space's defaults in the place of None; refuse what its supernet cannot have."""
+        options = (options or SupernetOptions()).completed(self.supernet_defaults).completed(PLAIN)
+        if self.channels % options.partial:
+            divisors = ", ".join(str(k) for k in range(1, self.channels + 1) if self.channels % k == 0)
+            raise UserError(
+                f"supernet.partial is {options.partial}, which does not divide the {self.channels} channels of the "
+                f"space {self.name!r}; choose from {divisors}, or another number of channels."
+            )
+        if options.skip_dropout and not self.offers(SKIP):
+            raise UserError(
+                f"supernet.skip_dropout is {options.skip_dropout}, but no choice of the space {self.name!r} is a skip "
+                f"connection, so that it would do nothing; leave it out."
+            )
+        if options.auxiliary_head and not self.has_auxiliary_head:
+            raise UserError(
+                f"supernet.auxiliary_head is {options.auxiliary_head}, but supernets of the space {self.name!r} have "
+                f"no auxiliary head; leave it out."
+            )
+        return options
 
     @abstractmethod
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
@@ -145,57 +137,49 @@ class SearchSpace(ABC):
         :class:`~archgrad.supernet.CellMixture`, and ``(x)`` in a plain network.
         """
 
-    def supernet(self, num_classes: int | None = None, input_channels: int | None = None) -> Supernet:
-        """Build the continuous network ``supernet(x, mixture) -> logits``."""
-        rows = {block.name: block.rows for block in self.blocks}
-        plan = CellPlan(rows, searching=True, partial=self.partial, auxiliary_skip=self.auxiliary_skip)
-        body = self._build(plan, num_classes, input_channels)
-        self._check_cells([module for module in body.modules() if isinstance(module, MixedCell)])
+    def supernet(
+        self, options: SupernetOptions | None = None, *, num_classes: int = 10, input_channels: int = 3
+    ) -> Supernet:
+        """Build the continuous network ``supernet(x, mixture) -> logits`` for images of this many channels."""
+        options = self.completed_options(options)
+        plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True, options=options)
+        body = _built(self, plan, num_classes, input_channels)
+        self._check_cells([module for module in body.modules() if isinstance(module, MixedCell)], options)
         return Supernet(
             body,
-            {block.name: (block.cells, *block.shape) for block in self.searched},
-            {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in self.weighed},
+            {block.name: (block.cells, *block.shape) for block in self.searched_blocks(options)},
+            {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in self._weighed_blocks(options)},
         )
 
-    def _check_cells(self, cells: Sequence[MixedCell]) -> None:
-        """Refuse settings of the search that a space of the user's own has not built into its cells."""
-        if self.partial > 1 and {cell.partial for cell in cells} != {self.partial}:
+    def _check_cells(self, cells: Sequence[MixedCell], options: SupernetOptions) -> None:
+        """Refuse options that a space of the user's own has not built into its cells."""
+        if options.partial > 1 and {cell.partial for cell in cells} != {options.partial}:
             raise UserError(
-                f"the space {self.name!r} builds cells that do not know partial={self.partial}; build their edges by "
-                f"build_edges, or leave partial at 1."
+                f"the space {self.name!r} builds cells that do not know partial={options.partial}; build their edges "
+                f"by build_edges, or leave partial at 1."
             )
-        if self.auxiliary_skip and {cell.auxiliary_skip for cell in cells} != {True}:
+        if options.auxiliary_skip and {cell.auxiliary_skip for cell in cells} != {True}:
             raise UserError(
                 f"the space {self.name!r} builds cells that do not know auxiliary_skip=True; build their edges by "
                 f"build_edges, or leave auxiliary skip connections out."
             )
 
-    def network(
-        self, genotype: Genotype, num_classes: int | None = None, input_channels: int | None = None
-    ) -> nn.Module:
+    def network(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
         """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics.
 
-        Settings of the search (drop-path, the auxiliary head, partial channels, edge weights, auxiliary skip
-        connections, skip dropout) are no part of it.
+        No :class:`~archgrad.supernet.SupernetOptions` are a part of it.
         """
         self.check(genotype)
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
         concat = {name: cell.concat for name, cell in genotype.blocks}
         plan = CellPlan(rows, searching=False, concat=concat)
-        return self._build(plan, num_classes, input_channels)
+        return _built(self, plan, num_classes, input_channels)
 
-    def _build(self, plan: CellPlan, num_classes: int | None, input_channels: int | None) -> nn.Module:
-        """Build for these sizes, checked like the space's own, which stand in for None."""
-        sized = replace(
-            self,
-            num_classes=self.num_classes if num_classes is None else num_classes,
-            input_channels=self.input_channels if input_channels is None else input_channels,
-        )
-        return sized.build(plan, sized.input_channels, sized.num_classes)
-
-    def cost(self, genotype: Genotype) -> Cost:
-        """Measure the plain network of a genotype at this space's sizes, on one image of ``image_size``."""
-        return cost(self.network(genotype), self.input_channels, self.image_size)
+    def cost(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3, image_size: int = 32) -> Cost:
+        """Measure the plain network of a genotype on one square image of the side ``image_size``."""
+        check_whole("image_size", image_size)
+        network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
+        return cost(network, input_channels, image_size)
 
     def block(self, name: str) -> DecisionBlock:
         """Return a block by its name."""
@@ -217,7 +201,7 @@ class SearchSpace(ABC):
             cells[block.name] = CellGenotype(decisions, block.concat)
         return Genotype.of(cells)
 
-    def one_hot(self, genotype: Genotype) -> Mixture:
+    def one_hot(self, genotype: Genotype, options: SupernetOptions | None = None) -> Mixture:
         """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges.
 
         As in the plain network, every edge that is kept has the weight 1, where edge weights of a search sum to 1.
@@ -227,147 +211,27 @@ class SearchSpace(ABC):
         for block in self.blocks:
             weights = torch.zeros(block.shape)
             for decision in genotype[block.name]:
-                row = _row_of(block, decision)
+                row = row_of(block, decision)
                 weights[row, block.rows[row].choices.index(decision.choice)] = 1.0
             mixture[block.name] = weights.expand(block.cells, -1, -1)
-        for block in self.weighed:
+        for block in self._weighed_blocks(options):
             kept = torch.zeros(block.edges.shape)
             for decision in genotype[block.name]:
-                kept[block.edge_places[_row_of(block, decision)]] = 1.0
+                kept[block.edge_places[row_of(block, decision)]] = 1.0
             mixture[block.edges.name] = kept.expand(block.cells, -1, -1)
         return mixture
 
     def check(self, genotype: Genotype) -> None:
         """Raise a :class:`~archgrad.errors.UserError` if the genotype is not of this space."""
-        expected = tuple(block.name for block in self.blocks)
-        if set(genotype.names) != set(expected):
-            raise UserError(
-                f"this genotype has the blocks {', '.join(genotype.names) or 'none'}, but the space {self.name!r} has "
-                f"{', '.join(expected)}; choose the space it belongs to."
-            )
-        for block in self.blocks:
-            _check_cell(self.name, block, genotype[block.name])
+        check_genotype(self.name, self.blocks, genotype)
 
 
-@dataclass(frozen=True)
-class CellPlan:
-    """Which operations stand on which edges of each block: all of them in a supernet, the chosen ones otherwise.
-
-    Operations on edges compute one in ``partial`` channels, and ``auxiliary_skip`` adds a skip connection to each edge.
-    """
-
-    rows: Mapping[str, tuple[Row, ...]]
-    searching: bool
-    concat: Mapping[str, tuple[int, ...] | None] | None = None
-    partial: int = 1
-    auxiliary_skip: bool = False
-
-    def concat_of(self, block: DecisionBlock) -> tuple[int, ...] | None:
-        """Return the nodes a cell of this block concatenates."""
-        chosen = None if self.concat is None else self.concat[block.name]
-        return chosen or block.concat
-
-    def site(self, channels: int, stride: int = 1, salt: int = 0, skeleton: bool = False) -> Site:
-        """Return a place of this plan for an operation, in a cell or in the ``skeleton`` around the cells."""
-        return Site(channels, stride, self.searching, salt, skeleton)
-
-
-def build_edges(
-    plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int, strided: Sequence[int] = ()
-) -> list[Edge]:
-    """Build the operations on all edges of a cell of this many channels; those that leave a ``strided`` node halve."""
-    edges = []
-    for index, row in enumerate(plan.rows[block]):
-        if row.source is None:
-            raise UserError(f"row {row.name} of block {block!r} is a node; this cell has operations on edges only.")
-        stride = 2 if row.source in strided else 1
-        factories = [_factory(vocabulary, choice) for choice in row.choices]
-        site = plan.site(channels // plan.partial, stride, salt=index)
-        operations = tuple(factory(site) for factory in factories)
-        skip = skip_connection(site) if plan.auxiliary_skip else None
-        edges.append(Edge(row.source, row.target, operations, stride, plan.partial, skip))
-    return edges
-
-
-def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int) -> list[Edge]:
-    """Build the operations at all nodes of a cell of this many channels, as a MixedNodeCell takes them."""
-    site = plan.site(channels // plan.partial)
-    edges = []
-    for row in plan.rows[block]:
-        operations = tuple(_factory(vocabulary, choice)(site) for choice in row.choices)
-        skip = skip_connection(site) if plan.auxiliary_skip else None
-        edges.append(Edge(2 * row.target - 1, 2 * row.target, operations, 1, plan.partial, skip))
-    return edges
-
-
-def skip_connection(site: Site) -> Operation:
-    """Return a skip connection: the identity, or at stride 2 a reduction with weights of its own."""
-    return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
-
-
-CellViews = Mapping[str, Sequence[CellMixture]]
-
-
-def _factory(vocabulary: Vocabulary, choice: str) -> Factory:
-    if choice not in vocabulary:
-        raise unknown("operation", choice, vocabulary)
-    return vocabulary[choice]
+def _built(space: SearchSpace, plan: CellPlan, num_classes: int, input_channels: int) -> nn.Module:
+    """Build for data of this shape."""
+    check_whole("num_classes", num_classes)
+    check_whole("input_channels", input_channels)
+    return space.build(plan, input_channels, num_classes)
 
 
 def _as_row(decision: Decision) -> Row:
     return Row(decision.target, decision.source, (decision.choice,))
-
-
-def _row_of(block: DecisionBlock, decision: Decision) -> int:
-    for index, row in enumerate(block.rows):
-        if (row.target, row.source) == (decision.target, decision.source):
-            return index
-    names = [row.name for row in block.rows]
-    raise unknown(f"edge or node in {decision} of block {block.name!r}:", _as_row(decision).name, names)
-
-
-def _check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
-    used: list[tuple[int, str]] = []
-    for decision in cell:
-        row = _row_of(block, decision)
-        allowed = [choice for choice in block.rows[row].choices if choice not in block.excluded]
-        if decision.choice not in allowed:
-            place = f"operation on {block.rows[row].name} of block {block.name!r} in the space {space!r}:"
-            raise unknown(place, decision.choice, allowed)
-        if (row, decision.choice) in used or sum(row == other for other, _ in used) == block.rows[row].picks:
-            times = "twice" if block.rows[row].picks == 1 else f"more than {block.rows[row].picks} times, or one twice"
-            raise UserError(f"block {block.name!r} decides {block.rows[row].name} {times}; remove what is too much.")
-        used.append((row, decision.choice))
-    for target in block.targets:
-        rows = [index for index, row in enumerate(block.rows) if row.target == target]
-        kept = [row for row in rows if any(row == other for other, _ in used)]
-        count = len(rows) if block.keep is None else min(block.keep, len(rows))
-        wanted = sum(block.rows[row].picks for row in (kept if len(kept) == count else rows[:count]))
-        found = sum(row in rows for row, _ in used)
-        if found != wanted and not block.on_edges:
-            raise UserError(
-                f"block {block.name!r} decides {found} times about node {target} in this genotype; in the space "
-                f"{space!r} it does {wanted} times. Choose the space that the genotype belongs to."
-            )
-        if found != wanted:
-            raise UserError(
-                f"node {target} of block {block.name!r} has {found} inputs in this genotype; "
-                f"the space {space!r} gives it {wanted}."
-            )
-    _check_concat(space, block, cell.concat)
-
-
-def _check_concat(space: str, block: DecisionBlock, concat: tuple[int, ...] | None) -> None:
-    if concat is None:
-        return
-    if block.concat is None:
-        raise UserError(
-            f"block {block.name!r} concatenates {list(concat)} in this genotype; in the space {space!r} a cell's "
-            f"output is its last node, so leave that out."
-        )
-    if not concat or not set(concat) <= set(block.targets):
-        nodes = ", ".join(map(str, block.targets))
-        raise UserError(
-            f"block {block.name!r} concatenates {list(concat)} in this genotype; choose from the nodes {nodes} that "
-            f"its cells compute."
-        )

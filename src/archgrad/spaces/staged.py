@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from archgrad.operations import ReLUConvBN, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, edges_of
-from archgrad.spaces.space import CellPlan, CellViews, SearchSpace, build_edges
+from archgrad.spaces.build import CellPlan, CellViews, build_edges
+from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import FixedCell, MixedCell
 from archgrad.training import WeightTraining
 

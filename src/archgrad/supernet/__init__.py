@@ -1,12 +1,15 @@
 """The continuous network: forward(x, mixture), pure in its weights and the mixture."""
 
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell
-from archgrad.supernet.mixture import CellMixture, EdgeWeights, Mixture
+from archgrad.supernet.mixture import CellMixture, Mixture
+from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, arguments_of
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
+from archgrad.supernet.options import PLAIN, SupernetOptions
 from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
 
 __all__ = [
+    "PLAIN",
     "CellMixture",
     "Edge",
     "EdgeWeights",
@@ -14,7 +17,12 @@ __all__ = [
     "MixedCell",
     "MixedNodeCell",
     "Mixture",
+    "Modifier",
     "NodeMixture",
+    "Purpose",
+    "SearchTime",
     "Supernet",
+    "SupernetOptions",
+    "arguments_of",
     "shuffle",
 ]

@@ -11,11 +11,12 @@ from torch import Tensor, nn
 
 from archgrad.operations import Operation, Source, Weighted
 from archgrad.operations.kernels import mix
-from archgrad.supernet.drop_path import drop_path
 from archgrad.supernet.mixture import CellMixture
-from archgrad.supernet.partial import PartialSource
+from archgrad.supernet.modifiers.auxiliary_skip import with_skip
+from archgrad.supernet.modifiers.drop_path import drop_path
+from archgrad.supernet.modifiers.partial_channels import PartialSource, bypass_weight
+from archgrad.supernet.modifiers.skip_dropout import is_skip, skip_dropout
 from archgrad.supernet.shuffle import shuffle
-from archgrad.supernet.skip_dropout import is_skip, skip_dropout
 
 __all__ = ["Edge", "FixedCell", "MixedCell"]
 
@@ -111,7 +112,7 @@ class MixedCell(_EdgeCell):
                 if weight is not None
             ]
             if mixture.skip and edge.skip is not None:
-                terms = _joined(terms, edge.skip.mixed(source, source.x.new_full((), mixture.skip)))
+                terms = with_skip(terms, edge.skip.mixed(source, source.x.new_full((), mixture.skip)))
             for term in terms:
                 if isinstance(term, Weighted):
                     scaled.append(term)
@@ -129,7 +130,7 @@ class MixedCell(_EdgeCell):
         addends: list[Tensor] = []
         scaled: list[Weighted] = []
         for index, edge in self._entering[target]:
-            weight = _edge_weight(index, len(edge.operations), mixture)
+            weight = bypass_weight(index, len(edge.operations), mixture)
             if weight is None:
                 continue
             rest = cast("PartialSource", sources[edge.source]).bypass(edge.stride)
@@ -141,22 +142,6 @@ class MixedCell(_EdgeCell):
             return mix(addends, scaled)
         edge = self._entering[target][0][1]
         return torch.zeros_like(cast("PartialSource", sources[edge.source]).bypass(edge.stride))
-
-
-def _edge_weight(row: int, choices: int, mixture: CellMixture) -> Tensor | None:
-    """Return β of an edge; None if it is inactive or, without edge weights, each of its ``choices`` is."""
-    if mixture.edges is not None:
-        return mixture.edges[row]
-    active = [weight for weight in mixture.weights[row][:choices] if weight is not None]
-    return torch.stack(active).detach().sum(0) if active else None
-
-
-def _joined(terms: list[Tensor | Weighted | None], skip: Tensor | Weighted | None) -> list[Tensor | Weighted | None]:
-    """Append an auxiliary skip connection; where a choice carries the same tensor, add to its weight instead."""
-    for place, term in enumerate(terms):
-        if isinstance(term, Weighted) and isinstance(skip, Weighted) and term.tensor is skip.tensor:
-            return [*terms[:place], Weighted(term.tensor, term.weight + skip.weight), *terms[place + 1 :]]
-    return [*terms, skip]
 
 
 def _term(

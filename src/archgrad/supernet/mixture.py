@@ -10,22 +10,10 @@ from torch import Tensor
 
 from archgrad.errors import UserError, check_number, check_probability, unknown
 from archgrad.random_streams import StreamKey
+from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 from archgrad.tensors import Mixture
 
-__all__ = ["CellMixture", "Conditions", "EdgeWeights", "Mixture", "split_by_cell"]
-
-
-@dataclass(frozen=True)
-class EdgeWeights:
-    """Where a block's edges are weighed: row r by ``places[r]`` = (row, choice) of the ``block`` of this name."""
-
-    block: str
-    places: tuple[tuple[int, int], ...]
-
-    def of_rows(self, table: Tensor) -> Tensor:
-        """Look up the entries of all rows, ``[..., rows]``, in a table of that block."""
-        rows, choices = zip(*self.places, strict=True)
-        return table[..., list(rows), list(choices)]
+__all__ = ["CellMixture", "Conditions", "Mixture", "split_by_cell"]
 
 
 @dataclass(frozen=True)
@@ -151,16 +139,8 @@ def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
 def _weighed_views(
     name: str, edges: EdgeWeights, mixture: Mixture, active: Mapping[str, Tensor], seed: int, conditions: Conditions
 ) -> list[CellMixture]:
-    """Multiply each row by the weight of its edge; nothing is active on an inactive edge."""
-    weights, of_edges = mixture[name], edges.of_rows(mixture[edges.block]).unsqueeze(-1)
-    if weights.dim() > of_edges.dim():
-        of_edges = of_edges.unsqueeze(1)
-    elif weights.dim() < of_edges.dim():
-        weights = weights.unsqueeze(1)
-    marks, on = active.get(name), None
-    if edges.block in active:
-        on = edges.of_rows(active[edges.block]).unsqueeze(-1)
-        marks = on.expand(-1, -1, weights.shape[-1]) if marks is None else marks & on
-    rows, entries = weights.shape[-2], _entries(of_edges, on)
+    """Cut the weights of one block, times those of its edges, along its cells."""
+    weighed = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
+    rows, entries = weighed.weights.shape[-2], _entries(weighed.edges, weighed.active_edges)
     by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]
-    return _views(weights * of_edges, marks, (seed, name), conditions, by_cell)
+    return _views(weighed.weights, weighed.active, (seed, name), conditions, by_cell)

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError
 from archgrad.supernet.cell import MixedCell
-from archgrad.supernet.mixture import Conditions, EdgeWeights, Mixture, split_by_cell
+from archgrad.supernet.mixture import Conditions, Mixture, split_by_cell
+from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 
 __all__ = ["Supernet"]
 
@@ -65,8 +66,8 @@ class Supernet(nn.Module):
         conditions = Conditions(drop_path, skip, skip_dropout)
         if skip and not self.auxiliary_skip:
             raise UserError(
-                f"skip is {skip!r}, but this supernet has no auxiliary skip connections; build it from a space with "
-                f"auxiliary_skip=True, or leave skip at 0."
+                f"skip is {skip!r}, but this supernet has no auxiliary skip connections; build it with "
+                f"SupernetOptions(auxiliary_skip=True), or leave skip at 0."
             )
         views = split_by_cell(self.shapes, mixture, active, seed, self.edges, x.shape[0], conditions)
         if not auxiliary:
@@ -74,7 +75,8 @@ class Supernet(nn.Module):
             return logits
         if getattr(self.body, "auxiliary", None) is None:
             raise UserError(
-                "this supernet has no auxiliary head; build it from a space that has one, such as darts(auxiliary=0.4)."
+                "this supernet has no auxiliary head; build it with SupernetOptions(auxiliary_head=0.4) from a space "
+                "that can have one, such as DARTS()."
             )
         both: tuple[Tensor, Tensor] = self.body(_in_best_layout(x), views, auxiliary=True)
         return both

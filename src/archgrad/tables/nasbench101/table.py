@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from archgrad.errors import UserError, check_one_of
-from archgrad.spaces import Genotype, nasbench1shot1
+from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101.index import Cell, Index, Measure, open_index
@@ -171,7 +171,7 @@ class CellTable:
         name = f"optimum of space {number}"
         known = self.index.remembered(name)
         if known is None:
-            space = nasbench1shot1(number)
+            space = NASBench1Shot1(number=number)
             found = self.optimum(hash_ for hash_, _ in hashed_modules(space)) if EPOCHS in self.epochs else None
             known = [] if found is None else [found.test_error, found.valid_error]
             self.index.remember(name, known)
@@ -246,7 +246,7 @@ def spaces_with(cell: Module | Genotype) -> tuple[int, ...]:
 
 
 def _lies_in(number: int, cell: Module | Genotype) -> bool:
-    space = nasbench1shot1(number)
+    space = NASBench1Shot1(number=number)
     try:
         if isinstance(cell, Genotype):
             space.check(cell)

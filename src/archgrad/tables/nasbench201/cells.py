@@ -11,12 +11,12 @@ from itertools import product
 
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.spaces.nasbench201 import nasbench201
+from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.notation.nasbench201_form import EXAMPLE
 
 __all__ = ["CELLS", "EDGES", "OPERATIONS", "code_of", "codes_by_name", "genotype_of"]
 
-_ROWS = nasbench201().block("cell").rows
+_ROWS = NASBench201().block("cell").rows
 
 OPERATIONS = _ROWS[0].choices
 EDGES = tuple((row.target, row.source) for row in _ROWS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from archgrad.diagnostics import Diagnostic, Snapshot
 from archgrad.errors import UserError
-from archgrad.spaces import Genotype, SearchSpace, nasbench201
+from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
 from archgrad.tables.nasbench201.table import DATASETS, AccuracyTable, find_table, open_table
 
@@ -44,7 +44,7 @@ class NASBench201Table(Table):
         """Return accuracies and ranks of a cell, and the size of its full network."""
         if not isinstance(cell, Genotype):
             raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a genotype of that.")
-        nasbench201().check(cell)
+        NASBench201().check(cell)
         return _answer(cell, open_table(path))
 
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
@@ -66,7 +66,7 @@ def accuracy_oracle(table: AccuracyTable, datasets: Sequence[str] = DATASETS) ->
 
 
 def _answer(genotype: Genotype, table: AccuracyTable) -> Answer:
-    accuracies, size = table.query(genotype), nasbench201().cost(genotype)
+    accuracies, size = table.query(genotype), NASBench201().cost(genotype)
     content: dict[str, Any] = {
         "genotype": str(genotype),
         "kind": accuracies.kind,

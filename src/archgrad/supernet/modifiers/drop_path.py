@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from archgrad.operations import Weighted
+from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
 
-__all__ = ["drop_path", "kept_images"]
+__all__ = ["DropPath", "drop_path", "kept_images"]
+
+
+@dataclass(frozen=True)
+class DropPath(Modifier):
+    """Drop an operation for an image with the probability ``rate`` · e/E in epoch e of E, in the training loss alone.
+
+    It grows linearly, as in R-DARTS (Zela et al., 2020). The architecture's loss judges the network as it will be used.
+    """
+
+    rate: float
+
+    def arguments(self, purpose: Purpose, time: SearchTime) -> Mapping[str, Any]:
+        """Return the probability of this epoch.
+
+        >>> DropPath(0.4).arguments("training", SearchTime(2, 8, 0, 0.25))
+        {'drop_path': 0.1}
+        """
+        return {"drop_path": self.rate * time.epoch / time.epochs if purpose == "training" else 0.0}
 
 
 def drop_path(term: Tensor | Weighted, probability: float, generator: torch.Generator) -> Tensor | Weighted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
 from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named
-from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, shuffle
+from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions, shuffle
 from archgrad.supernet import cell as cell_module
 
 CLASSES = 3
@@ -36,23 +36,33 @@ every_space = pytest.mark.parametrize("name", SPACES)
 every_case = pytest.mark.parametrize(("name", "options"), CASES)
 
 
-def space_of(name: str, **options: Any) -> SearchSpace:
+class Case(NamedTuple):
+    """A space and the options of its supernet."""
+
+    space: SearchSpace
+    options: SupernetOptions
+
+    def without(self) -> Case:
+        return self._replace(options=replace(self.options, auxiliary_skip=False))
+
+
+def case_of(name: str, **options: Any) -> Case:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    space = named(name)(channels=2 * options.get("partial", 1), num_classes=CLASSES, **depth)
-    return replace(space, **{"auxiliary_skip": True, **options})
+    space = named(name)(channels=2 * options.get("partial", 1), **depth)
+    return Case(space, SupernetOptions(**{"auxiliary_skip": True, **options}))
 
 
-def supernet_of(space: SearchSpace) -> Supernet:
+def supernet_of(case: Case) -> Supernet:
     torch.manual_seed(0)
-    return space.supernet().double()
+    return case.space.supernet(case.options, num_classes=CLASSES).double()
 
 
-def pair(name: str, options: Options) -> tuple[SearchSpace, Supernet, nn.Module]:
-    """Return a space, its fused supernet and the plain one with the same weights."""
-    space = space_of(name, **options)
-    fused, reference = supernet_of(space), reference_supernet(space, CLASSES).double()
+def pair(name: str, options: Options) -> tuple[Case, Supernet, nn.Module]:
+    """Return a case, its fused supernet and the plain one with the same weights."""
+    case = case_of(name, **options)
+    fused, reference = supernet_of(case), reference_supernet(*case, num_classes=CLASSES).double()
     reference.load_state_dict(fused.state_dict())
-    return space, fused, reference
+    return case, fused, reference
 
 
 def images(size: int = 8, count: int = 4) -> Tensor:
@@ -62,10 +72,10 @@ def images(size: int = 8, count: int = 4) -> Tensor:
 LABELS = torch.tensor([0, 1, 2, 0])
 
 
-def mixture_of(space: SearchSpace, *by_image: int) -> Mixture:
+def mixture_of(case: Case, *by_image: int) -> Mixture:
     generator = torch.Generator().manual_seed(2)
     mixture = {}
-    for block in space.searched:
+    for block in case.space.searched_blocks(case.options):
         logits = torch.randn(block.cells, *by_image, *block.shape, generator=generator, dtype=torch.float64)
         mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1).requires_grad_()
     return mixture
@@ -103,25 +113,25 @@ def assert_same(actual: tuple[Tensor, Mixture, Mixture], expected: tuple[Tensor,
 
 @every_case
 def test_values_gradients_and_hessian_products_are_those_of_the_plain_supernet(name: str, options: Options) -> None:
-    space, fused, reference = pair(name, options)
-    actual = derivatives(fused, mixture_of(space), skip=0.7)
-    assert_same(actual, derivatives(reference, mixture_of(space), skip=0.7))
+    case, fused, reference = pair(name, options)
+    actual = derivatives(fused, mixture_of(case), skip=0.7)
+    assert_same(actual, derivatives(reference, mixture_of(case), skip=0.7))
     reductions = [key for key in actual[1] if ".skips." in key]
     assert bool(reductions) == (not name.startswith("nasbench"))
     assert all(actual[1][key].any() for key in reductions)
-    assert not torch.allclose(actual[0], fused(images(4), mixture_of(space), seed=3))
+    assert not torch.allclose(actual[0], fused(images(4), mixture_of(case), seed=3))
 
 
 @pytest.mark.parametrize("beta", [0.25, 1.0])
 def test_where_skips_are_identities_it_is_more_weight_on_the_skip_connection(beta: float) -> None:
     """NAS-Bench-201 without any auxiliary connection, at p_skip + β: an independent way to the same network."""
-    space = space_of("nasbench201")
-    plain = supernet_of(replace(space, auxiliary_skip=False))
-    fused = supernet_of(space)
+    case = case_of("nasbench201")
+    plain = supernet_of(case.without())
+    fused = supernet_of(case)
     fused.load_state_dict(plain.state_dict())
-    shifted = mixture_of(space)["cell"].detach().clone()
-    shifted[..., space.blocks[0].rows[0].choices.index("skip_connect")] += beta
-    actual = derivatives(fused, mixture_of(space), skip=beta)
+    shifted = mixture_of(case)["cell"].detach().clone()
+    shifted[..., case.space.blocks[0].rows[0].choices.index("skip_connect")] += beta
+    actual = derivatives(fused, mixture_of(case), skip=beta)
     assert_same(actual, derivatives(plain, {"cell": shifted.requires_grad_()}))
 
 
@@ -146,9 +156,9 @@ def test_with_partial_channels_it_joins_what_is_computed() -> None:
 
 @every_case
 def test_it_is_active_whatever_the_mixture_is(name: str, options: Options) -> None:
-    space = space_of(name, **options)
-    net, mixture = supernet_of(space), mixture_of(space)
-    operations = [block.name for block in space.blocks if block.kind == "operation"]
+    case = case_of(name, **options)
+    net, mixture = supernet_of(case), mixture_of(case)
+    operations = [block.name for block in case.space.blocks if block.kind == "operation"]
     nothing = {key: torch.zeros(net.shapes[key], dtype=torch.bool) for key in operations}
     zero = {key: torch.zeros_like(value) if key in operations else value for key, value in mixture.items()}
     carried = net(images(), mixture, active=nothing, skip=0.5)
@@ -158,8 +168,8 @@ def test_it_is_active_whatever_the_mixture_is(name: str, options: Options) -> No
 
 @pytest.mark.parametrize(("name", "options"), [("nasbench201", {}), ("darts", {}), ("s4", BOTH)])
 def test_mixtures_of_single_images_have_it_too(name: str, options: Options) -> None:
-    space, fused, reference = pair(name, options)
-    each = mixture_of(space, len(LABELS))
+    case, fused, reference = pair(name, options)
+    each = mixture_of(case, len(LABELS))
     actual, expected = (net(images(), each, seed=3, skip=0.4) for net in (fused, reference))
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-11)
     found, wanted = (
@@ -179,8 +189,8 @@ def test_no_tensor_is_added_twice(name: str, monkeypatch: pytest.MonkeyPatch) ->
         return original(addends, scaled)
 
     monkeypatch.setattr(cell_module, "mix", watched)
-    space = space_of(name)
-    supernet_of(space)(images(4), mixture_of(space), skip=0.5)
+    case = case_of(name)
+    supernet_of(case)(images(4), mixture_of(case), skip=0.5)
 
 
 def test_it_is_never_dropped() -> None:
@@ -198,8 +208,8 @@ def test_it_is_never_dropped() -> None:
 
 @pytest.mark.parametrize("name", ["nasbench201", "s1"])
 def test_its_kinks_can_be_frozen(name: str) -> None:
-    space = space_of(name)
-    net, mixture, pattern = supernet_of(space), mixture_of(space), ActivationPattern()
+    case = case_of(name)
+    net, mixture, pattern = supernet_of(case), mixture_of(case), ActivationPattern()
     first, again = (
         pattern.evaluate(lambda: F.cross_entropy(net(images(), mixture, skip=0.6), LABELS)) for _ in range(2)
     )
@@ -207,8 +217,8 @@ def test_its_kinks_can_be_frozen(name: str) -> None:
 
 
 def test_single_precision_is_close() -> None:
-    space = space_of("darts")
-    net, mixture = supernet_of(space), mixture_of(space)
+    case = case_of("darts")
+    net, mixture = supernet_of(case), mixture_of(case)
     expected = net(images(), mixture, skip=0.6)
     logits = net.float()(images().float(), {key: value.float() for key, value in mixture.items()}, skip=0.6)
     torch.testing.assert_close(logits.double(), expected, rtol=1e-3, atol=1e-3)
@@ -219,38 +229,35 @@ def test_single_precision_is_close() -> None:
 
 @every_case
 def test_without_weight_it_leaves_no_trace(name: str, options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
-    space = space_of(name, **options)
-    net, plain = supernet_of(space), supernet_of(replace(space, auxiliary_skip=False))
+    case = case_of(name, **options)
+    net, plain = supernet_of(case), supernet_of(case.without())
     weights = {key: value for key, value in net.state_dict().items() if ".skips." not in key}
     assert list(weights) == list(plain.state_dict())
     plain.load_state_dict(weights)
     for module in net.modules():
         for skip in module.skips if isinstance(module, MixedCell) else ():
             monkeypatch.setattr(skip, "mixed", None)  # nothing of it is computed
-    mixture = mixture_of(space)
+    mixture = mixture_of(case)
     assert torch.equal(net(images(), mixture, seed=3, skip=0.0), plain(images(), mixture, seed=3))
 
 
 @every_space
 def test_a_space_without_it_builds_what_it_always_built(name: str) -> None:
-    net = supernet_of(space_of(name, auxiliary_skip=False))
+    net = supernet_of(case_of(name, auxiliary_skip=False))
     assert not net.auxiliary_skip
     assert not [key for key in net.state_dict() if "skips" in key]
 
 
 @every_space
 def test_plain_networks_have_none(name: str) -> None:
-    space = space_of(name)
-    other = replace(space, auxiliary_skip=False, skip_dropout=0.0)
+    space = case_of(name).space
     genotype = Argmax().select(space, {block.name: block.mask / block.mask.sum(-1, True) for block in space.blocks})
-    keys = [list(each.network(genotype).state_dict()) for each in (space, other)]
-    assert keys[0] == keys[1]
-    assert space.cost(genotype) == other.cost(genotype)
+    assert not [key for key in space.network(genotype).state_dict() if "skips" in key]
 
 
 @every_space
 def test_each_edge_has_one_and_only_strided_ones_have_weights(name: str) -> None:
-    net = supernet_of(space_of(name))
+    net = supernet_of(case_of(name))
     assert net.auxiliary_skip
     for cell in (module for module in net.modules() if isinstance(module, MixedCell)):
         assert len(cell.skips) == len(cell.edges)
@@ -265,24 +272,23 @@ def test_each_edge_has_one_and_only_strided_ones_have_weights(name: str) -> None
 
 
 def test_a_weight_needs_connections() -> None:
-    space = space_of("nasbench201", auxiliary_skip=False)
+    case = case_of("nasbench201", auxiliary_skip=False)
     with pytest.raises(UserError, match=r"skip is 0\.5, but this supernet has no auxiliary skip .*auxiliary_skip=True"):
-        supernet_of(space)(images(), mixture_of(space), skip=0.5)
+        supernet_of(case)(images(), mixture_of(case), skip=0.5)
 
 
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, True, "1"])
 def test_a_weight_that_is_no_number_is_refused(value: Any) -> None:
-    space = space_of("nasbench201")
+    case = case_of("nasbench201")
     with pytest.raises(
         UserError, match=r"skip, the weight of the auxiliary skip connections, is .*; it must be a numb"
     ):
-        supernet_of(space)(images(), mixture_of(space), skip=value)
+        supernet_of(case)(images(), mixture_of(case), skip=value)
 
 
-@every_space
-def test_the_setting_is_true_or_false(name: str) -> None:
-    with pytest.raises(UserError, match=rf"auxiliary_skip of the space '{name}' is 1; it must be true or false"):
-        space_of(name, auxiliary_skip=1)
+def test_the_setting_is_true_or_false() -> None:
+    with pytest.raises(UserError, match=r"supernet\.auxiliary_skip is 1; it must be true or false"):
+        case_of("darts", auxiliary_skip=1)
 
 
 def test_a_space_of_ones_own_gets_them_by_build_edges() -> None:
@@ -291,6 +297,6 @@ def test_a_space_of_ones_own_gets_them_by_build_edges() -> None:
         nodes = 3
         operations = {"conv": lambda site: ReLUConvBN(site.channels, site, 3)}  # noqa: RUF012
 
-    space = Own(channels=2, cells_per_stage=1, num_classes=CLASSES, auxiliary_skip=True)
-    net, mixture = supernet_of(space), mixture_of(space)
+    case = Case(Own(channels=2, cells_per_stage=1), SupernetOptions(auxiliary_skip=True))
+    net, mixture = supernet_of(case), mixture_of(case)
     assert not torch.allclose(net(images(), mixture, skip=0.5), net(images(), mixture))

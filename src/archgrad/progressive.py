@@ -1,19 +1,17 @@
-"""A space that is searched in stages, each deeper than the last and with fewer choices: P-DARTS."""
+"""The plan of a search in stages, each deeper than the last and with fewer choices: P-DARTS."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from torch import Tensor
 
 from archgrad.errors import UserError, check_probability, check_whole
-from archgrad.spaces.block import DecisionBlock, Row
-from archgrad.spaces.genotype import SKIP
-from archgrad.spaces.space import SearchSpace
+from archgrad.spaces import DecisionBlock, Row, SearchSpace
 
-__all__ = ["Progressive", "Stage", "StageKnobs", "kept_choices"]
+__all__ = ["Progressive", "Stage", "kept_choices"]
 
 
 @dataclass(frozen=True)
@@ -44,21 +42,24 @@ class Stage:
 class Progressive:
     """Search in stages, each with weights and α of its own, and drop the weakest choices between them (P-DARTS).
 
-    After a stage, each row keeps as many choices as the next stage's ``keep`` says, those of the largest probability;
-    ``none`` is a choice like the others (Chen et al., 2019, Section 3.2). The last stage's result is derived as the
-    method says; no block but ``reduce`` may then have more than ``max_skips`` skip connections (Section 3.3; None: any
-    number). The published stages are the default.
+    Each field but the last has a value for each stage, or one for all: see :class:`Stage`. After a stage, each row
+    keeps as many choices as the next stage's ``keep`` says, those of the largest probability; ``none`` is a choice like
+    the others (Chen et al., 2019, Section 3.2). The last stage's result is derived as the method says; no block but
+    ``reduce`` may then have more than ``max_skips`` skip connections (Section 3.3; None: any number). The published
+    stages are the default.
 
-    >>> [(stage.cells, stage.keep) for stage in Progressive().stages]
-    [(5, 8), (11, 5), (17, 3)]
+    >>> Progressive(cells=(None,)).stages[1]
+    Stage(cells=None, keep=5, skip_dropout=0.4, partial=None)
     """
 
-    stages: tuple[Stage, ...] = (Stage(5, 8, 0.0), Stage(11, 5, 0.4), Stage(17, 3, 0.7))
+    cells: tuple[int | None, ...] = (5, 11, 17)
+    keep: tuple[int, ...] = (8, 5, 3)
+    skip_dropout: tuple[float, ...] = (0.0, 0.4, 0.7)
+    partial: tuple[int | None, ...] = (None,)
     max_skips: int | None = 2
 
     def __post_init__(self) -> None:
-        if not self.stages:
-            raise UserError("a progressive search has no stages; give at least one Stage.")
+        self._check_lengths()
         keeps = [stage.keep for stage in self.stages]
         if keeps != sorted(keeps, reverse=True):
             raise UserError(
@@ -68,20 +69,30 @@ class Progressive:
         if self.max_skips is not None:
             check_whole("max_skips of a progressive search", self.max_skips, least=0)
 
+    def _check_lengths(self) -> None:
+        for name, values in self._columns.items():
+            if len(values) not in (1, self._count) or not values:
+                raise UserError(
+                    f"progressive.{name} has {len(values)} values, but there are {self._count} stages; give one for "
+                    f"each, or one for all."
+                )
+
     @property
-    def flat(self) -> StageKnobs:
-        """The same, a knob each."""
-        rows = [(one.cells, one.keep, one.skip_dropout, one.partial) for one in self.stages]
-        cells, keep, skip_dropout, partial = zip(*rows, strict=True)
-        return StageKnobs(cells, keep, skip_dropout, partial if any(partial) else (None,), self.max_skips)
+    def _columns(self) -> dict[str, tuple[Any, ...]]:
+        return {knob.name: getattr(self, knob.name) for knob in fields(Stage)}
+
+    @property
+    def _count(self) -> int:
+        return max(map(len, self._columns.values()))
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """What each stage is, in order."""
+        columns = [values * (self._count // len(values)) for values in self._columns.values()]
+        return tuple(Stage(*row) for row in zip(*columns, strict=True))
 
     def check(self, space: SearchSpace) -> None:
         """Refuse, before anything is trained, a space that cannot be searched in these stages."""
-        if space.skip_dropout:
-            raise UserError(
-                f"skip_dropout of the space {space.name!r} is {space.skip_dropout}, but the stages of a progressive "
-                f"search have their own; leave it at 0 and set theirs (progressive.skip_dropout)."
-            )
         sized = [self.sized(space, number) for number in range(len(self.stages))]
         widest = max(len(row.choices) for block in sized[0].blocks for row in block.rows)
         if self.stages[0].keep < widest:
@@ -98,48 +109,16 @@ class Progressive:
             )
 
     def sized(self, space: SearchSpace, number: int) -> SearchSpace:
-        """Return the space as deep as a stage, from 0, and with its skip dropout where skip connections are offered."""
-        stage = self.stages[number]
-        depth = {} if stage.cells is None else {space.depth_knob: stage.cells}
-        rate = stage.skip_dropout if space.offers(SKIP) else 0.0
-        changes: dict[str, Any] = {**depth, "skip_dropout": rate}
-        return replace(space, **changes)
+        """Return the space as deep as a stage, counted from 0."""
+        cells = self.stages[number].cells
+        depth: dict[str, Any] = {} if cells is None else {space.depth_knob: cells}
+        return replace(space, **depth)
 
     def narrowed(self, space: SearchSpace, probabilities: Mapping[str, Tensor], number: int) -> SearchSpace:
         """Return what a stage searches, given what the stage before it searched, and found."""
         keep = self.stages[number].keep
         kept = {block.name: kept_choices(block, probabilities[block.name], keep) for block in space.blocks}
         return self.sized(space.restricted(kept), number)
-
-
-@dataclass(frozen=True)
-class StageKnobs:
-    """The stages of a progressive search by what they differ in: a value for each stage, or one for all.
-
-    >>> replace(Progressive().flat, cells=(None,)).whole.stages[1]
-    Stage(cells=None, keep=5, skip_dropout=0.4, partial=None)
-    """
-
-    cells: tuple[int | None, ...]
-    keep: tuple[int, ...]
-    skip_dropout: tuple[float, ...]
-    partial: tuple[int | None, ...]
-    max_skips: int | None
-
-    @property
-    def whole(self) -> Progressive:
-        """The progressive search of these."""
-        names = ("cells", "keep", "skip_dropout", "partial")
-        knobs: dict[str, Sequence[Any]] = {name: getattr(self, name) for name in names}
-        count = max(map(len, knobs.values()))
-        for name, values in knobs.items():
-            if len(values) not in (1, count):
-                raise UserError(
-                    f"progressive.{name} has {len(values)} values, but there are {count} stages; give one for each, or "
-                    f"one for all."
-                )
-        columns = [values if len(values) == count else [*values] * count for values in knobs.values()]
-        return Progressive(tuple(Stage(*row) for row in zip(*columns, strict=True)), self.max_skips)
 
 
 def kept_choices(block: DecisionBlock, probabilities: Tensor, keep: int) -> list[tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,21 +13,21 @@ from torch import Tensor
 from archgrad.errors import UserError
 from archgrad.operations import FactorizedReduce, Identity, Operation, Site
 from archgrad.spaces import SPACES, SearchSpace, named
-from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet
-from archgrad.supernet.skip_dropout import kept_elements
+from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions
+from archgrad.supernet.modifiers.skip_dropout import kept_elements
 
 Mixture = dict[str, Tensor]
 every_space = pytest.mark.parametrize("name", SPACES)
 
 
-def space_of(name: str, **options: Any) -> SearchSpace:
+def space_of(name: str) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return replace(named(name)(channels=4, num_classes=3, **depth), **options)
+    return named(name)(channels=4, **depth)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:
     torch.manual_seed(0)
-    return space.supernet()
+    return space.supernet(num_classes=3)
 
 
 def images(count: int = 4) -> Tensor:
@@ -40,7 +39,9 @@ LABELS = torch.tensor([0, 1, 2, 0])
 
 def mixture_of(space: SearchSpace) -> Mixture:
     generator = torch.Generator().manual_seed(2)
-    blocks = {block.name: torch.randn(block.cells, *block.shape, generator=generator) for block in space.searched}
+    blocks = {
+        block.name: torch.randn(block.cells, *block.shape, generator=generator) for block in space.searched_blocks()
+    }
     return {name: logits.softmax(-1) for name, logits in blocks.items()}
 
 
@@ -192,5 +193,5 @@ def test_a_rate_that_is_none_is_refused(value: Any) -> None:
         UserError, match=r"skip_dropout is .*; it must be a number from 0 \(drop nothing\) to less than"
     ):
         supernet_of(space)(images(), mixture_of(space), skip_dropout=value)
-    with pytest.raises(UserError, match=r"skip_dropout of the space 'nasbench201' is .*; it must be a number from 0"):
-        space_of("nasbench201", skip_dropout=value)
+    with pytest.raises(UserError, match=r"supernet\.skip_dropout is .*; it must be a number from 0"):
+        SupernetOptions(skip_dropout=value)

@@ -14,19 +14,19 @@ from archgrad.errors import UserError
 from archgrad.operations import Identity, Operation, Source, Weighted
 from archgrad.spaces import SPACES, Genotype, SearchSpace, named
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet
-from archgrad.supernet.drop_path import drop_path, kept_images
+from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
 
 every_space = pytest.mark.parametrize("name", SPACES)
 
 
 def space_of(name: str, channels: int = 4) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=channels, num_classes=3, **depth)
+    return named(name)(channels=channels, **depth)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:
     torch.manual_seed(0)
-    return space.supernet()
+    return space.supernet(num_classes=3)
 
 
 def images(count: int = 6, size: int = 8) -> Tensor:
@@ -163,7 +163,7 @@ def masks_of(run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list
         return drawn[-1]
 
     with monkeypatch.context() as patch:
-        patch.setattr("archgrad.supernet.drop_path.kept_images", noting)
+        patch.setattr("archgrad.supernet.modifiers.drop_path.kept_images", noting)
         run()
     return drawn
 

@@ -14,12 +14,14 @@ from torch.func import functional_call
 
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.operations import Identity, Operation, Source
-from archgrad.spaces import SearchSpace, named
-from archgrad.supernet import CellMixture, Edge, MixedCell, shuffle
+from archgrad.spaces import DecisionBlock, named
+from archgrad.supernet import CellMixture, Edge, MixedCell, SupernetOptions, shuffle
 
 CLASSES = 4
 Mixture = dict[str, Tensor]
 Sizes = dict[str, Any]
+Blocks = tuple[DecisionBlock, ...]
+SIZES = ("channels", "cells", "cells_per_stage")
 
 BOTH = {"edge_weights": True}
 NETS = [
@@ -51,13 +53,15 @@ SMALL = [
 every_small = pytest.mark.parametrize(("name", "sizes"), SMALL)
 
 
-def pair(name: str, sizes: Sizes) -> tuple[SearchSpace, nn.Module, nn.Module]:
-    """Return a space, its fused supernet and the plain one with the same weights."""
+def pair(name: str, sizes: Sizes) -> tuple[Blocks, nn.Module, nn.Module]:
+    """Return the searched blocks of a space, its fused supernet and the plain one with the same weights."""
     torch.manual_seed(0)
-    space = named(name)(**sizes)
-    fused, reference = space.supernet(CLASSES, 2).double(), reference_supernet(space, CLASSES, 2).double()
+    options = SupernetOptions(**{key: value for key, value in sizes.items() if key not in SIZES})
+    space = named(name)(**{key: value for key, value in sizes.items() if key in SIZES})
+    fused = space.supernet(options, num_classes=CLASSES, input_channels=2).double()
+    reference = reference_supernet(space, options, num_classes=CLASSES, input_channels=2).double()
     reference.load_state_dict(fused.state_dict())
-    return space, fused, reference
+    return space.searched_blocks(options), fused, reference
 
 
 def batch(size: int, count: int = 5) -> tuple[Tensor, Tensor]:
@@ -66,11 +70,11 @@ def batch(size: int, count: int = 5) -> tuple[Tensor, Tensor]:
     return images, torch.randint(CLASSES, (count,), generator=generator)
 
 
-def mixture_of(space: SearchSpace, seed: int = 2) -> Mixture:
+def mixture_of(blocks: Blocks, seed: int = 2) -> Mixture:
     """Draw rows on the simplex that differ in every cell."""
     generator = torch.Generator().manual_seed(seed)
     mixture = {}
-    for block in space.searched:
+    for block in blocks:
         logits = torch.randn(block.cells, *block.shape, generator=generator, dtype=torch.float64)
         mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1).requires_grad_()
     return mixture
@@ -108,9 +112,9 @@ def test_shuffle_is_differentiable_twice() -> None:
 
 @pytest.mark.parametrize(("name", "sizes", "image_size"), NETS)
 def test_logits_and_all_gradients_are_the_plain_ones(name: str, sizes: Sizes, image_size: int) -> None:
-    space, fused, reference = pair(name, sizes)
+    blocks, fused, reference = pair(name, sizes)
     images, labels = batch(image_size)
-    mixture = mixture_of(space)
+    mixture = mixture_of(blocks)
     logits, expected = fused(images, mixture, seed=3), reference(images, mixture, seed=3)
     torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-11)
     gradients = gradients_of(F.cross_entropy(logits, labels), inputs_of(fused, mixture))
@@ -140,10 +144,10 @@ def second_order(net: nn.Module, images: Tensor, labels: Tensor, mixture: Mixtur
 
 @every_small
 def test_hessian_products_are_the_plain_ones(name: str, sizes: Sizes) -> None:
-    space, fused, reference = pair(name, sizes)
+    blocks, fused, reference = pair(name, sizes)
     images, labels = batch(8 if name == "nasbench201" else 4, count=3)
-    actual = second_order(fused, images, labels, mixture_of(space))
-    expected = second_order(reference, images, labels, mixture_of(space))
+    actual = second_order(fused, images, labels, mixture_of(blocks))
+    expected = second_order(reference, images, labels, mixture_of(blocks))
     scale = max(value.abs().max().item() for value in expected.values())
     torch.testing.assert_close(actual, expected, rtol=1e-6, atol=1e-9 * scale)
     assert scale > 1e-3
@@ -151,9 +155,9 @@ def test_hessian_products_are_the_plain_ones(name: str, sizes: Sizes) -> None:
 
 @every_small
 def test_single_precision_and_transforms_agree(name: str, sizes: Sizes) -> None:
-    space, fused, _ = pair(name, sizes)
+    blocks, fused, _ = pair(name, sizes)
     images, labels = batch(8)
-    mixture = {key: value.detach() for key, value in mixture_of(space).items()}
+    mixture = {key: value.detach() for key, value in mixture_of(blocks).items()}
     weights = {key: value.detach() for key, value in fused.named_parameters()}
 
     def loss(weights: dict[str, Tensor], mixture: Mixture) -> Tensor:
@@ -168,9 +172,9 @@ def test_single_precision_and_transforms_agree(name: str, sizes: Sizes) -> None:
 
 
 def test_the_auxiliary_head_reads_the_same_cells() -> None:
-    space, fused, reference = pair("darts", {"channels": 4, "cells": 4, "partial": 2, "auxiliary": 0.4, **BOTH})
+    blocks, fused, reference = pair("darts", {"channels": 4, "cells": 4, "partial": 2, "auxiliary_head": 0.4, **BOTH})
     images, _ = batch(8)
-    mixture = mixture_of(space)
+    mixture = mixture_of(blocks)
     torch.testing.assert_close(fused(images, mixture, auxiliary=True), reference(images, mixture, auxiliary=True))
 
 
@@ -178,7 +182,7 @@ def test_the_auxiliary_head_reads_the_same_cells() -> None:
 @pytest.mark.parametrize("partial", [1, 2, 4])
 def test_operations_see_one_in_k_channels(name: str, partial: int, monkeypatch: pytest.MonkeyPatch) -> None:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    space, fused, _ = pair(name, {"channels": 8, "partial": partial, **depth})
+    blocks, fused, _ = pair(name, {"channels": 8, "partial": partial, **depth})
     seen: Counter[int] = Counter()
 
     def watched(method: Any) -> Any:
@@ -191,14 +195,14 @@ def test_operations_see_one_in_k_channels(name: str, partial: int, monkeypatch: 
     kinds = {base for module in fused.modules() for base in type(module).__mro__ if "mixed" in vars(base)}
     for kind in kinds:
         monkeypatch.setattr(kind, "mixed", watched(vars(kind)["mixed"]))
-    fused(batch(8)[0], mixture_of(space))
+    fused(batch(8)[0], mixture_of(blocks))
     each = 6 * 5 if name == "nasbench201" else 14 * 8
     assert seen == {8 // partial: each, 16 // partial: each, 32 // partial: each}
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "darts"])
 def test_a_quarter_of_the_channels_has_few_weights(name: str) -> None:
-    whole, part = (named(name)(channels=16, partial=partial).supernet() for partial in (1, 4))
+    whole, part = (named(name)(channels=16).supernet(SupernetOptions(partial)) for partial in (1, 4))
 
     def weights(net: nn.Module) -> int:
         return sum(value.numel() for key, value in net.named_parameters() if ".edges." in key)
@@ -206,16 +210,16 @@ def test_a_quarter_of_the_channels_has_few_weights(name: str) -> None:
     assert weights(part) < weights(whole) / 4
 
 
-def marks_of(space: SearchSpace, chance: float, seed: int = 3) -> Mixture:
+def marks_of(blocks: Blocks, chance: float, seed: int = 3) -> Mixture:
     generator = torch.Generator().manual_seed(seed)
-    return {b.name: torch.rand(b.cells, *b.shape, generator=generator) < chance for b in space.searched}
+    return {b.name: torch.rand(b.cells, *b.shape, generator=generator) < chance for b in blocks}
 
 
 @every_small
 @pytest.mark.parametrize("which", ["operations", "edges", "all"])
 def test_inactive_entries_of_operations_and_edges_count_as_zero(name: str, sizes: Sizes, which: str) -> None:
-    space, fused, _ = pair(name, sizes)
-    mixture, active = mixture_of(space), marks_of(space, 0.6)
+    blocks, fused, _ = pair(name, sizes)
+    mixture, active = mixture_of(blocks), marks_of(blocks, 0.6)
     active = {key: value for key, value in active.items() if which in ("all", ["operations", "edges"][".edges" in key])}
     silenced = {
         key: (value * active[key] if key in active else value).detach().requires_grad_()
@@ -233,7 +237,7 @@ def test_inactive_entries_of_operations_and_edges_count_as_zero(name: str, sizes
 
 @pytest.mark.parametrize("partial", [1, 2])
 def test_an_inactive_edge_computes_nothing(partial: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    space, fused, _ = pair("nasbench201", {"channels": 4, "cells_per_stage": 1, "partial": partial, **BOTH})
+    blocks, fused, _ = pair("nasbench201", {"channels": 4, "cells_per_stage": 1, "partial": partial, **BOTH})
     ran: list[int] = []
     for cell in (0, 2, 4):
         for index, edge in enumerate(fused.body.layers[cell].edges):
@@ -244,7 +248,7 @@ def test_an_inactive_edge_computes_nothing(partial: int, monkeypatch: pytest.Mon
                 )
     active = {"cell.edges": torch.ones(3, 3, 3, dtype=torch.bool)}
     active["cell.edges"][:, 1, 0] = active["cell.edges"][:, 2, 1] = False  # 2<-0 and 3<-1
-    mixture = mixture_of(space)
+    mixture = mixture_of(blocks)
     logits = fused(batch(8)[0], mixture, active=active)
     assert Counter(ran) == {0: 15, 2: 15, 3: 15, 5: 15}
     gradients = gradients_of(logits.square().sum(), mixture)
@@ -287,9 +291,9 @@ def test_every_edge_of_a_node_is_weighed() -> None:
 
 
 def test_a_node_of_partial_channels_that_nothing_enters_is_zero() -> None:
-    space, fused, _ = pair("darts", {"channels": 4, "cells": 3, "partial": 2, **BOTH})
-    nothing = {block.name: torch.zeros(block.cells, *block.shape, dtype=torch.bool) for block in space.searched}
-    logits = fused(batch(7)[0], mixture_of(space), active=nothing)
+    blocks, fused, _ = pair("darts", {"channels": 4, "cells": 3, "partial": 2, **BOTH})
+    nothing = {block.name: torch.zeros(block.cells, *block.shape, dtype=torch.bool) for block in blocks}
+    logits = fused(batch(7)[0], mixture_of(blocks), active=nothing)
     torch.testing.assert_close(logits, fused.body.classifier.bias.expand(5, CLASSES))
 
 
@@ -312,9 +316,9 @@ def test_drop_path_spares_what_goes_past() -> None:
 
 @pytest.mark.parametrize("size", [8, 7])
 def test_the_pooled_bypass_can_be_frozen(size: int) -> None:
-    space, fused, _ = pair("darts", {"channels": 4, "cells": 3, "partial": 2, **BOTH})
+    blocks, fused, _ = pair("darts", {"channels": 4, "cells": 3, "partial": 2, **BOTH})
     images, labels = batch(size)
-    mixture, pattern = mixture_of(space), ActivationPattern()
+    mixture, pattern = mixture_of(blocks), ActivationPattern()
     first, again = (pattern.evaluate(lambda: F.cross_entropy(fused(images, mixture), labels)) for _ in range(2))
     torch.testing.assert_close(first, again)
     torch.testing.assert_close(gradients_of(first, mixture), gradients_of(again, mixture))
@@ -326,7 +330,7 @@ def test_the_default_has_no_trace_of_it() -> None:
     assert plain.edges == {}
     assert set(plain.shapes) == {"normal", "reduce"}
     torch.manual_seed(0)
-    weighed = named("darts")(channels=4, cells=3, edge_weights=True).supernet()
+    weighed = named("darts")(channels=4, cells=3).supernet(SupernetOptions(edge_weights=True))
     weights, others = plain.state_dict(), weighed.state_dict()
     assert weights.keys() == others.keys()
     assert all(torch.equal(value, others[key]) for key, value in weights.items())

@@ -2,12 +2,46 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor
 
 from archgrad.operations import FactorizedReduce, Identity, Operation, Weighted
+from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
 
-__all__ = ["is_skip", "kept_elements", "skip_dropout"]
+__all__ = ["SkipDropout", "is_skip", "kept_elements", "skip_dropout"]
+
+_DECAY = 0.2
+"""By how much the logarithm of the rate falls from epoch to epoch once α moves."""
+
+
+@dataclass(frozen=True)
+class SkipDropout(Modifier):
+    """Drop single numbers on skip connections, with the probability ``rate`` at first, in both losses of a search.
+
+    In epoch e of E it is rate·(E − 1 − e)/E while α warms up, W epochs, and then rate·exp(−(e − W)/5): it jumps back
+    to the rate when α begins to move. So it is in the published code of P-DARTS; its paper says that it decays.
+    """
+
+    rate: float
+
+    def arguments(self, purpose: Purpose, time: SearchTime) -> Mapping[str, Any]:
+        """Return the probability of this epoch."""
+        return {"skip_dropout": 0.0 if purpose == "evaluation" else self.rate_at(time)}
+
+    def rate_at(self, time: SearchTime) -> float:
+        """Return the probability at some time.
+
+        >>> [round(SkipDropout(0.7).rate_at(SearchTime(epoch, 10, 2, 0.0)), 3) for epoch in (0, 1, 2, 3)]
+        [0.63, 0.56, 0.7, 0.573]
+        """
+        if time.epoch < time.warmup_epochs:
+            return self.rate * (time.epochs - 1 - time.epoch) / time.epochs
+        return self.rate * math.exp(-_DECAY * (time.epoch - time.warmup_epochs))
 
 
 def is_skip(operation: Operation) -> bool:

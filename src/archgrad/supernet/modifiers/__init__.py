@@ -1,0 +1,22 @@
+"""What a search changes in a supernet, one file each: its mathematics and how it moves over the search."""
+
+from archgrad.supernet.modifiers.auxiliary_loss import AuxiliaryLoss
+from archgrad.supernet.modifiers.auxiliary_skip import AuxiliarySkipConnections
+from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime, arguments_of
+from archgrad.supernet.modifiers.drop_path import DropPath
+from archgrad.supernet.modifiers.edge_weights import EdgeWeights
+from archgrad.supernet.modifiers.partial_channels import PartialSource
+from archgrad.supernet.modifiers.skip_dropout import SkipDropout
+
+__all__ = [
+    "AuxiliaryLoss",
+    "AuxiliarySkipConnections",
+    "DropPath",
+    "EdgeWeights",
+    "Modifier",
+    "PartialSource",
+    "Purpose",
+    "SearchTime",
+    "SkipDropout",
+    "arguments_of",
+]

@@ -1,0 +1,32 @@
+"""The loss of an auxiliary head, which brings a gradient to the middle of the network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
+
+__all__ = ["AuxiliaryLoss"]
+
+
+@dataclass(frozen=True)
+class AuxiliaryLoss(Modifier):
+    """L1 + ``weight`` · cross-entropy of the auxiliary head, as DARTS trains what it evaluates (Liu et al., 2019).
+
+    The architecture's loss has no part of it: it judges the network as it will be used.
+    """
+
+    weight: float
+
+    def arguments(self, purpose: Purpose, time: SearchTime) -> Mapping[str, Any]:
+        """Ask for the logits of both heads in training."""
+        return {"auxiliary": purpose == "training" and self.weight > 0}
+
+    def loss_term(self, further: Sequence[Tensor], labels: Tensor) -> Tensor:
+        """Return the weighed cross-entropy of the second logits."""
+        return self.weight * F.cross_entropy(further[0], labels)

@@ -1,0 +1,55 @@
+"""Auxiliary skip connections beside the operations of every edge, as in DARTS- (Chu et al., 2021)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from archgrad.errors import UserError, check_number
+from archgrad.operations import Weighted
+from archgrad.schedule import ramp
+from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
+
+__all__ = ["AuxiliarySkipConnections", "with_skip"]
+
+
+@dataclass(frozen=True)
+class AuxiliarySkipConnections(Modifier):
+    """Give every edge β·x beside its operations: o(x) = β·x + Σ p[o]·o(x) (DARTS-, Chu et al., 2021, Eq. 6).
+
+    β moves linearly over the search, from ``start`` to ``end``, and is in all losses. At stride 2, x is halved by a
+    factorised reduction with weights of its own.
+    """
+
+    builds: ClassVar[Mapping[str, Any]] = {"auxiliary_skip": True}
+
+    start: float = 1.0
+    end: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_number(f"start of {type(self).__name__}", self.start)
+        check_number(f"end of {type(self).__name__}", self.end)
+        if not self.start and not self.end:
+            raise UserError(
+                f"start and end of {type(self).__name__} are 0, so that no auxiliary skip connection would ever carry "
+                f"anything; set one of them to more, or leave {type(self).__name__} out."
+            )
+
+    def arguments(self, purpose: Purpose, time: SearchTime) -> Mapping[str, Any]:
+        """Return β, for every purpose.
+
+        >>> AuxiliarySkipConnections().arguments("evaluation", SearchTime(2, 8, 0, 0.25))
+        {'skip': 0.75}
+        """
+        return {"skip": ramp(self.start, self.end, time.progress)}
+
+
+def with_skip(terms: list[Tensor | Weighted | None], skip: Tensor | Weighted | None) -> list[Tensor | Weighted | None]:
+    """Append an auxiliary skip connection; where a choice carries the same tensor, add to its weight instead."""
+    for place, term in enumerate(terms):
+        if isinstance(term, Weighted) and isinstance(skip, Weighted) and term.tensor is skip.tensor:
+            return [*terms[:place], Weighted(term.tensor, term.weight + skip.weight), *terms[place + 1 :]]
+    return [*terms, skip]

@@ -1,0 +1,48 @@
+"""Edge weights: a simplex over the edges that enter each node (PC-DARTS, Xu et al., 2020, Section 3.3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+__all__ = ["EdgeWeights", "WeighedRows"]
+
+
+class WeighedRows(NamedTuple):
+    """The weights ``[…, rows, choices]`` of a block times those of its edges, ``edges [… , rows, 1]``.
+
+    ``active`` and ``active_edges`` mark what is to be computed, None for everything.
+    """
+
+    weights: Tensor
+    active: Tensor | None
+    edges: Tensor
+    active_edges: Tensor | None
+
+
+@dataclass(frozen=True)
+class EdgeWeights:
+    """Where a block's edges are weighed: row r by ``places[r]`` = (row, choice) of the ``block`` of this name."""
+
+    block: str
+    places: tuple[tuple[int, int], ...]
+
+    def of_rows(self, table: Tensor) -> Tensor:
+        """Look up the entries of all rows, ``[..., rows]``, in a table of that block."""
+        rows, choices = zip(*self.places, strict=True)
+        return table[..., list(rows), list(choices)]
+
+    def weigh(self, weights: Tensor, table: Tensor, active: Tensor | None, active_edges: Tensor | None) -> WeighedRows:
+        """Multiply each row by the weight of its edge: β[edge]·p[edge, o]; nothing is active on an inactive edge."""
+        edges = self.of_rows(table).unsqueeze(-1)
+        if weights.dim() > edges.dim():
+            edges = edges.unsqueeze(1)
+        elif weights.dim() < edges.dim():
+            weights = weights.unsqueeze(1)
+        on = None
+        if active_edges is not None:
+            on = self.of_rows(active_edges).unsqueeze(-1)
+            active = on.expand(-1, -1, weights.shape[-1]) if active is None else active & on
+        return WeighedRows(weights * edges, active, edges, on)
