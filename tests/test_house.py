@@ -15,7 +15,7 @@ import archgrad
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
-    ("errors", "typing", "files", "notices", "knobs", "randomness", "training", "schedule", "stopping", "linalg"),
+    ("errors", "typing", "files", "notices", "knobs", "randomness", "training", "schedule", "linalg"),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),
@@ -27,9 +27,11 @@ HOUSE = (
     ("alpha_budget",),
     ("regularizers",),
     ("discretizers",),
+    ("diagnostics",),
+    ("callbacks",),
     ("method",),
     ("recipes",),
-    ("diagnostics",),
+    ("reactions",),
     ("loop",),
     ("evaluate",),
     ("benchmarks",),

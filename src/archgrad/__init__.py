@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from archgrad import (
         arch_optimizers,
         benchmarks,
+        callbacks,
         data,
         diagnostics,
         discretizers,
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
         relaxations,
         report,
         spaces,
-        stopping,
         supernet,
     )
     from archgrad.bilevel import BilevelProblem
@@ -55,6 +55,7 @@ __all__ = [
     "WeightTraining",
     "arch_optimizers",
     "benchmarks",
+    "callbacks",
     "data",
     "diagnostics",
     "discretizers",
@@ -67,7 +68,6 @@ __all__ = [
     "report",
     "search",
     "spaces",
-    "stopping",
     "supernet",
 ]
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import archgrad as ag
+from archgrad.callbacks import DiscretizationGap
 from archgrad.data import measure
-from archgrad.diagnostics import Snapshot, discretisation, measure_discretisation
+from archgrad.diagnostics import Snapshot, measure_discretisation
 from archgrad.discretizers import Judge
 from archgrad.errors import UserError
 from archgrad.loop.judging import judge_of
@@ -34,7 +35,7 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
         return 10.0 * number if bool((mixture["cell"] == 1).any()) else 50.0 + number
 
     seen = snapshot(Judge(accuracy, torch.Generator(), batches=3))
-    assert discretisation(seen) == {"mixture_accuracy": 51.0, "discrete_accuracy": 10.0}
+    assert DiscretizationGap().measure_end(seen) == {"mixture_accuracy": 51.0, "discrete_accuracy": 10.0}
     assert [number for _, number in asked] == [0, 1, 2, 0, 1, 2]
     one_hot = SPACE.one_hot(seen.genotype)
     for name, weights in seen.probabilities.items():
@@ -44,10 +45,8 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
 
 
 def test_it_is_measured_once_at_the_end() -> None:
-    judge = Judge(lambda mixture, number: 1.0, torch.Generator())
-    assert discretisation(snapshot(judge, last=False)) == {}
     with pytest.raises(UserError, match="a snapshot without a judge cannot tell accuracies"):
-        discretisation(snapshot(None))
+        DiscretizationGap().measure_end(snapshot(None))
     result = ag.search(ag.spaces.nasbench201(2, 1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20)
     assert ["discrete_accuracy" in record for record in result.history] == [False, True]
 

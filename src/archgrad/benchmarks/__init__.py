@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from archgrad.benchmarks.nasbench101 import CellRecord, CellTable, find_cells, open_cells
 from archgrad.benchmarks.nasbench201 import DATASETS, Accuracies, AccuracyTable, find_table, open_table
-from archgrad.benchmarks.oracle import cell_oracle, oracle, oracle_measure
+from archgrad.benchmarks.oracle import CellOracle, Oracle, oracle_measure
 
 __all__ = [
     "DATASETS",
     "Accuracies",
     "AccuracyTable",
+    "CellOracle",
     "CellRecord",
     "CellTable",
-    "cell_oracle",
+    "Oracle",
     "find_cells",
     "find_table",
     "open_cells",
     "open_table",
-    "oracle",
     "oracle_measure",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from archgrad.benchmarks.methods import TimedSearch
 from archgrad.benchmarks.speed import Case
 from archgrad.benchmarks.timing import in_turns, one_thread
-from archgrad.diagnostics import Agreement, ArchCurvature
+from archgrad.callbacks import ArchCurvature, LayerAgreement
 from archgrad.hypergradients import Batches
 from archgrad.loop.step_batches import Drawn
 from archgrad.recipes import named
@@ -58,8 +58,8 @@ def measure(case: Case, method: str, repeats: int = 5) -> Checkup:
 
 def _layers(search: TimedSearch) -> Callable[[], object]:
     batch = Drawn(search.setup.weight_loader, search.setup.arch_loader, 0).outer()
-    slopes, agreement = search.stepper.slopes(search.state, batch), Agreement()
-    return lambda: [agreement(search.setup.space.searched, slopes) for _ in range(_CALLS)]
+    slopes, agreement = search.stepper.slopes(search.state, batch), LayerAgreement()
+    return lambda: [agreement.measure_gradients(search.setup.space.searched, slopes) for _ in range(_CALLS)]
 
 
 def _eigenvalue(search: TimedSearch, curvature: ArchCurvature) -> Callable[[], object]:
@@ -69,6 +69,6 @@ def _eigenvalue(search: TimedSearch, curvature: ArchCurvature) -> Callable[[], o
     def measured() -> object:
         moment = setup.stepper(state).moment(state)
         with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
-            return curvature(point)
+            return curvature.measure_point(point)
 
     return measured

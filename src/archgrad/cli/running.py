@@ -15,10 +15,9 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from archgrad.callbacks import Callback
     from archgrad.data import ImageData
-    from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe
     from archgrad.loop import SearchResult
-    from archgrad.method import Method
     from archgrad.spaces import SearchSpace
     from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 
@@ -59,8 +58,8 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     from archgrad.cli.ending import ending_of
     from archgrad.cli.progress import progress_for
     from archgrad.loop import search
-    from archgrad.loop.collapse import check_reaction
     from archgrad.loop.setup import fractions_of
+    from archgrad.reactions import check_reaction
 
     config = with_threads(config)
     space, method = config.build_space(), config.build_method()
@@ -68,7 +67,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     method.check(space)
     check_reaction(config.on_collapse, method, space)
     fractions_of(config.split, method.schedule.level)
-    diagnostics, sources = _diagnostics(config, space, method, console)
+    oracles, sources = _oracles(config, space, console)
     say(f"loading {config.data}", console)
     data = config.load_data()
     if not config.is_sized and not resume:
@@ -95,8 +94,8 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
             out=out,
             files={"config.toml": resolved.to_toml(), **({"oracle.txt": f"{sources}\n"} if sources else {})},
             resume=resume,
-            listeners=[progress],
-            diagnostics=diagnostics,
+            interruptible=True,
+            callbacks=[*oracles, *config.build_callbacks(), progress],
             on_collapse=config.on_collapse,
             alpha_budget=config.budget,
             compile=config.compile,
@@ -154,19 +153,18 @@ def with_threads(config: RunConfig) -> RunConfig:
     return config
 
 
-def _diagnostics(
-    config: RunConfig, space: SearchSpace, method: Method, console: Console
-) -> tuple[list[Diagnostic | Probe | LayerMeasure], str]:
-    """Return what to measure, and a sentence that says where the accuracies in it are from."""
-    from archgrad import benchmarks, diagnostics
+def _oracles(config: RunConfig, space: SearchSpace, console: Console) -> tuple[list[Callback], str]:
+    """Return what looks accuracies up, and a sentence that says where they are from."""
+    from archgrad import benchmarks
     from archgrad.cli.console import say
     from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 
-    watched, said = list(diagnostics.standard(method)), ""
+    watched: list[Callback] = []
+    said = ""
     datasets = config.oracle_datasets(benchmarks.DATASETS)
     table = benchmarks.find_table() if space.name == "nasbench201" and datasets else None
     if table is not None:
-        watched.append(benchmarks.oracle(table, datasets))
+        watched.append(benchmarks.Oracle(table, datasets))
         said = f"oracle accuracy: {table.kind} on {', '.join(datasets)}, from {table.source}"
     if isinstance(space, NASBench1Shot1) and "cifar10" in datasets:
         oracles, said = _cell_oracle(space)
@@ -178,7 +176,7 @@ def _diagnostics(
     return watched, said
 
 
-def _cell_oracle(space: NASBench1Shot1) -> tuple[list[Diagnostic], str]:
+def _cell_oracle(space: NASBench1Shot1) -> tuple[list[Callback], str]:
     from archgrad import benchmarks
     from archgrad.cli.console import errors
     from archgrad.cli.indexing import reading_progress
@@ -188,7 +186,7 @@ def _cell_oracle(space: NASBench1Shot1) -> tuple[list[Diagnostic], str]:
             cells = benchmarks.find_cells(progress=progress)
         if cells is None:
             return [], ""
-        oracle, optimum = benchmarks.cell_oracle(cells, space.number), cells.space_optimum(space.number)
+        oracle, optimum = benchmarks.CellOracle(cells, space.number), cells.space_optimum(space.number)
     except (UserError, OSError) as problem:  # a search does without
         return [], f"no oracle accuracy: {problem}"
     whose = "of that file" if optimum.source == cells.source else "as published, since that file lacks cells"

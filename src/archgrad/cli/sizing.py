@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -13,7 +14,6 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from archgrad.config import RunConfig
     from archgrad.data import ImageData
-    from archgrad.loop import Event
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
 
@@ -103,7 +103,7 @@ def rungs(config: RunConfig) -> list[Size]:
 
 
 def _fits(config: RunConfig, size: Size) -> bool:
-    from archgrad.loop.collapse import check_reaction
+    from archgrad.reactions import check_reaction
 
     sized = replace(config, channels=size[0], cells=size[1])
     try:
@@ -175,27 +175,29 @@ def _with_fewer_images(config: RunConfig, batches: int, data: ImageData) -> RunC
 
 
 class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
-    """Raised by the listener that takes the time."""
+    """Raised by the callback that takes the time."""
 
 
 def _step_seconds(config: RunConfig, data: ImageData) -> float:
     """Measure a step of the search at these sizes: the mean of a few after the first."""
-    from archgrad.loop import StepFinished, search
+    from archgrad.callbacks import Callback, Search
+    from archgrad.loop import search
 
     times: list[float] = []
 
-    def note(event: Event) -> None:
-        if isinstance(event, StepFinished):
+    class StepTimer(Callback):
+        def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
             times.append(time.perf_counter())
-        if len(times) > _TIMED:
-            raise _TimedEnough
+            if len(times) > _TIMED:
+                raise _TimedEnough
 
     space, method = _plain(config)
     training = replace(config.build_training(space, method), epochs=10 * _TIMED)
     with suppress(_TimedEnough):
         search(
             space, method, data, seed=config.seed, training=training, split=config.split, held_out=config.held_out,
-            device=config.device, listeners=[note], diagnostics=(), on_collapse="ignore", alpha_budget="off",
+            device=config.device, callbacks=[StepTimer()], standard_callbacks=False,
+            on_collapse="ignore", alpha_budget="off",
         )  # fmt: skip
     return max((times[-1] - times[0]) / (len(times) - 1), 1e-6)
 

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import mean
 
-from archgrad.diagnostics.curvature import start_vector
+import torch
+
 from archgrad.hypergradients import ConjugateGradient, Hypergradient, Point
 from archgrad.hypergradients.products import products_of
-from archgrad.linalg import added, cosine, extreme_eigenvalues, norm
+from archgrad.linalg import Vector, added, cosine, extreme_eigenvalues, norm
 
-__all__ = ["Comparison", "Reference", "average", "compare", "reference_at"]
+__all__ = ["Comparison", "Reference", "average", "compare", "reference_at", "start_vector"]
 
 _LANCZOS_STEPS = 30
 _MARGIN = 1.1
@@ -76,3 +77,12 @@ def average(comparisons: Sequence[Comparison]) -> Comparison:
 
 def _ratio(length: float, unit: float) -> float:
     return length / unit if unit else float("inf") if length else 1.0
+
+
+def start_vector(weights: Vector) -> Vector:
+    """Return a vector that no eigenvector is orthogonal to, always the same."""
+    generator = torch.Generator().manual_seed(0)
+    return {
+        name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
+        for name, value in weights.items()
+    }

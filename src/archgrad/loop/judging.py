@@ -11,7 +11,7 @@ from torch import Tensor
 from archgrad import randomness
 from archgrad.discretizers import Judge, Tuning
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import SearchState, Sums
+from archgrad.loop.state import SearchState
 from archgrad.relaxations import Relaxed
 
 __all__ = ["judge_of"]
@@ -89,5 +89,4 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     stepper.check(copy)
-    copy.sums = Sums()
     return setup.method.relaxation.probabilities(setup.space.searched, copy.alpha)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +26,7 @@ from archgrad.hypergradients.point import gradients, leaves
 from archgrad.loop.decided import Decided
 from archgrad.loop.moment import Moment, Seen
 from archgrad.loop.passes import Slopes, backward, by_training, evaluated, keep_gradients, or_zero, still, velocity
-from archgrad.loop.state import PRODUCTS, SearchState, Sums, all_trusted
+from archgrad.loop.state import PRODUCTS, BatchMetrics, MetricSums, SearchState, all_trusted
 from archgrad.loop.step_batches import Drawn
 from archgrad.method import Method
 from archgrad.operations.twice import TwiceDifferentiable
@@ -35,13 +35,20 @@ from archgrad.relaxations import Relaxed
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["Slopes", "Stepper"]
+__all__ = ["Slopes", "StepResult", "Stepper"]
 
 _SKIP_DROPOUT_DECAY = 0.2
 """By how much the logarithm of the rate falls from epoch to epoch once α moves."""
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
+
+
+class StepResult(NamedTuple):
+    """What a step measured at w before it moved, and ∂L/∂p of every cell where that was computed."""
+
+    metrics: BatchMetrics
+    slopes: Slopes
 
 
 @dataclass(frozen=True)
@@ -76,17 +83,17 @@ class Stepper:
 
         return cls(space, method, training, seed, torch.compile(forward) if compile_ else forward, forward)
 
-    def architecture_step(self, state: SearchState, batches: Drawn) -> Slopes:
-        """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
+    def architecture_step(self, state: SearchState, batches: Drawn) -> StepResult:
+        """Move the architecture: α ← optimiser(α, hypergradient)."""
         hypergradient = self.method.hypergradient
         moment = self.moment(state)
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
         with moment.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
-            measured = moment.measured(outer_batch)
-        self._record(state, "valid" if self.method.schedule.level == "bilevel" else "arch", *measured)
+            seen = moment.measured(outer_batch)
+        metrics = _metrics("valid" if self.method.schedule.level == "bilevel" else "arch", *seen, state)
         self._move(state, gradient)
-        return moment.slopes
+        return StepResult(metrics, moment.slopes)
 
     def moment(self, state: SearchState) -> Moment:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
@@ -133,11 +140,11 @@ class Stepper:
             )
         return found
 
-    def weight_step(self, state: SearchState, batch: Batch) -> None:
+    def weight_step(self, state: SearchState, batch: Batch) -> StepResult:
         """Move the weights: w ← SGD(w, clipped gradient of the training loss + what regularisers add)."""
         with torch.no_grad():
             relaxed = self._seen_by_weights(state.alpha, batch, state)
-        self._descend(state, relaxed, batch)
+        return self._descend(state, relaxed, batch)
 
     def tuning(self, tuning: Tuning) -> Stepper:
         """Return what goes on with a search of which a part is decided, without regularisers."""
@@ -147,20 +154,19 @@ class Stepper:
             self, method=method, training=replace(self.training, lr=rate, lr_min=rate), decided=Decided.of(tuning)
         )
 
-    def joint_step(self, state: SearchState, batch: Batch) -> Slopes:
+    def joint_step(self, state: SearchState, batch: Batch) -> StepResult:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
 
-        One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α and
-        returned.
+        One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α.
         """
         alpha = leaves(state.alpha)
         relaxed = self._seen_by_weights(alpha, batch, state)
-        slopes = self._descend(state, relaxed, batch, joint=True)
-        terms = [(relaxed.mixture[name] * slope).sum() for name, slope in slopes.items()]
+        result = self._descend(state, relaxed, batch, joint=True)
+        terms = [(relaxed.mixture[name] * slope).sum() for name, slope in result.slopes.items()]
         terms += self._outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
         self._move(state, gradient)
-        return slopes
+        return result
 
     def _move(self, state: SearchState, gradient: Alpha) -> None:
         _check_gradient(gradient, state)
@@ -176,10 +182,11 @@ class Stepper:
         relaxed = self._relax(alpha, self._noise(state, "weights"), state)
         return self._perturbed(relaxed, batch, state)
 
-    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> Slopes:
-        """Take a step of the weights; return the gradient of the mixture if it was computed.
+    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> StepResult:
+        """Take a step of the weights.
 
-        It is where a regulariser reads it, or the step is ``joint`` and moves the architecture too.
+        The gradient of the mixture is computed where a regulariser reads it, or the step is ``joint`` and moves the
+        architecture too.
         """
         parts = self.regularizers(state)
         passed = self._passed(state, relaxed, batch, parts, joint or any(part.needs_mixture_gradient for part in parts))
@@ -187,7 +194,7 @@ class Stepper:
             _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)) or {})
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
         loss = F.cross_entropy(passed.logits, batch.labels) if self.space.auxiliary else passed.loss
-        self._record(state, "train", loss, passed.logits, batch.labels)
+        metrics = _metrics("train", loss, passed.logits, batch.labels, state)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
         for group in state.optimizer.param_groups:
@@ -195,7 +202,7 @@ class Stepper:
             group["weight_decay"] = self.training.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
-        return {name: slope.detach() for name, slope in passed.slopes.items()}
+        return StepResult(metrics, {name: slope.detach() for name, slope in passed.slopes.items()})
 
     def regularizers(self, state: SearchState) -> tuple[Regularizer, ...]:
         """Return the regularisers of the method, without differences of gradients that mislead in this search."""
@@ -358,7 +365,7 @@ class Stepper:
         ``heldout_chance`` is the accuracy of naming the most common class each time.
         The network is that of the architecture step, with a mixture drawn for each batch where the relaxation samples.
         """
-        sums, weights, labels = Sums(), still(state, state.weights), []
+        sums, weights, labels = MetricSums(), still(state, state.weights), []
         for number in range(loader.steps):
             batch, stream = loader.batch(number), ("held-out", state.epoch, number)
             with torch.no_grad(), randomness.Rewind(state.device).again():
@@ -367,17 +374,11 @@ class Stepper:
                 skips = self._auxiliary_skip(state)
                 logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **skips)
             loss = F.cross_entropy(logits, batch.labels).item()
-            sums.add("heldout", loss, int((logits.argmax(1) == batch.labels).sum()), len(batch.labels))
+            correct = int((logits.argmax(1) == batch.labels).sum())
+            sums.add(BatchMetrics("heldout", loss, correct, len(batch.labels)))
             labels.append(batch.labels)
         counts = torch.cat(labels).bincount()
         return {**sums.means(), "heldout_chance": 100 * counts.max().item() / counts.sum().item()}
-
-    def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        value = loss.item()
-        if not math.isfinite(value):
-            raise DivergedError(_diverged(f"the {kind} loss", value, state.epoch, state.step + 1))
-        correct = int((logits.argmax(1) == labels).sum())
-        state.sums.add(kind, value, correct, len(labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,6 +397,13 @@ class _Passed:
     def gradient(self) -> Weights:
         """∂L1/∂w, before any regulariser has added to it."""
         return {name: or_zero(weight.grad, weight) for name, weight in self.inputs.items()}
+
+
+def _metrics(name: str, loss: Tensor, logits: Tensor, labels: Tensor, state: SearchState) -> BatchMetrics:
+    value = loss.item()
+    if not math.isfinite(value):
+        raise DivergedError(_diverged(f"the {name} loss", value, state.epoch, state.step + 1))
+    return BatchMetrics(name, value, int((logits.argmax(1) == labels).sum()), len(labels))
 
 
 def _add_gradient(inputs: Weights, added: Weights) -> None:

@@ -103,6 +103,11 @@ class Regularizer:
         """Whether the supernet shall be built with an auxiliary skip connection beside every edge."""
         return False
 
+    @property
+    def aligns_cells(self) -> bool:
+        """Whether it makes the cells agree on the architecture they share, which usually cures a collapse."""
+        return False
+
     def auxiliary_skip(self, progress: float) -> float:
         """Return what to add to the weight of the auxiliary skip connections, in both losses."""
         return 0.0
