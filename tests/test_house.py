@@ -94,6 +94,16 @@ def test_every_module_says_what_it_offers(path: Path) -> None:
     assert bare or "__all__" in [target.id for target in targets if isinstance(target, ast.Name)]
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "loop").glob("*.py")), ids=name_of)
+def test_the_loop_names_no_member_of_a_family(path: Path) -> None:
+    from archgrad import callbacks, hypergradients, regularizers
+
+    members = [type(make()).__name__ for make in (*callbacks.CALLBACKS.values(), *regularizers.REGULARIZERS.values())]
+    members += [type(make()).__name__ for make in hypergradients.HYPERGRADIENTS.values()]
+    imported = [module.rpartition(".")[2] for _, module in modules_of(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not set(members) & set(imported)
+
+
 def test_the_rules_are_broken_by_what_breaks_them() -> None:
     assert FLOOR["spaces"] < FLOOR["loop"] < FLOOR["cli"]
     source = "def f():\n    from archgrad.loop import run\n    import archgrad.data\n"

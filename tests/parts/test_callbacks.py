@@ -185,6 +185,21 @@ def test_what_is_no_callback_is_a_sentence() -> None:
         searched(print)  # type: ignore[arg-type]
 
 
+def test_what_cannot_be_asked_for_is_a_sentence() -> None:
+    class Hasty(Callback):
+        def stop(self, search: Search) -> Stop | None:
+            return Stop(2, "now.")
+
+    class Homesick(Callback):
+        def go_back(self, search: Search) -> str | None:
+            return "nothing new"
+
+    with pytest.raises(UserError, match="Hasty asks for the architecture of epoch 2, but epochs 1 to 1 are done"):
+        searched(Hasty())
+    with pytest.raises(UserError, match="asks to go back, but none has asked to keep a state before"):
+        searched(Homesick())
+
+
 def test_of_one_kind_there_is_one() -> None:
     own = ag.callbacks.ArchCurvature(minimum=8)
     stop = ag.callbacks.EigenvalueStop()

@@ -6,6 +6,7 @@ import copy
 from typing import Any, Protocol
 
 from archgrad.callbacks import Search
+from archgrad.errors import UserError
 
 __all__ = ["KeptInMemory", "KeptState"]
 
@@ -32,4 +33,6 @@ class KeptInMemory:
 
     def kept(self) -> dict[str, Any]:
         """Return it; a search goes back only once."""
+        if not self._content:
+            raise UserError("a callback asks to go back, but none has asked to keep a state before; see keep_state.")
         return self._content

@@ -58,8 +58,7 @@ def in_stages(
         for number in range(1, stages + 1):
             setup = prepared(searched, method_of(method, plan, number))
             own = None if folder is None else folder.stage(setup.description, StageOf(folder.path, number, stages))
-            finished = own is not None and own.is_finished()
-            watching: tuple[Callback, ...] = (told, *(() if finished else callbacks))
+            watching = (told,) if own is not None and own.is_finished() else (told, *callbacks)
             for callback in watching:
                 callback.on_stage_start(Stage(number, stages, setup.space))
             result = carried_out(setup, own, own is not None and own.is_begun(), watching)

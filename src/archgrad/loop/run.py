@@ -235,6 +235,12 @@ class Run:
     def _stop_early(self, state: SearchState) -> None:
         """End the search if a callback asks for it; the first that does says why."""
         for callback in self.callbacks:
-            if (request := callback.stop(state)) is not None:
-                state.stop(*request)
-                return
+            if (request := callback.stop(state)) is None:
+                continue
+            if not 1 <= request.epoch <= state.epoch:
+                raise UserError(
+                    f"{type(callback).__name__} asks for the architecture of epoch {request.epoch}, but epochs 1 to "
+                    f"{state.epoch} are done; name one of them."
+                )
+            state.stop(*request)
+            return
