@@ -17,6 +17,7 @@ import torch
 from listening import Event, SearchStarted, StageStarted, StepFinished, listening
 
 import archgrad as ag
+from archgrad import notices
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.callbacks import EigenvalueStop
 from archgrad.config import RunConfig, read_config
@@ -161,7 +162,7 @@ def test_an_edge_that_loses_its_skip_may_lose_its_place() -> None:
 
 
 def test_where_there_is_nothing_but_skips_they_stay_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    ag.loop.run.notices.forget()
+    notices.forget()
     space = Skips().restricted({"normal": [("skip_connect",)] * 2 + [SKIPS] * 2})
     table = [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.1, 0.7, 0.2], [0.1, 0.7, 0.2]]
     found = LimitedSkips(Argmax(), 1).select(space, {"normal": torch.tensor(table), "reduce": torch.tensor(table)})
@@ -303,7 +304,7 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
     plan: Progressive, space: SearchSpace, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("archgrad.loop.run._carried_out", lambda *_, **__: pytest.fail("training began"))
+    monkeypatch.setattr("archgrad.loop.entry._carried_out", lambda *_, **__: pytest.fail("training began"))
     with pytest.raises(UserError, match=sentence):
         searched(tiny(plan), space, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
