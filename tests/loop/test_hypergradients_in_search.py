@@ -41,9 +41,9 @@ def test_recipes_take_the_cheapest_products_that_are_true_enough(recipe: str) ->
 def test_the_architecture_moves_once_for_every_few_steps_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
 
-    def step(self: Stepper, state: Any, batches: Drawn) -> None:
+    def step(self: Stepper, state: Any, batches: Drawn) -> Any:
         moved.append(state.index)
-        original(self, state, batches)
+        return original(self, state, batches)
 
     original = Stepper.architecture_step
     monkeypatch.setattr(Stepper, "architecture_step", step)
