@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from archgrad.diagnostics import Agreement, ArchCurvature
+from archgrad.callbacks import ArchCurvature, LayerAgreement
 from archgrad.hypergradients import Batches
 from archgrad.recipes import named
 from benchmarks.common import Case, Report, options, times
@@ -43,16 +43,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def agreements(search: SearchSteps) -> Callable[[], object]:
     """Return what compares the gradients of the cells, which a search has anyway."""
-    slopes = search.stepper.slopes(search.state, search.batches().outer())
-    return lambda: [Agreement()(search.setup.space.searched, slopes) for _ in range(CALLS)]
+    gradients = search.stepper.mixture_gradients(search.state, search.batches().outer())
+    return lambda: [LayerAgreement().measure_gradients(search.setup.blocks, gradients) for _ in range(CALLS)]
 
 
 def eigenvalue(search: SearchSteps, curvature: ArchCurvature) -> None:
     """Estimate the largest eigenvalue of the architecture's loss."""
     batches, state = search.batches(), search.state
-    moment = search.setup.stepper(state).moment(state)
-    with moment.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
-        curvature(point)
+    step = search.setup.stepper(state).bilevel_step(state)
+    with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+        curvature.measure_point(point)
 
 
 if __name__ == "__main__":

@@ -14,14 +14,14 @@ from typing import get_args
 
 import torch
 import torch.nn.functional as F
-from archgrad.hypergradients.point import gradients, leaves
-from archgrad.hypergradients.products import Kind
-from archgrad.linalg import added, cosine, norm
 from torch import Tensor
 from torch.func import functional_call
 
-from archgrad import randomness
-from archgrad.bilevel import Alpha, BilevelProblem, Weights
+from archgrad import random_streams
+from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.products import ProductKind
+from archgrad.autodiff.vectors import added, cosine, norm
+from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch
 from archgrad.descent import Descent
 from archgrad.hypergradients import (
@@ -35,14 +35,15 @@ from archgrad.hypergradients import (
     ReverseMode,
     TruncatedReverse,
     Unrolled,
-    standing,
+    evaluate_at,
 )
 from archgrad.relaxations import Softmax
+from archgrad.tensors import Alpha, Weights
 from benchmarks.common import Case, Options, Report, growth, in_new_process, options, times
 
 CASES = [Case("nasbench201", 8, 1, 16, 64), Case("darts", 8, 5, 32, 32)]
 MEMORY_CASES = {"nasbench201": Case("nasbench201", 8, 1, 16, 32), "darts": Case("darts", 8, 3, 16, 8)}
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[ProductKind, ...] = get_args(ProductKind)
 ESTIMATORS: dict[str, Callable[..., Hypergradient]] = {
     "Unrolled": Unrolled,
     "T1T2": T1T2,
@@ -79,7 +80,7 @@ class Problem:
 
     def first_term(self, hypergradient: Hypergradient) -> Alpha:
         """Return ∂L2/∂α where the estimator takes it."""
-        with standing(self.losses, self.weights, self.alpha, self.inner, self.outer, self.descent) as point:
+        with evaluate_at(self.losses, self.weights, self.alpha, self.inner, self.outer, self.descent) as point:
             return hypergradient.direct(point)
 
 
@@ -131,7 +132,7 @@ def problem_of(case: Case, inner_batches: int, training_steps: int = 20) -> Prob
         return F.cross_entropy(functional_call(supernet, weights, (batch.images, mixture)), batch.labels)
 
     weights = {name: weight.detach() for name, weight in supernet.named_parameters()}
-    alpha = relaxation.init(space.blocks, randomness.generator(0, "alpha"))
+    alpha = relaxation.init(space.blocks, random_streams.generator(0, "alpha"))
     descent = Descent(lr=0.025, momentum=0.9, weight_decay=5e-4, nesterov=True)
     for batch in batches(case, 16, "training", training_steps):
         at = leaves(weights)
@@ -143,9 +144,9 @@ def problem_of(case: Case, inner_batches: int, training_steps: int = 20) -> Prob
 def batches(case: Case, count: int, purpose: str, number: int) -> Iterator[Batch]:
     """Yield noise around one random picture for each class: something to learn, without a data set."""
     shape = (3, case.image_size, case.image_size)
-    pictures = torch.randn(10, *shape, generator=randomness.generator(0, "classes"))
+    pictures = torch.randn(10, *shape, generator=random_streams.generator(0, "classes"))
     for index in range(number):
-        stream = randomness.generator(0, purpose, index)
+        stream = random_streams.generator(0, purpose, index)
         labels = torch.randint(0, 10, (count,), generator=stream)
         images = pictures[labels] + torch.randn(count, *shape, generator=stream)
         yield Batch(images.contiguous(memory_format=torch.channels_last), labels)

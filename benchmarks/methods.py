@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 **{f"{kind}_ms": taken.get(kind) for kind in ("architecture", "weights", "joint", "iteration")},
                 cost=taken["iteration"] / base,
                 weight_steps=own.per_iteration.get("weights", 1.0),
-                channels=1 / own.setup.space.partial,
+                channels=1 / own.setup.options.partial,
             )
     report.store(chosen.json)
 

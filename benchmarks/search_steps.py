@@ -8,7 +8,7 @@ from functools import partial
 
 import torch
 
-from archgrad import randomness
+from archgrad import random_streams
 from archgrad.data import Augmentation, ImageData
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import Drawn
@@ -80,7 +80,7 @@ def at_full_strength(regularizer: Regularizer) -> Regularizer:
 
 def random_images(case: Case) -> ImageData:
     """Return random images, augmented as photographs are."""
-    count, stream = 16 * case.batch, randomness.generator(0, "images")
+    count, stream = 16 * case.batch, random_streams.generator(0, "images")
     shape = (count, 3, case.image_size, case.image_size)
     images = torch.randint(0, 256, shape, generator=stream, dtype=torch.uint8)
     augmentation = Augmentation(crop_padding=case.image_size // 8, flip=True)

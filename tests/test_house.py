@@ -24,7 +24,6 @@ HOUSE = (
         "random_streams",
         "training",
         "schedule",
-        "stopping",
         "tensors",
     ),
     ("_compat",),
@@ -40,10 +39,12 @@ HOUSE = (
     ("alpha_budget",),
     ("regularizers",),
     ("discretizers",),
+    ("diagnostics",),
+    ("callbacks",),
     ("progressive",),
     ("method",),
     ("recipes",),
-    ("diagnostics",),
+    ("reactions",),
     ("loop",),
     ("evaluate",),
     ("tables",),
@@ -104,6 +105,16 @@ def test_every_module_says_what_it_offers(path: Path) -> None:
     targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
     bare = len(tree.body) == 1  # a folder's own file may hold nothing but its docstring
     assert bare or "__all__" in [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "loop").glob("*.py")), ids=name_of)
+def test_the_loop_names_no_member_of_a_family(path: Path) -> None:
+    from archgrad import callbacks, hypergradients, regularizers
+
+    members = [type(make()).__name__ for make in (*callbacks.CALLBACKS.values(), *regularizers.REGULARIZERS.values())]
+    members += [type(make()).__name__ for make in hypergradients.HYPERGRADIENTS.values()]
+    imported = [module.rpartition(".")[2] for _, module in modules_of(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not set(members) & set(imported)
 
 
 def test_the_rules_are_broken_by_what_breaks_them() -> None:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import pytest
 import torch
+from listening import listening
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
@@ -44,7 +45,7 @@ def test_a_discretiser_that_does_not_fit_is_refused_before_training() -> None:
 
     space = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
     with pytest.raises(UserError, match="does not fit the space 'nasbench201'"):
-        ag.search(space, method, ag.data.digits(limit=20), epochs=1, listeners=[fail])
+        ag.search(space, method, ag.data.digits(limit=20), epochs=1, callbacks=listening(fail))
 
 
 def test_parts_are_given_by_name() -> None:
@@ -193,9 +194,9 @@ def test_every_recipe_says_what_it_is() -> None:
 
 
 def test_an_early_stop_is_a_part_like_the_others() -> None:
-    stop = ag.stopping.EigenvalueStop(window=2)
+    stop = ag.callbacks.EigenvalueStop(window=2)
     assert dataclasses.replace(darts(), stop=stop).stop == stop
-    assert ag.recipes.r_darts("es").stop == ag.stopping.EigenvalueStop()
+    assert ag.recipes.r_darts("es").stop == ag.callbacks.EigenvalueStop()
 
 
 def test_unknown_recipes_are_explained() -> None:

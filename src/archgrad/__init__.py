@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from archgrad import (
         arch_optimizers,
+        callbacks,
         data,
         diagnostics,
         discretizers,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
         relaxations,
         report,
         spaces,
-        stopping,
         supernet,
         tables,
     )
@@ -57,6 +57,7 @@ __all__ = [
     "UserError",
     "WeightTraining",
     "arch_optimizers",
+    "callbacks",
     "data",
     "diagnostics",
     "discretizers",
@@ -69,7 +70,6 @@ __all__ = [
     "report",
     "search",
     "spaces",
-    "stopping",
     "supernet",
     "tables",
 ]

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 from archgrad.alpha_budget import BudgetChoice, read_budget
 from archgrad.errors import UserError, check_held_out, check_number, check_one_of, unknown
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, with_settings, without_none
-from archgrad.stopping import REACTIONS
+from archgrad.reactions import REACTIONS
 
 if TYPE_CHECKING:
+    from archgrad.callbacks import Callback
     from archgrad.data import Augmentation, ImageData
     from archgrad.loop.setup import Setup
     from archgrad.method import Method
@@ -55,6 +56,7 @@ class RunConfig:
     arch_optimizer: str | None = None
     regularizer: str | None = None
     discretizer: str | None = None
+    callback: str | None = None
     data: str = "digits"
     data_dir: str | None = None
     epochs: int | None = None
@@ -86,7 +88,7 @@ class RunConfig:
             if not dot or not knob:
                 raise UserError(f"the setting {path!r} names no knob; write part.knob, such as arch_optimizer.lr.")
             if part not in SETTABLE:
-                _check_regularizer(part)
+                _check_member(part)
 
     @property
     def is_sized(self) -> bool:
@@ -199,11 +201,13 @@ class RunConfig:
 
     def _regularizers(self, method: Method) -> tuple[Regularizer, ...]:
         """Return the method's regularisers, those that are named in their place or as well, with their settings."""
+        from archgrad.callbacks import CALLBACKS
         from archgrad.regularizers import name_of
 
         chosen = method.regularizers if self.regularizer is None else self._named_regularizers(method)
         own = [(name_of(regularizer), regularizer) for regularizer in chosen]
-        for part in {path.partition(".")[0] for path in self.settings} - set(SETTABLE) - {name for name, _ in own}:
+        others = {name for name, _ in own} | {*SETTABLE, *CALLBACKS}
+        for part in {path.partition(".")[0] for path in self.settings} - others:
             raise UserError(f"{part} cannot be set: this search has no such regulariser; add --regularizer +{part}.")
         return tuple(
             regularizer if name is None else with_settings(regularizer, self._settings_of(name), name)
@@ -224,6 +228,18 @@ class RunConfig:
         if added:
             return (*method.regularizers, *map(regularizers.named, added))
         return () if names == ["none"] else tuple(map(regularizers.named, names))
+
+    def build_callbacks(self) -> tuple[Callback, ...]:
+        """Return the callbacks that are named, with their knobs turned."""
+        return tuple(self._named_callbacks().values())
+
+    def _named_callbacks(self) -> dict[str, Callback]:
+        from archgrad import callbacks
+
+        names = list(dict.fromkeys(name.strip() for name in (self.callback or "").split(",") if name.strip()))
+        for part in {path.partition(".")[0] for path in self.settings} & set(callbacks.CALLBACKS) - set(names):
+            raise UserError(f"{part} cannot be set: this search does not name that callback; add --callback {part}.")
+        return {name: with_settings(callbacks.named(name), self._settings_of(name), name) for name in names}
 
     def build_training(self, space: SearchSpace, method: Method) -> WeightTraining:
         """Return how the weights are trained: as the space says, the method changes it, and the settings turn it."""
@@ -280,6 +296,7 @@ class RunConfig:
         parts |= {part: member for part in OPTIONAL_PARTS if (member := getattr(method, part)) is not None}
         parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
         parts |= {name: regularizer for regularizer in method.regularizers if (name := name_of(regularizer))}
+        parts |= self._named_callbacks()
         stages = () if method.progressive is None else method.progressive.stages
         depth = None if stages and all(stage.cells for stage in stages) else getattr(space, space.depth_knob)
         sizes: dict[str, Any] = {"channels": space.channels, "cells": depth, "epochs": training.epochs}
@@ -333,12 +350,13 @@ def _whole(name: str, value: Any) -> int:
         raise UserError(f"{name} is {value!r}; it must be a whole number.") from None
 
 
-def _check_regularizer(part: str) -> None:
-    """Refuse a setting whose part is neither a part of every method nor the name of a regulariser."""
+def _check_member(part: str) -> None:
+    """Refuse a setting whose part is neither a part of every method nor the name of a regulariser or a callback."""
+    from archgrad.callbacks import CALLBACKS
     from archgrad.regularizers import REGULARIZERS
 
-    if part not in REGULARIZERS:
-        raise unknown("part in a setting:", part, (*SETTABLE, *REGULARIZERS))
+    if part not in REGULARIZERS and part not in CALLBACKS:
+        raise unknown("part in a setting:", part, (*SETTABLE, *REGULARIZERS, *CALLBACKS))
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -6,16 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from archgrad import callbacks
 from archgrad.arch_optimizers import ArchOptimizer
+from archgrad.callbacks import Callback
 from archgrad.discretizers import Discretizer, LimitedSkips
 from archgrad.errors import UserError, unknown
-from archgrad.hypergradients import FirstOrder, Hypergradient
+from archgrad.hypergradients import Hypergradient
 from archgrad.progressive import Progressive
 from archgrad.regularizers import Regularizer, name_of
 from archgrad.relaxations import Relaxation
 from archgrad.schedule import Schedule
 from archgrad.spaces import SKIP, SearchSpace
-from archgrad.stopping import EigenvalueStop
 from archgrad.supernet import Modifier, SupernetOptions
 from archgrad.training import WeightTraining
 
@@ -27,8 +28,8 @@ class Method:
     """A frozen bundle of five parts, any of which may be exchanged with :func:`dataclasses.replace`.
 
     ``schedule`` says when the architecture moves and on which data, ``supernet`` how the supernet is built, and
-    ``training`` what the method changes of the space's settings for the weights, by name. ``stop`` may end a search
-    early (None: never), and ``progressive`` has it run in stages (None: in one).
+    ``training`` what the method changes of the space's settings for the weights, by name. ``stop`` is a
+    callback that may end a search early (None: never), and ``progressive`` has it run in stages (None: in one).
     """
 
     relaxation: Relaxation
@@ -39,7 +40,7 @@ class Method:
     schedule: Schedule = field(default_factory=Schedule)
     supernet: SupernetOptions = field(default_factory=SupernetOptions)
     training: Mapping[str, float | int | bool] = field(default_factory=dict, hash=False)
-    stop: EigenvalueStop | None = None
+    stop: Callback | None = None
     progressive: Progressive | None = None
     name: str = "custom"
 
@@ -51,7 +52,8 @@ class Method:
                 f"domain; choose a relaxation and an optimiser of one domain (some have it as a knob, domain)."
             )
         self._check_motion()
-        self._check_stop()
+        if self.stop is not None:
+            self.stop.check(self.relaxation, self.arch_optimizer, self.discretizer)
         self._check_stages()
         self._check_hypergradient()
         self._check_regularizers()
@@ -100,31 +102,10 @@ class Method:
                     f"{type(regularizer).__name__} adds to the loss of the architecture, but {optimizer} never moves "
                     f"that; leave it out, or choose an optimiser that moves."
                 )
-        if type(self.hypergradient) is not FirstOrder:
+        if not self._has_plain_gradient:
             raise UserError(
                 f"{optimizer} never moves the architecture, so that {type(self.hypergradient).__name__} would have "
                 f"nothing to do; leave FirstOrder, or choose an optimiser that moves."
-            )
-
-    def _check_stop(self) -> None:
-        """Refuse an early stop that could not come, or whose architecture could not be derived."""
-        if self.stop is None:
-            return
-        if not self.arch_optimizer.moves:
-            raise UserError(
-                f"{type(self.stop).__name__} watches how the loss bends where the architecture goes, but "
-                f"{type(self.arch_optimizer).__name__} never moves it; leave stop out, or choose one that does."
-            )
-        if self.relaxation.sampled:
-            raise UserError(
-                f"{type(self.stop).__name__} watches how the loss bends, but that of {type(self.relaxation).__name__} "
-                f"jumps from draw to draw; leave stop out, or choose a relaxation that does not sample."
-            )
-        if self.discretizer.once:
-            raise UserError(
-                f"{type(self.stop).__name__} returns the architecture of an earlier epoch, but "
-                f"{type(self.discretizer).__name__} derives only one, at the end; leave stop out, or use "
-                f"discretizers.Argmax()."
             )
 
     def _check_stages(self) -> None:
@@ -155,11 +136,15 @@ class Method:
         if self.progressive.max_skips is not None:
             LimitedSkips(self.discretizer, self.progressive.max_skips)
 
+    @property
+    def _has_plain_gradient(self) -> bool:
+        """Whether the architecture gradient is ∂L2/∂α itself, which a backward pass for the weights can give too."""
+        return self.hypergradient.order == 1 and not self.hypergradient.per_image
+
     def _check_hypergradient(self) -> None:
         """Refuse an architecture gradient that the method would not take."""
-        plain = type(self.hypergradient) is FirstOrder
         name = type(self.hypergradient).__name__
-        if self.schedule.updates == "simultaneous" and not plain:
+        if self.schedule.updates == "simultaneous" and not self._has_plain_gradient:
             raise UserError(
                 f"simultaneous updates take one backward pass for weights and architecture, which is the gradient of "
                 f"first order, and not {name}; set schedule.updates=alternate, or hypergradient FirstOrder."
@@ -175,6 +160,13 @@ class Method:
                 f"{name} gives each image its own architecture parameters, but {type(self.relaxation).__name__} "
                 f"draws one architecture for all of them; choose a relaxation that does not sample."
             )
+
+    @property
+    def measures(self) -> tuple[Callback, ...]:
+        """The callbacks that should measure a search by this method, besides the standard ones and its stop rule."""
+        parts = [callbacks.named(name, **knobs) for name, knobs in self.hypergradient.callbacks.items()]
+        bends = self.arch_optimizer.moves and not self.relaxation.sampled
+        return (*([callbacks.ArchCurvature()] if bends else []), *parts)
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before anything is trained, if the method cannot search this space, or a stage of it."""

@@ -245,8 +245,8 @@ def sick(monkeypatch) -> None:
         verdict = "collapsing" if bad else "healthy"
         return Diagnosis(verdict, 2 if bad else None, ("skips everywhere",), "act", sound=not bad)
 
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
-    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", lambda records, epochs: 1)
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", judge)
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", lambda records, epochs: 1)
 
 
 def test_a_search_warns_on_standard_error(archgrad, sick):

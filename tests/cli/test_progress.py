@@ -21,7 +21,7 @@ def test_plain_lines_where_there_is_no_terminal(tiny):
     console = Console(file=io.StringIO(), force_terminal=False)
     progress = progress_for(console)
     assert isinstance(progress, PlainProgress)
-    ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, listeners=[progress])
+    ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, callbacks=[progress])
     lines = console.file.getvalue().splitlines()
     assert [line.split(":")[0] for line in lines if line.startswith("epoch")] == ["epoch 1/2", "epoch 2/2"]
     assert lines[0].startswith("α's learning rate is 0.0003 × ")
@@ -38,7 +38,7 @@ def test_a_live_display_on_a_terminal(tiny):
     console = Console(file=io.StringIO(), force_terminal=True, width=150)
     progress = progress_for(console)
     assert isinstance(progress, LiveProgress)
-    result = ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, listeners=[progress])
+    result = ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, callbacks=[progress])
     progress.close()
     shown = console.file.getvalue()
     for word in (
@@ -58,7 +58,7 @@ def test_the_display_is_closed_when_the_search_fails(tiny):
     progress = LiveProgress(console)
     training = ag.WeightTraining(lr=1e30, clip=1e30)
     with pytest.raises(ag.DivergedError):
-        ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, training=training, listeners=[progress])
+        ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, training=training, callbacks=[progress])
     progress.close()
     progress.close()
     assert console._live_stack == []

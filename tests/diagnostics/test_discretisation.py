@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import archgrad as ag
+from archgrad.callbacks import DiscretizationGap
 from archgrad.data import measure
-from archgrad.diagnostics import Snapshot, discretisation, measure_discretisation
+from archgrad.diagnostics import Snapshot, measure_discretisation
 from archgrad.discretizers import SupernetEvaluation
 from archgrad.errors import UserError
 from archgrad.loop.evaluation import supernet_evaluation
@@ -35,7 +36,7 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
         return 10.0 * number if bool((mixture["cell"] == 1).any()) else 50.0 + number
 
     seen = snapshot(SupernetEvaluation(accuracy, torch.Generator(), batches=3))
-    assert discretisation(seen) == {"mixture_accuracy": 51.0, "discrete_accuracy": 10.0}
+    assert DiscretizationGap().measure_end(seen) == {"mixture_accuracy": 51.0, "discrete_accuracy": 10.0}
     assert [number for _, number in asked] == [0, 1, 2, 0, 1, 2]
     one_hot = SPACE.one_hot(seen.genotype, OPTIONS)
     for name, weights in seen.probabilities.items():
@@ -45,10 +46,8 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
 
 
 def test_it_is_measured_once_at_the_end() -> None:
-    evaluation = SupernetEvaluation(lambda mixture, number: 1.0, torch.Generator())
-    assert discretisation(snapshot(evaluation, last=False)) == {}
-    with pytest.raises(UserError, match="a snapshot without an evaluation cannot tell accuracies"):
-        discretisation(snapshot(None))
+    with pytest.raises(UserError, match="a snapshot without a judge cannot tell accuracies"):
+        DiscretizationGap().measure_end(snapshot(None))
     result = ag.search(
         ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20
     )

@@ -15,7 +15,8 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, ExponentiatedGradient
 from archgrad.bilevel import BilevelProblem
-from archgrad.diagnostics.stationarity import Stationarity, bregman_stationarity
+from archgrad.callbacks import Stationarity
+from archgrad.diagnostics import bregman_stationarity
 from archgrad.errors import UserError
 from archgrad.hypergradients import evaluate_at
 from archgrad.spaces import DecisionBlock, Row
@@ -218,7 +219,7 @@ def probed(probe: Stationarity, theta: Tensor = THETA, dtype: torch.dtype = torc
     weights, alpha = {"w": randn(3, seed=0).to(dtype)}, {"cell": theta.to(dtype)}
     batch = torch.tensor([1.0, 2.0, -1.0], dtype=dtype)
     with evaluate_at(BilevelProblem(unread, coupled), weights, alpha, None, batch) as point:
-        found = probe(point)
+        found = probe.measure_point(point)
         assert torch.equal(point.weights["w"], randn(3, seed=0).to(dtype))
         assert torch.equal(point.alpha["cell"], theta.to(dtype))
     assert list(found) == ["stationarity"]
@@ -283,9 +284,18 @@ def test_what_stationarity_cannot_do_is_explained(make, sentence: str) -> None:
 def test_a_search_can_be_watched_without_being_changed() -> None:
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
     settings = {"epochs": 2, "batch_size": 20, "seed": 0, "held_out": 0}
-    watched = ag.search(space, ag.recipes.gaea(), data, diagnostics=[Stationarity(every=2, steps=8)], **settings)
-    plain = ag.search(space, ag.recipes.gaea(), data, diagnostics=(), **settings)
+    watched = ag.search(
+        space, ag.recipes.gaea(), data, standard_callbacks=False, callbacks=[Stationarity(every=2, steps=8)], **settings
+    )
+    plain = ag.search(space, ag.recipes.gaea(), data, standard_callbacks=False, **settings)
     assert all(0 < record["stationarity"] < math.inf for record in watched.history)
     assert torch.equal(watched.alpha["cell"], plain.alpha["cell"])
     with pytest.raises(UserError, match="not on the simplex"):
-        ag.search(space, ag.recipes.darts(), data, diagnostics=[Stationarity(every=2, steps=8)], **settings)
+        ag.search(
+            space,
+            ag.recipes.darts(),
+            data,
+            standard_callbacks=False,
+            callbacks=[Stationarity(every=2, steps=8)],
+            **settings,
+        )

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from archgrad import recipes
-from archgrad.diagnostics import Thresholds, cures_of, diagnose
+from archgrad.diagnostics import Thresholds, diagnose
 from archgrad.diagnostics.diagnosis import first_moved_epoch, last_sound_epoch
 from archgrad.diagnostics.records import skip_share
 from archgrad.diagnostics.warning_scores import precision_recall
 from archgrad.errors import UserError
 from archgrad.method import Method
+from archgrad.reactions import cures_of
 
 EPOCHS = 25
 SKIPS = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|nor_conv_3x3~2|"

@@ -14,13 +14,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from listening import DecisionMade, EpochFinished, Event, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.config import RunConfig
 from archgrad.discretizers import Argmax, Perturbation, SupernetEvaluation, Tuning
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.loop import DecisionMade, EpochFinished, Event, SearchResult, StepFinished
+from archgrad.loop import SearchResult
 from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
@@ -253,10 +254,8 @@ def data() -> ag.data.ImageData:
     return ag.data.ImageData("noise", images, torch.arange(32) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
 
 
-def found(
-    *listeners: Callable[[Event], None], out: Path | None = None, resume: bool = False, method: ag.Method = METHOD
-) -> SearchResult:
-    return ag.search(SPACE, method, data(), epochs=2, seed=1, batch_size=8, out=out, resume=resume, listeners=listeners)
+def found(*listeners: Callable[[Event], None], method: ag.Method = METHOD, **settings: Any) -> SearchResult:
+    return ag.search(SPACE, method, data(), epochs=2, seed=1, batch_size=8, callbacks=listening(*listeners), **settings)
 
 
 @pytest.fixture(scope="module")
@@ -330,7 +329,7 @@ def test_a_selection_that_is_killed_is_repeated_to_the_bit(
 def test_a_signal_is_answered_before_the_next_decision(whole: tuple[SearchResult, list[Event]], tmp_path: Path) -> None:
     heard = AtDecision(2, lambda: os.kill(os.getpid(), signal.SIGTERM))
     with pytest.raises(SearchInterrupted, match=r"step 2 of 2 in epoch 2 of 2; continue with `archgrad resume") as stop:
-        found(heard, out=tmp_path / "run")
+        found(heard, out=tmp_path / "run", interruptible=True)
     assert stop.value.signal == signal.SIGTERM
     assert heard.decisions == 2
     assert not (tmp_path / "run" / "summary.json").exists()
@@ -418,5 +417,5 @@ def test_the_command_shows_every_decision(archgrad: Any) -> None:
 def test_an_optimiser_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:
     method = replace(ag.recipes.xnas(), discretizer=Perturbation(tune_epochs=1, batches=1))
     space = NASBench201(channels=2, cells_per_stage=1)
-    result = ag.search(space, method, ag.data.digits(limit=40), epochs=1, batch_size=10, diagnostics=())
+    result = ag.search(space, method, ag.data.digits(limit=40), epochs=1, batch_size=10, standard_callbacks=False)
     space.check(result.genotype)

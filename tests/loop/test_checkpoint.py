@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 import torch
+from listening import Event, SearchStarted, StepFinished, listening
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.loop import Checkpoints, Event, RunFolder, SearchResult, SearchStarted, StepFinished
+from archgrad.loop import Checkpoints, RunFolder, SearchResult
 from archgrad.regularizers import Regularizer
 
 DATA = ag.data.digits(limit=64)
@@ -250,7 +251,7 @@ def test_a_finished_search_is_returned_without_training(
     events: list[str] = []
     monkeypatch.setattr("archgrad.loop.steps.Stepper.weight_step", forbidden)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    result = run(folder, resume=True, listeners=[lambda event: events.append(type(event).__name__)])
+    result = run(folder, resume=True, callbacks=listening(lambda event: events.append(type(event).__name__)))
     expected = finished[1]
     assert events == ["SearchStarted", "SearchFinished"]
     assert result.genotype == expected.genotype
@@ -321,7 +322,7 @@ def test_a_new_search_into_a_taken_folder_is_refused(folder: Path, finished: tup
     events: list[Event] = []
     for _ in range(2):
         with pytest.raises(UserError, match=f"holds a search already; continue it with `archgrad resume {folder}`"):
-            run(folder, listeners=[events.append])
+            run(folder, callbacks=listening(events.append))
         (folder / "checkpoint.pt").unlink(missing_ok=True)
         before.pop("checkpoint.pt", None)
     assert not events
@@ -349,7 +350,7 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(
     monkeypatch.setattr("archgrad.loop.folder.write_text", refuse)
     events: list[Event] = []
     with pytest.raises(UserError, match=rf"{tmp_path} cannot be written \({error.strerror}\); choose a folder"):
-        run(tmp_path, listeners=[events.append])
+        run(tmp_path, callbacks=listening(events.append))
     assert not events
 
 
@@ -364,7 +365,7 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_run_resumes(
             monkeypatch.setattr(torch, "save", full)
 
     with pytest.raises(UserError, match=r"cannot be written \(No space left on device\)"):
-        run(tmp_path, listeners=[fill])
+        run(tmp_path, callbacks=listening(fill))
     monkeypatch.undo()
     assert torch.equal(run(tmp_path, resume=True).alpha["cell"], finished[1].alpha["cell"])
 
@@ -379,7 +380,7 @@ def test_two_searches_in_one_folder_are_refused(tmp_path: Path) -> None:
                 run(tmp_path, resume=True)
             refused.append(str(caught.value))
 
-    run(tmp_path, listeners=[intrude], epochs=2)
+    run(tmp_path, callbacks=listening(intrude), epochs=2)
     assert refused == [f"another search is running in {tmp_path}; wait for its end or choose another folder."]
 
 
@@ -397,7 +398,7 @@ def test_resuming_from_the_checkpoint_before_the_last_repeats_to_the_same_end(
         seen.append([json.loads(line)["epoch"] for line in lines])
 
     with caplog.at_level(logging.WARNING, "archgrad"):
-        result = run(folder, resume=True, listeners=[look])
+        result = run(folder, resume=True, callbacks=listening(look))
     assert len(caplog.records) == 1
     assert seen == [[1], [1], [1], [1, 2], [1, 2]]
     assert torch.equal(result.alpha["cell"], finished[1].alpha["cell"])

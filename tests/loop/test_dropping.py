@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import archgrad as ag
+from archgrad.callbacks import EigenvalueStop
 from archgrad.config import RunConfig, read_config
 from archgrad.errors import UserError
 from archgrad.loop.setup import Setup
 from archgrad.recipes import darts, r_darts
-from archgrad.stopping import EigenvalueStop
 
 DATA = ag.data.digits(limit=48)
 SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
@@ -42,7 +42,7 @@ def given(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def search(method: ag.Method, **settings: Any) -> ag.SearchResult:
     return ag.search(
-        SPACE, method, DATA, **{"epochs": 3, "batch_size": 24, "held_out": 0, "diagnostics": (), **settings}
+        SPACE, method, DATA, **{"epochs": 3, "batch_size": 24, "held_out": 0, "standard_callbacks": False, **settings}
     )
 
 

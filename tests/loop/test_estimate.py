@@ -8,7 +8,7 @@ from archgrad.loop.setup import Setup
 
 
 def test_steps_are_those_of_the_schedule() -> None:
-    space, data = ag.spaces.nasbench201(channels=2, cells_per_stage=1), ag.data.digits(limit=100)
+    space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=100)
     method, training = ag.recipes.idarts(), ag.WeightTraining(epochs=8, batch_size=10)
     found = estimate(space, method, data, training=training)
     setup = Setup.of(space, method, data, training=training)

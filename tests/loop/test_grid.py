@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from listening import Event, SearchStarted, StepFinished, listening
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, MirrorDescent
 from archgrad.discretizers import DISCRETIZERS, BestSampled, Perturbation
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS, exact_implicit
-from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.recipes import RECIPES
 from archgrad.regularizers import LayerAlignment
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
@@ -80,7 +80,15 @@ def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> 
     depth = {"cells_per_stage": 1} if space == "nasbench201" else {"cells": 4 if _aligns(method) else 3}
     small = ag.spaces.named(space)(channels=4, **depth)
     result = ag.search(
-        small, method, DATA, epochs=1, batch_size=images // 2, held_out=0, listeners=[steps], diagnostics=(), **settings
+        small,
+        method,
+        DATA,
+        epochs=1,
+        batch_size=images // 2,
+        held_out=0,
+        callbacks=listening(steps),
+        standard_callbacks=False,
+        **settings,
     )
     small.check(result.genotype)
     return result, steps

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 import torch
+from listening import Event, StepFinished, listening
 
 import archgrad as ag
+from archgrad.callbacks import InnerCurvature
 from archgrad.data import Loader
-from archgrad.diagnostics import Curvature
 from archgrad.errors import UserError
 from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolled
-from archgrad.loop import Event, SearchResult, StepFinished
+from archgrad.loop import SearchResult
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
@@ -40,9 +41,9 @@ def test_recipes_take_the_cheapest_products_that_are_true_enough(recipe: str) ->
 def test_the_architecture_moves_once_for_every_few_steps_of_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     moved: list[int] = []
 
-    def step(self: Stepper, state: Any, batches: StepBatches) -> None:
+    def step(self: Stepper, state: Any, batches: StepBatches) -> Any:
         moved.append(state.index)
-        original(self, state, batches)
+        return original(self, state, batches)
 
     original = Stepper.architecture_step
     monkeypatch.setattr(Stepper, "architecture_step", step)
@@ -62,7 +63,7 @@ def test_each_batch_of_the_architecture_serves_once_in_an_epoch_however_many_inn
         return batch(self, index)
 
     monkeypatch.setattr(Loader, "batch", record)
-    found(ag.recipes.idarts(inner_steps=3), batch_size=12, epochs=2, diagnostics=(), on_collapse="ignore")
+    found(ag.recipes.idarts(inner_steps=3), batch_size=12, epochs=2, standard_callbacks=False, on_collapse="ignore")
     assert drawn == {"weights": list(range(24)), "architecture": list(range(8))}
 
 
@@ -73,11 +74,12 @@ def test_a_stopped_search_goes_on_to_the_same_bits(method: ag.Method, tmp_path: 
             raise KeyboardInterrupt
 
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 12}
-    settings["diagnostics"] = [Curvature(Neumann(2, 0.01), every=3, steps=2)]
-    whole = found(method, **settings)
+    settings |= {"standard_callbacks": False}
+    curvature = InnerCurvature(0.01, every=3, steps=2)
+    whole = found(method, callbacks=[curvature], **settings)
     with pytest.raises(KeyboardInterrupt):
-        found(method, out=tmp_path, listeners=[stop], **settings)
-    resumed = found(method, out=tmp_path, resume=True, **settings)
+        found(method, out=tmp_path, callbacks=[curvature, *listening(stop)], **settings)
+    resumed = found(method, out=tmp_path, resume=True, callbacks=[curvature], **settings)
     assert all(torch.equal(whole.alpha[name], resumed.alpha[name]) for name in whole.alpha)
     for one, other in zip(whole.history, resumed.history, strict=True):
         assert {**one, "seconds": 0} == {**other, "seconds": 0}
@@ -87,8 +89,8 @@ def test_a_stopped_search_goes_on_to_the_same_bits(method: ag.Method, tmp_path: 
 def test_a_diverging_series_is_warned_of_once_in_a_run(caplog: pytest.LogCaptureFixture) -> None:
     method = ag.recipes.idarts(inner_steps=1, lr=1e4)
     with caplog.at_level(logging.WARNING):
-        found(method, diagnostics=[Curvature(method.hypergradient, every=1, steps=3)], epochs=1)
-        found(method, diagnostics=[Curvature(method.hypergradient, every=1, steps=3)], epochs=1)
+        for _ in range(2):
+            found(method, standard_callbacks=False, callbacks=[InnerCurvature(1e4, every=1, steps=3)], epochs=1)
     assert [("cannot converge" in message) for message in caplog.messages] == [True, True]
 
 
@@ -184,7 +186,7 @@ def test_drop_path_grows_with_the_epochs_and_spares_validation(name: str, monkey
     original = ag.supernet.Supernet.forward
     monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
     method = replace(ag.recipes.darts(), supernet=ag.SupernetOptions(drop_path=0.3))
-    ag.search(small(name), method, DATA, epochs=3, batch_size=48, split="0.5:0.5", held_out=0, diagnostics=())
+    ag.search(small(name), method, DATA, epochs=3, batch_size=48, split="0.5:0.5", held_out=0, standard_callbacks=False)
     architecture, weights = given[::2], given[1::2]
     assert set(architecture) == {0.0}
     assert weights == pytest.approx([0.0, 0.1, 0.2])

@@ -12,12 +12,13 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
+from listening import Event, SearchStarted, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
-from archgrad.loop import Event, SearchResult, SearchStarted, StepFinished
+from archgrad.loop import SearchResult
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
@@ -61,7 +62,9 @@ def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) 
     method, trace = single("simultaneous", base), Tracing()
     training = replace(SPACE.training, batch_size=32, epochs=1)
     setup = Setup.of(SPACE, method, DATA, seed=1, training=training, held_out=0)
-    ag.search(SPACE, method, DATA, seed=1, training=training, held_out=0, listeners=[trace], alpha_budget="off")
+    ag.search(
+        SPACE, method, DATA, seed=1, training=training, held_out=0, callbacks=listening(trace), alpha_budget="off"
+    )
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
     p = alpha["cell"] if base.name == "gaea" else alpha["cell"].softmax(-1)
@@ -93,7 +96,7 @@ def test_simultaneous_updates_run_the_supernet_once_per_step(monkeypatch: pytest
     counts = {}
     for updates in ("alternate", "simultaneous"):
         calls.clear()
-        found(single(updates), diagnostics=())  # type: ignore[arg-type]
+        found(single(updates), standard_callbacks=False)  # type: ignore[arg-type]
         counts[updates] = len(calls)
     assert counts == {"alternate": 16, "simultaneous": 8}
 
@@ -104,9 +107,9 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
     for name in ("architecture_step", "weight_step", "joint_step"):
         original = getattr(Stepper, name)
 
-        def step(self: Stepper, state: Any, batch: Any, name: str = name, original: Any = original) -> None:
+        def step(self: Stepper, state: Any, batch: Any, name: str = name, original: Any = original) -> Any:
             happened.append((name, state.index))
-            original(self, state, batch)
+            return original(self, state, batch)
 
         monkeypatch.setattr(Stepper, name, step)
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates, warmup_epochs=1))
@@ -158,7 +161,7 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
     settings: dict[str, Any] = {"epochs": 2, "batch_size": batch, "seed": 2, "held_out": 0}
     whole = ag.search(space, method, DATA, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
-        ag.search(space, method, DATA, out=tmp_path, listeners=[stop], **settings)
+        ag.search(space, method, DATA, out=tmp_path, interruptible=True, callbacks=listening(stop), **settings)
     resumed = ag.search(space, method, DATA, out=tmp_path, resume=True, **settings)
     same(whole, resumed)
 
@@ -186,7 +189,7 @@ def test_a_stopped_search_of_any_level_goes_on_to_the_same_bits(level: Level, up
     settings = {"epochs": 3, "batch_size": 16 if level == "bilevel" else 32}  # two steps in an epoch
     whole = found(method, out=tmp_path / "whole", **settings)
     with pytest.raises(KeyboardInterrupt):
-        found(method, out=tmp_path / "parts", listeners=[stop], **settings)
+        found(method, out=tmp_path / "parts", callbacks=listening(stop), **settings)
     resumed = found(method, out=tmp_path / "parts", resume=True, **settings)
     same(whole, resumed)
 

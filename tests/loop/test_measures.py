@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from listening import EpochFinished, Event, SearchStarted, StepFinished, listening
 
 import archgrad as ag
 from archgrad.data import Batch, Loader
 from archgrad.errors import UserError
 from archgrad.hypergradients import ReverseMode
-from archgrad.loop import EpochFinished, Event, SearchStarted, StepFinished
 from archgrad.loop.setup import Setup
 from archgrad.relaxations import expand_to_cells
 
@@ -39,7 +39,7 @@ def first_means(method: ag.Method) -> dict[str, float]:
         if isinstance(event, StepFinished):
             found.append(event.means)
 
-    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look], diagnostics=())
+    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look), standard_callbacks=False)
     return found[0]
 
 
@@ -73,7 +73,7 @@ def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
             states.append(event.means)
 
     method = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Fixed(), supernet=options)
-    ag.search(space, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look], diagnostics=())
+    ag.search(space, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look), standard_callbacks=False)
     setup = Setup.of(space, method, DATA, **SETTINGS)
     batch, (weights, alpha) = setup.weight_loader.batch(0), states[0]
     mixture = expand_to_cells(setup.blocks, method.relaxation.probabilities(setup.blocks, alpha))
@@ -122,7 +122,7 @@ def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() 
             states.append((event.record, dict(event.state.alpha), event.state.supernet))
 
     method = ag.recipes.gaea()
-    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, listeners=[look])
+    ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look))
     setup = Setup.of(SPACE, method, DATA, **SETTINGS)
     (record, alpha, supernet), loader = states[0], setup.held_out_loader
     assert loader is not None

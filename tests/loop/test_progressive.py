@@ -14,24 +14,25 @@ from typing import Any
 
 import pytest
 import torch
+from listening import Event, SearchStarted, StageStarted, StepFinished, listening
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
+from archgrad.callbacks import EigenvalueStop
 from archgrad.config import RunConfig, read_config
 from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEvaluation
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.knobs import knobs_of, with_settings
-from archgrad.loop import Event, SearchResult, SearchStarted, StageStarted, StepFinished
-from archgrad.loop.collapse import check_reaction
+from archgrad.loop import SearchResult
 from archgrad.loop.progressive import last_stage, method_of
 from archgrad.loop.setup import Setup
 from archgrad.progressive import Progressive, Stage, kept_choices
+from archgrad.reactions import check_reaction
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
 from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edges_of
-from archgrad.stopping import EigenvalueStop
 from archgrad.supernet import MixedCell
 from archgrad.warn_once import forget_warnings
 
@@ -51,7 +52,7 @@ def tiny(plan: Progressive = TINY, **changes: Any) -> ag.Method:
 
 
 def searched(method: ag.Method | None = None, space: SearchSpace | None = None, **settings: Any) -> SearchResult:
-    settings = {"epochs": 1, "batch_size": 10, "diagnostics": (), "seed": 3, **settings}
+    settings = {"epochs": 1, "batch_size": 10, "standard_callbacks": False, "seed": 3, **settings}
     return ag.search(space or NASBench201(channels=2, cells_per_stage=1), method or tiny(), DATA, **settings)
 
 
@@ -206,7 +207,7 @@ def test_a_stage_has_its_own_share_of_the_channels() -> None:
 def test_stages_grow_deeper_with_fewer_operations() -> None:
     watch = Watch()
     stages = (Stage(3, 8), Stage(4, 5, 0.4), Stage(5, 3, 0.7))
-    result = searched(tiny(staged(*stages)), DARTS(channels=2, cells=8), listeners=[watch], batch_size=20)
+    result = searched(tiny(staged(*stages)), DARTS(channels=2, cells=8), callbacks=listening(watch), batch_size=20)
     assert [(one.number, one.stages) for one in watch.stages] == [(1, 3), (2, 3), (3, 3)]
     spaces = [one.space for one in watch.stages]
     assert [sum(block.cells for block in space.blocks) for space in spaces] == [3, 4, 5]
@@ -225,12 +226,12 @@ def test_stages_grow_deeper_with_fewer_operations() -> None:
 def test_a_stage_is_an_ordinary_search_of_what_the_one_before_kept() -> None:
     watch = Watch()
     plan = staged(Stage(keep=5), Stage(keep=2), max_skips=None)
-    whole = searched(tiny(plan), listeners=[watch])
+    whole = searched(tiny(plan), callbacks=listening(watch))
     method, (first, second) = replace(tiny(plan), progressive=None), [one.space for one in watch.stages]
     alone = searched(method, first)
     assert [row.choices for row in second.blocks[0].rows] == kept_choices(first.blocks[0], alone.mixture["cell"][0], 2)
     again = Watch()
-    last = searched(method, second, listeners=[again])
+    last = searched(method, second, callbacks=listening(again))
     assert all(torch.equal(value, watch.weights[1][name]) for name, value in again.weights[0].items())
     assert torch.equal(again.alpha[0]["cell"], watch.alpha[1]["cell"])
     assert torch.equal(last.alpha["cell"], whole.alpha["cell"])
@@ -320,7 +321,7 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
     plan: Progressive, space: SearchSpace, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("archgrad.loop.run._carried_out", lambda *_, **__: pytest.fail("training began"))
+    monkeypatch.setattr("archgrad.loop.entry._carried_out", lambda *_, **__: pytest.fail("training began"))
     with pytest.raises(UserError, match=sentence):
         searched(tiny(plan), space, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -347,7 +348,7 @@ def test_a_stage_may_switch_and_the_whole_says_so(monkeypatch: pytest.MonkeyPatc
         bad = len(records) > 1
         return Diagnosis("collapsing" if bad else "healthy", 2 if bad else None, ("bad",), "act", sound=not bad)
 
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", judge)
     plan = staged(Stage(2, 5), Stage(2, 3))
     settings = {"epochs": 2, "batch_size": 20, "on_collapse": "switch"}
     result = searched(tiny(plan), out=tmp_path, **settings)
@@ -411,10 +412,10 @@ def test_a_search_stopped_in_any_stage_goes_on_to_the_same_bits(at: int, tmp_pat
 
     stage = (at + 1) // 2
     with pytest.raises(SearchInterrupted, match=rf"of stage {stage} of 3; continue with `archgrad resume {tmp_path}`"):
-        searched(out=tmp_path, listeners=[stop])
+        searched(out=tmp_path, interruptible=True, callbacks=listening(stop))
     assert not (tmp_path / "summary.json").exists()
     again = Watch()
-    resumed = searched(out=tmp_path, resume=True, listeners=[again])
+    resumed = searched(out=tmp_path, resume=True, callbacks=listening(again))
     assert again.steps == 6 - at
     assert [one.number for one in again.stages] == list(range(at // 2 + 1, 4))
     same(whole, resumed)
@@ -424,7 +425,7 @@ def test_a_search_stopped_in_any_stage_goes_on_to_the_same_bits(at: int, tmp_pat
 def test_a_finished_search_is_read_and_not_run_again(tmp_path: Path, whole: SearchResult) -> None:
     watch = Watch()
     searched(out=tmp_path)
-    same(whole, searched(out=tmp_path, resume=True, listeners=[watch]))
+    same(whole, searched(out=tmp_path, resume=True, callbacks=listening(watch)))
     assert (watch.steps, watch.stages) == (0, [])
 
 
@@ -436,7 +437,7 @@ def test_a_search_killed_in_the_second_stage_goes_on_from_its_last_checkpoint(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        searched(out=tmp_path, listeners=[die])
+        searched(out=tmp_path, callbacks=listening(die))
     assert shown(tmp_path) == [(1, 1)]
     (tmp_path / ".metrics.jsonl.abc.part").touch()
     same(whole, searched(out=tmp_path, resume=True))
@@ -452,7 +453,7 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        searched(out=tmp_path, listeners=[die])
+        searched(out=tmp_path, callbacks=listening(die))
 
     def prepared(space: SearchSpace, method: ag.Method) -> Setup:
         return Setup.of(space, method, DATA, epochs=1, batch_size=10, seed=3)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import pytest
 import torch
+from listening import Event, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, Fixed, MirrorDescent
 from archgrad.errors import UserError
-from archgrad.loop import Event, StepFinished
 from archgrad.regularizers import REGULARIZERS, LayerAlignment, Regularizer
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax, Uniform
 from archgrad.schedule import Schedule
@@ -78,7 +78,13 @@ class Found(NamedTuple):
 def after_two_steps(method: ag.Method, space: SearchSpace) -> Found:
     steps: list[Event] = []
     images = 20 if method.schedule.level == "bilevel" else 40
-    settings = {"epochs": 1, "batch_size": images // 2, "held_out": 0, "diagnostics": (), "listeners": [steps.append]}
+    settings = {
+        "epochs": 1,
+        "batch_size": images // 2,
+        "held_out": 0,
+        "standard_callbacks": False,
+        "callbacks": listening(steps.append),
+    }
     settings["alpha_budget"] = "off"
     result = ag.search(space, method, DATA, **settings)
     assert sum(isinstance(step, StepFinished) for step in steps) == 2

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 import archgrad as ag
 from archgrad.autodiff.vectors import cosine, norm
-from archgrad.diagnostics import Agreement
+from archgrad.callbacks import LayerAgreement
 from archgrad.errors import UserError
 from archgrad.operations import Operation, Site
 from archgrad.regularizers import LayerAlignment, PerturbStep, Regularizer, WeightStep
@@ -64,7 +64,7 @@ def test_differences_are_of_one_draw() -> None:
     kinds: list[tuple[Any, float]] = [("central", 1e-2), ("central", 2e-3), ("interleaved", 1e-2)]
     parts = [Kept(schedule="constant", difference=kind, eps=eps) for kind, eps in kinds]
     for part in parts:
-        searched(part, diagnostics=[])
+        searched(part, standard_callbacks=False)
     for first, *others in zip(*(part.found for part in parts), strict=True):
         assert norm(first) > 0
         for other in others:
@@ -92,7 +92,7 @@ def buffers_of(net: nn.Module) -> list[float]:
 
 def test_asking_for_the_loss_again_leaves_no_trace() -> None:
     asks = Asks()
-    plain, asked = searched(diagnostics=[]), searched(asks, diagnostics=[])
+    plain, asked = searched(standard_callbacks=False), searched(asks, standard_callbacks=False)
     assert plain.history[0]["train_loss"] == asked.history[0]["train_loss"]
     assert buffers_of(plain.supernet) == buffers_of(asked.supernet)
     assert all(torch.equal(asked.alpha[name], value) for name, value in plain.alpha.items())
@@ -105,8 +105,10 @@ def test_measuring_the_layers_at_rest_changes_nothing() -> None:
     warm = Schedule(warmup_epochs=1)
     method = replace(ag.recipes.darts(), schedule=warm)
     settings = {"epochs": 2, "batch_size": 16, "seed": 0}
-    plain = ag.search(SPACE, method, DATA, diagnostics=[], on_collapse="ignore", **settings)
-    measured = ag.search(SPACE, method, DATA, diagnostics=[Agreement()], on_collapse="ignore", **settings)
+    plain = ag.search(SPACE, method, DATA, standard_callbacks=False, on_collapse="ignore", **settings)
+    measured = ag.search(
+        SPACE, method, DATA, standard_callbacks=False, callbacks=[LayerAgreement()], on_collapse="ignore", **settings
+    )
     assert "alignment" in measured.history[0]
     assert [record["train_loss"] for record in plain.history] == [record["train_loss"] for record in measured.history]
     assert buffers_of(plain.supernet) == buffers_of(measured.supernet)

@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from listening import EpochFinished, Event, listening
 from torch import Tensor
 
 import archgrad as ag
+from archgrad.callbacks import Callback
 from archgrad.data import Loader, measure
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
-from archgrad.loop import EpochFinished, Event, SearchResult
+from archgrad.loop import SearchResult
 from archgrad.operations import Operation, Site
 from archgrad.spaces import SearchSpace
 
@@ -100,7 +102,7 @@ def test_the_caller_keeps_its_random_states() -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32, listeners=[interfere])
+        ag.search(small(), ag.recipes.darts(), FEW, epochs=1, batch_size=32, callbacks=listening(interfere))
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -134,9 +136,9 @@ def test_operations_that_draw_globally_are_reproducible(tmp_path: Path, monkeypa
 
     settings = {"epochs": 2, "batch_size": 16}
     whole = ag.search(small(), ag.recipes.darts(), FEW, **settings)
-    assert identical(whole, ag.search(small(), ag.recipes.darts(), FEW, listeners=[draw], **settings))
+    assert identical(whole, ag.search(small(), ag.recipes.darts(), FEW, callbacks=listening(draw), **settings))
     with pytest.raises(RuntimeError, match="killed"):
-        ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, listeners=[draw, fail], **settings)
+        ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, callbacks=listening(draw, fail), **settings)
     assert identical(whole, ag.search(small(), ag.recipes.darts(), FEW, out=tmp_path, resume=True, **settings))
 
 
@@ -164,7 +166,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, **settings: object) -> dict[str, list
 
     monkeypatch.setattr(Loader, "batch", record)
     method = ag.recipes.darts(level="bilevel" if "split" in settings else "single")
-    ag.search(small(), method, FEW, epochs=1, held_out=0, diagnostics=(), **settings)
+    ag.search(small(), method, FEW, epochs=1, held_out=0, standard_callbacks=False, **settings)
     return loaders
 
 
@@ -223,10 +225,10 @@ def test_training_settings_are_followed() -> None:
 
 
 @dataclass(frozen=True)
-class Odd:
-    """A diagnostic with values that JSON and a safe checkpoint do not know."""
+class Odd(Callback):
+    """A callback with values that JSON and a safe checkpoint do not know."""
 
-    def __call__(self, snapshot: Snapshot) -> dict[str, float]:
+    def measure_epoch(self, snapshot: Snapshot, search: object) -> dict[str, float]:
         return {
             "numpy": np.float64(0.5),
             "single": np.float32(0.25),
@@ -236,8 +238,8 @@ class Odd:
         }
 
 
-def test_what_diagnostics_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None:
-    settings = {"epochs": 2, "batch_size": 32, "out": tmp_path, "diagnostics": [Odd()]}
+def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None:
+    settings = {"epochs": 2, "batch_size": 32, "out": tmp_path, "standard_callbacks": False, "callbacks": [Odd()]}
     result = ag.search(small(), ag.recipes.darts(), FEW, **settings)
     record = result.history[0]
     assert {name: record[name] for name in ("numpy", "single", "count", "tensor")} == {

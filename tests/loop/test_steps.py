@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
+from listening import Event, SearchStarted, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
@@ -17,7 +18,6 @@ from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.data import Batch, Loader, measure
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import EvaluationPoint, Hypergradient
-from archgrad.loop import Event, SearchStarted, StepFinished
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxation, Relaxed, Softmax, expand_to_cells
@@ -70,8 +70,8 @@ def traced(method: ag.Method, training: ag.WeightTraining = ONE_STEP, space: Sea
         seed=SEED,
         training=training,
         held_out=0,
-        listeners=[trace],
-        diagnostics=(),
+        callbacks=listening(trace),
+        standard_callbacks=False,
         alpha_budget="off",
     )
     return trace
@@ -567,7 +567,7 @@ def test_a_compiled_search_is_the_same_and_compiles_once_per_kind_of_step(monkey
     settings = {"seed": SEED, "training": TRAINING, "alpha_budget": "off"}
     plain = ag.search(space, ag.recipes.darts(), DATA, **settings)
     monkeypatch.setattr(torch, "compile", without_compiler)
-    compiled = ag.search(space, ag.recipes.darts(), DATA, compile=True, listeners=[count], **settings)
+    compiled = ag.search(space, ag.recipes.darts(), DATA, compile=True, callbacks=listening(count), **settings)
     close(compiled.alpha, plain.alpha)
     close(weights_of(compiled.supernet), weights_of(plain.supernet))
     assert graphs == [2, 2, 2, 2]

@@ -15,10 +15,11 @@ from types import FrameType
 
 import pytest
 import torch
+from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
 
 import archgrad as ag
-from archgrad.errors import SearchInterrupted
-from archgrad.loop import EpochFinished, Event, SearchFinished, SearchResult, StepFinished
+from archgrad.errors import SearchInterrupted, UserError
+from archgrad.loop import SearchResult
 
 EPOCHS, STEPS = 3, 4
 
@@ -36,8 +37,8 @@ torch.set_num_threads(1)
 
 import archgrad as ag
 import archgrad.loop.folder
+from archgrad.callbacks import Callback
 from archgrad.errors import SearchInterrupted
-from archgrad.loop import StepFinished
 
 count = 0
 
@@ -54,8 +55,8 @@ def run(out, resume, where, number, told, heard):
     def say(*words):
         print(*words, file=told, flush=True)
 
-    def listen(event):
-        if isinstance(event, StepFinished):
+    class Speaking(Callback):
+        def on_step_end(self, search, means):
             say("step")
             if where == "wait" and reached():
                 with open(heard) as file:
@@ -95,7 +96,7 @@ def run(out, resume, where, number, told, heard):
     space, method = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.darts()
     settings = {"epochs": 3, "seed": 7, "batch_size": 8}
     try:
-        ag.search(space, method, data, **settings, out=out, resume=resume, listeners=[listen])
+        ag.search(space, method, data, **settings, out=out, resume=resume, interruptible=True, callbacks=[Speaking()])
     except SearchInterrupted as stop:
         say("stopped", stop.signal, stop)
         return 128 + stop.signal
@@ -127,6 +128,7 @@ def search(**settings: object) -> SearchResult:
     images = torch.randint(256, (64, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = ag.data.ImageData("noise", images, torch.arange(64) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
     space, method = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.darts()
+    settings = {"interruptible": "out" in settings, **settings}
     return ag.search(space, method, data, epochs=EPOCHS, seed=7, batch_size=8, **settings)
 
 
@@ -229,7 +231,7 @@ def assert_resumes(out: Path, whole: SearchResult) -> None:
     def look(event: Event) -> None:
         assert epochs_shown(out) == list(range(1, event.state.epoch + 1))
 
-    assert_same(search(out=out, resume=True, listeners=[look]), whole)
+    assert_same(search(out=out, resume=True, callbacks=listening(look)), whole)
     assert epochs_shown(out) == [1, 2, 3]
     assert json.loads((out / "summary.json").read_text())["genotype"] == str(whole.genotype)
     assert ag.Genotype.parse((out / "genotype.json").read_text()) == whole.genotype
@@ -325,7 +327,7 @@ def sending(number: signal.Signals, kind: type, at: int) -> Callable[[Event], No
 def test_a_signal_at_the_end_of_an_epoch(tmp_path: Path, whole: SearchResult) -> None:
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(SearchInterrupted, match="stopped after epoch 2 of 3; continue with") as caught:
-        search(out=tmp_path, listeners=[sending(signal.SIGTERM, EpochFinished, 2)])
+        search(out=tmp_path, callbacks=listening(sending(signal.SIGTERM, EpochFinished, 2)))
     assert caught.value.signal == signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is before
     saved = [torch.load(tmp_path / name, weights_only=True)["content"]["position"]["epoch"]
@@ -337,7 +339,7 @@ def test_a_signal_at_the_end_of_an_epoch(tmp_path: Path, whole: SearchResult) ->
 def test_a_run_is_interrupted_after_every_step(tmp_path: Path, whole: SearchResult) -> None:
     for number in range(EPOCHS * STEPS - 1):
         with pytest.raises(SearchInterrupted):
-            search(out=tmp_path, resume=number > 0, listeners=[sending(signal.SIGINT, StepFinished, 1)])
+            search(out=tmp_path, resume=number > 0, callbacks=listening(sending(signal.SIGINT, StepFinished, 1)))
     assert_resumes(tmp_path, whole)
 
 
@@ -345,7 +347,7 @@ def test_a_run_is_interrupted_after_every_step(tmp_path: Path, whole: SearchResu
 def test_a_signal_at_the_very_end_is_not_lost(tmp_path: Path, whole: SearchResult, kind: type) -> None:
     at = {StepFinished: EPOCHS * STEPS, EpochFinished: EPOCHS, SearchFinished: 1}[kind]
     with pytest.raises(SearchInterrupted, match=f"the search is complete, its result is in {tmp_path}") as caught:
-        search(out=tmp_path, listeners=[sending(signal.SIGINT, kind, at)])
+        search(out=tmp_path, callbacks=listening(sending(signal.SIGINT, kind, at)))
     assert caught.value.signal == signal.SIGINT
     assert (tmp_path / "summary.json").exists()
     assert_resumes(tmp_path, whole)
@@ -369,7 +371,7 @@ def test_a_second_signal_is_obeyed_at_once(tmp_path: Path, whole: SearchResult, 
             raise AssertionError("the second signal was not obeyed")
 
     with pytest.raises(KeyboardInterrupt):
-        search(out=tmp_path, listeners=[twice])
+        search(out=tmp_path, callbacks=listening(twice))
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert_resumes(tmp_path, whole)
 
@@ -389,7 +391,7 @@ def test_a_second_signal_in_the_middle_of_the_last_checkpoint(
 
     monkeypatch.setattr(torch, "save", impatient)
     with pytest.raises(KeyboardInterrupt):
-        search(out=tmp_path, listeners=[sending(signal.SIGINT, StepFinished, 2)])
+        search(out=tmp_path, callbacks=listening(sending(signal.SIGINT, StepFinished, 2)))
     monkeypatch.undo()
     assert_resumes(tmp_path, whole)
 
@@ -401,12 +403,26 @@ def test_the_callers_handlers_are_put_back_and_used_without_a_folder(whole: Sear
         heard.append(number)
 
     with handling(signal.SIGTERM, handler):
-        assert_same(search(listeners=[sending(signal.SIGTERM, StepFinished, 3)]), whole)
+        assert_same(search(callbacks=listening(sending(signal.SIGTERM, StepFinished, 3))), whole)
         assert heard == [signal.SIGTERM]
         assert signal.getsignal(signal.SIGTERM) is handler
 
 
 def test_an_ignored_signal_stays_ignored(tmp_path: Path, whole: SearchResult) -> None:
     with handling(signal.SIGINT, signal.SIG_IGN):
-        assert_same(search(out=tmp_path, listeners=[sending(signal.SIGINT, StepFinished, 3)]), whole)
+        assert_same(search(out=tmp_path, callbacks=listening(sending(signal.SIGINT, StepFinished, 3))), whole)
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_a_search_catches_no_signals_unless_it_shall(tmp_path: Path, whole: SearchResult) -> None:
+    heard: list[int] = []
+
+    def handler(number: int, frame: FrameType | None) -> None:
+        heard.append(number)
+
+    with handling(signal.SIGTERM, handler):
+        sent = listening(sending(signal.SIGTERM, StepFinished, 3))
+        assert_same(search(out=tmp_path, interruptible=False, callbacks=sent), whole)
+    assert heard == [signal.SIGTERM]
+    with pytest.raises(UserError, match="interruptible=True needs out=FOLDER"):
+        search(interruptible=True)

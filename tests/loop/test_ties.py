@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from listening import EpochFinished, listening, measuring
 
 import archgrad as ag
 from archgrad import discretizers, recipes, spaces
@@ -62,7 +63,7 @@ def test_a_warm_up_has_no_cell(tmp_path: Path) -> None:
     seen = []
 
     def look(event: Any) -> None:
-        if isinstance(event, ag.loop.EpochFinished):
+        if isinstance(event, EpochFinished):
             seen.append((tmp_path / "run" / "genotype.json").exists())
 
     table = {"cell": 0}
@@ -71,8 +72,7 @@ def test_a_warm_up_has_no_cell(tmp_path: Path) -> None:
         table["cell"] += not snapshot.undecided
         return {}
 
-    watched = [*ag.diagnostics.standard(), oracle_like]
-    result = warm(4, out=tmp_path / "run", listeners=[look], diagnostics=watched)
+    result = warm(4, out=tmp_path / "run", callbacks=[*listening(look), *measuring(oracle_like)])
     assert [record["genotype"] is None for record in result.history] == [True, True, False, False]
     assert [record.get("ties") for record in result.history] == [6, 6, None, None]
     assert ["skips" in record for record in result.history] == [False, False, True, True]

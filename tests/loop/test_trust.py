@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from listening import Event, StepFinished, listening
 from torch import Tensor, nn
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.loop import Event, StepFinished
 from archgrad.operations import Identity, Operation, ReLUConvBN, Vocabulary
 from archgrad.spaces import StagedSpace
 
@@ -90,19 +90,19 @@ def test_a_hidden_kink_is_noticed_and_exact_products_are_taken(
     method: ag.Method, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="archgrad"):
-        result = found(method, BentSpace, diagnostics=())
+        result = found(method, BentSpace, standard_callbacks=False)
     assert sum("differences of gradients mislead the architecture gradient" in text for text in caplog.messages) == 1
     exact = replace(method, hypergradient=replace(method.hypergradient, products="exact"))  # type: ignore[type-var]
-    assert same(result, found(exact, BentSpace, diagnostics=()))
+    assert same(result, found(exact, BentSpace, standard_callbacks=False))
 
 
 def test_layer_alignment_is_differentiated_exactly_where_a_kink_is_hidden(caplog: pytest.LogCaptureFixture) -> None:
     method = ag.recipes.lambda_darts()
     with caplog.at_level(logging.WARNING, logger="archgrad"):
-        result = found(method, BentSpace, diagnostics=())
+        result = found(method, BentSpace, standard_callbacks=False)
     assert sum("mislead LayerAlignment" in text for text in caplog.messages) == 1
     (part,) = method.regularizers
-    exact = found(replace(method, regularizers=(part.exact(),)), BentSpace, diagnostics=())
+    exact = found(replace(method, regularizers=(part.exact(),)), BentSpace, standard_callbacks=False)
     pairs = zip(result.supernet.parameters(), exact.supernet.parameters(), strict=True)
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in pairs)
 
@@ -110,7 +110,7 @@ def test_layer_alignment_is_differentiated_exactly_where_a_kink_is_hidden(caplog
 def test_a_compiled_search_cannot_go_on_with_exact_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "compile", lambda function: function)
     with pytest.raises(UserError, match=r"torch\.compile cannot take exact derivatives .* search without compile"):
-        found(ag.recipes.lambda_darts(), BentSpace, compile=True, diagnostics=())
+        found(ag.recipes.lambda_darts(), BentSpace, compile=True, standard_callbacks=False)
 
 
 class _Smooth(torch.autograd.Function):
@@ -140,7 +140,7 @@ class CurvedSpace(BentSpace):
 
 def test_differences_are_trusted_where_exact_derivatives_are_the_wrong_ones(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="archgrad"):
-        found(ag.recipes.amended(), CurvedSpace, epochs=1, diagnostics=())
+        found(ag.recipes.amended(), CurvedSpace, epochs=1, standard_callbacks=False)
     assert sum("own backward pass cannot be differentiated" in text for text in caplog.messages) == 1
     assert not any("mislead" in text for text in caplog.messages)
 
@@ -154,7 +154,7 @@ def test_differences_are_trusted_in_our_own_spaces(name: str, caplog: pytest.Log
             noted.append(dict(event.state.trusted))
 
     with caplog.at_level(logging.WARNING, logger="archgrad"):
-        found(ag.recipes.named(name), listeners=[look])
+        found(ag.recipes.named(name), callbacks=listening(look))
     assert not any("mislead" in text for text in caplog.messages)
     assert noted[-1]
     assert all(noted[-1].values())
@@ -162,7 +162,7 @@ def test_differences_are_trusted_in_our_own_spaces(name: str, caplog: pytest.Log
 
 def test_an_operation_that_cannot_be_differentiated_twice_is_said(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="archgrad"):
-        found(ag.recipes.darts(order=2), OneWaySpace, epochs=1, diagnostics=())
+        found(ag.recipes.darts(order=2), OneWaySpace, epochs=1, standard_callbacks=False)
     assert sum("could not be compared with exact ones" in text for text in caplog.messages) == 1
 
 
@@ -176,7 +176,7 @@ def test_a_resumed_search_remembers_the_comparison(
 
     whole = found(method, BentSpace)
     with pytest.raises(KeyboardInterrupt):
-        found(method, BentSpace, out=tmp_path, listeners=[kill])
+        found(method, BentSpace, out=tmp_path, callbacks=listening(kill))
     caplog.clear()
     with caplog.at_level(logging.WARNING, logger="archgrad"):
         assert same(found(method, BentSpace, out=tmp_path, resume=True), whole)

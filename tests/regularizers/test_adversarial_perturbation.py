@@ -151,7 +151,7 @@ def test_weights_of_a_search_are_trained_at_a_loss_that_is_larger() -> None:
 
     method: ag.Method = replace(ag.recipes.sdarts("adv"), regularizers=(Watched(),))
     space, data = ag.spaces.NASBench201(channels=4, cells_per_stage=1), ag.data.digits(limit=80)
-    ag.search(space, method, data, epochs=2, batch_size=20, seed=3, diagnostics=(), alpha_budget="off")
+    ag.search(space, method, data, epochs=2, batch_size=20, seed=3, standard_callbacks=False, alpha_budget="off")
     assert len(seen) == 4
     for index, (plain, worst, shift) in enumerate(seen):
         assert worst > plain

@@ -125,7 +125,7 @@ def test_beta_darts_has_it_beside_weight_decay_as_its_code_has() -> None:
 
 def test_a_search_is_held_where_alpha_is_small() -> None:
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
-    settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "diagnostics": ()}
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "standard_callbacks": False}
     free, held = (
         ag.search(space, ag.recipes.beta_darts(weight), data, **settings).alpha["cell"] for weight in (0.0, 1e6)
     )

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from listening import Event, StepFinished, listening
 
 import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann, Unrolled
-from archgrad.loop import Event, SearchResult, StepFinished
+from archgrad.loop import SearchResult
 from archgrad.loop.setup import Setup
 from archgrad.recipes import darts, darts_minus
 from archgrad.regularizers import AuxiliarySkip, Regularizer
@@ -27,7 +28,10 @@ SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 
 def found(method: ag.Method, space: ag.spaces.SearchSpace = SPACE, **settings: Any) -> SearchResult:
     return ag.search(
-        space, method, DATA, **{"epochs": 2, "batch_size": 12, "seed": 1, "held_out": 0, "diagnostics": (), **settings}
+        space,
+        method,
+        DATA,
+        **{"epochs": 2, "batch_size": 12, "seed": 1, "held_out": 0, "standard_callbacks": False, **settings},
     )
 
 
@@ -148,7 +152,16 @@ def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
 
     whole = found(method, space, training=training, epochs=None, batch_size=None)
     with pytest.raises(SearchInterrupted):
-        found(method, space, training=training, epochs=None, batch_size=None, out=tmp_path, listeners=[stop])
+        found(
+            method,
+            space,
+            training=training,
+            epochs=None,
+            batch_size=None,
+            out=tmp_path,
+            interruptible=True,
+            callbacks=listening(stop),
+        )
     settings = {"training": training, "epochs": None, "batch_size": None}
     resumed = found(method, space, out=tmp_path, resume=True, **settings)
     assert whole.genotype == resumed.genotype

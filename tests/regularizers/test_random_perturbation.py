@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
+from listening import Event, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.loop import Event, StepFinished
 from archgrad.regularizers import AdversarialPerturbation, PerturbStep, RandomPerturbation
 from archgrad.regularizers.random_perturbation import drawn
 from archgrad.spaces import DecisionBlock, Row
@@ -166,7 +166,7 @@ def test_a_search_draws_noise_anew_in_every_weight_step() -> None:
     HEARD.clear()
     method: ag.Method = replace(ag.recipes.sdarts("rs"), regularizers=(Watching(),))
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=40)
-    ag.search(space, method, data, epochs=2, batch_size=10, diagnostics=())
+    ag.search(space, method, data, epochs=2, batch_size=10, standard_callbacks=False)
     assert len(HEARD) == 4
     for index, noise in enumerate(HEARD):
         assert 0 < noise.abs().max() <= (0.05, 0.2, 0.6, 1.0)[index]
@@ -192,11 +192,11 @@ def test_a_stabilised_search_that_was_stopped_goes_on_to_the_same_bits(method: a
         ag.spaces.NASBench201(channels=2, cells_per_stage=1),
         40 if method.schedule.level == "bilevel" else 20,
     )
-    settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 2, "held_out": 0, "diagnostics": ()}
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 2, "held_out": 0, "standard_callbacks": False}
     data = ag.data.digits(limit=images)
     whole = ag.search(space, method, data, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
-        ag.search(space, method, data, out=tmp_path, listeners=[stop], **settings)
+        ag.search(space, method, data, out=tmp_path, interruptible=True, callbacks=listening(stop), **settings)
     resumed = ag.search(space, method, data, out=tmp_path, resume=True, **settings)
     assert torch.equal(whole.alpha["cell"], resumed.alpha["cell"])
     for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 import archgrad as ag
 from archgrad.data import ImageData
 from archgrad.diagnostics import diagnose, layer_similarity
-from archgrad.loop.collapse import check_reaction
 from archgrad.loop.reopen import evaluate_at_state
 from archgrad.loop.setup import Setup
 from archgrad.operations import ConvBNReLU
 from archgrad.progressive import Progressive
+from archgrad.reactions import check_reaction
 from archgrad.relaxations import Simplex
 from archgrad.spaces import SearchSpace
 from archgrad.spaces.nasbench101 import module_of

@@ -22,7 +22,7 @@ from archgrad.spaces.nasbench101 import (
     hashed_modules,
     module_of,
 )
-from archgrad.tables import cell_oracle
+from archgrad.tables import CellOracle
 from archgrad.tables.nasbench101 import (
     PUBLISHED_OPTIMA,
     CellTable,
@@ -196,7 +196,7 @@ def test_a_named_file_that_lost_cells_is_told_by_its_name(tmp_path: Path, name: 
 def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
     table, space = space_1, NASBench1Shot1(number=1)
     genotype = next(genotypes(space))
-    measured = cell_oracle(table, 1)(Snapshot(space, {}, genotype))
+    measured = CellOracle(table, 1).measure_epoch(Snapshot(space, {}, genotype), None)
     found, optimum = table.query(genotype), table.space_optimum(1)
     assert measured == pytest.approx(
         {
@@ -211,17 +211,20 @@ def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
 
 def test_the_oracle_is_silent_on_cells_it_does_not_know(source: Path, said: list[str]) -> None:
     space = NASBench1Shot1(number=1)
-    look_up = cell_oracle(open_cells(source), 1)
+    oracle = CellOracle(open_cells(source), 1)
     snapshot = Snapshot(space, {}, next(genotypes(space)))
-    assert look_up(snapshot) == look_up(snapshot) == {}
+    assert oracle.measure_epoch(snapshot, None) == oracle.measure_epoch(snapshot, None) == {}
     assert said == [f"{source} lacks cells that this search comes across; those have no oracle."]
 
 
 def test_a_table_that_goes_away_does_not_stop_a_search(source: Path, said: list[str]) -> None:
     table = open_cells(source)
-    look_up = cell_oracle(table, 1)
+    oracle = CellOracle(table, 1)
     table.index.path.unlink()
-    assert look_up(Snapshot(NASBench1Shot1(number=1), {}, next(genotypes(NASBench1Shot1(number=1))))) == {}
+    assert (
+        oracle.measure_epoch(Snapshot(NASBench1Shot1(number=1), {}, next(genotypes(NASBench1Shot1(number=1)))), None)
+        == {}
+    )
     (sentence,) = said
     assert sentence.startswith("no oracle accuracy from now on: ")
 
@@ -250,7 +253,7 @@ def test_a_search_logs_its_oracle_and_regret(
 def test_an_oracle_needs_the_usual_training(tmp_path: Path) -> None:
     table = open_cells(write(tmp_path / "a", record(SKIP, 0.5, epochs=4)))
     with pytest.raises(UserError, match="no cells trained for 108 epochs; choose from: 4"):
-        cell_oracle(table, 1)
+        CellOracle(table, 1)
 
 
 @pytest.mark.parametrize("problem", ["cache", "file", "library", "epochs"])

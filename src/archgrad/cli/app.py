@@ -100,6 +100,14 @@ def search(
         Text,
         typer.Option(help="Another discretiser than the method's (see `archgrad list discretizers`). [the method's]"),
     ] = None,
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Watch the search with this callback too (see `archgrad list callbacks`). Repeatable. [the standard "
+            "ones]",
+        ),
+    ] = None,
     data: Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")] = None,
     epochs: Annotated[Number, typer.Option(help="Epochs of the search. [chosen by --time-limit, or published]")] = None,
     seed: Annotated[Number, typer.Option(help="Seed of everything random. [0]")] = None,
@@ -186,7 +194,8 @@ def search(
 
     given = {
         "space": space, "method": method, "relaxation": relaxation, "hypergradient": hypergradient,
-        "arch_optimizer": arch_optimizer, "regularizer": regularizer, "discretizer": discretizer, "data": data,
+        "arch_optimizer": arch_optimizer, "regularizer": regularizer, "discretizer": discretizer,
+        "callback": ",".join(callback) if callback else None, "data": data,
         "epochs": epochs, "seed": seed, "channels": channels, "cells": cells, "batch_size": batch_size,
         "limit": limit, "image_size": image_size, "split": split, "held_out": held_out, "data_dir": data_dir,
         "device": device, "threads": threads, "compile": compile_, "on_collapse": on_collapse, "oracle": oracle,
@@ -315,7 +324,7 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|discretizers|data",
+            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|discretizers|callbacks|data",
             help="What to list.",
         ),
     ],

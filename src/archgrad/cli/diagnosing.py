@@ -56,8 +56,8 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
 def diagnosis_of(config: RunConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
     """Diagnose a search by its records, of its last stage if it has stages; the cures are for its method."""
-    from archgrad.diagnostics import cures_of, diagnose
-    from archgrad.loop.collapse import switched
+    from archgrad.diagnostics import diagnose
+    from archgrad.reactions import cures_of, switched
 
     own, method = _of_last_stage(list(records)), config.build_method()
     if any("switched_from" in record for record in own):

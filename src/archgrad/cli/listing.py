@@ -6,7 +6,17 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from archgrad import arch_optimizers, data, discretizers, hypergradients, recipes, regularizers, relaxations, spaces
+from archgrad import (
+    arch_optimizers,
+    callbacks,
+    data,
+    discretizers,
+    hypergradients,
+    recipes,
+    regularizers,
+    relaxations,
+    spaces,
+)
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.supernet import SupernetOptions
 
@@ -117,6 +127,11 @@ def list_discretizers() -> str:
     return _list_parts(discretizers.DISCRETIZERS, discretizers.named, "discretizer")
 
 
+def list_callbacks() -> str:
+    """Describe every callback."""
+    return _list_parts(callbacks.CALLBACKS, callbacks.named)
+
+
 def list_data() -> str:
     """Describe every source of data."""
     width = max(map(len, data.SOURCES))
@@ -133,5 +148,6 @@ LISTS: dict[str, Callable[[], str]] = {
     "optimizers": list_optimizers,
     "regularizers": list_regularizers,
     "discretizers": list_discretizers,
+    "callbacks": list_callbacks,
     "data": list_data,
 }

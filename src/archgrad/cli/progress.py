@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from archgrad.callbacks import Callback, Decision, Record, Search, Stage
 from archgrad.cli.console import say
 from archgrad.cli.words import shown
-from archgrad.loop import DecisionMade, EpochFinished, Event, SearchFinished, SearchStarted, StageStarted, StepFinished
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
-
-    from archgrad.loop import SearchState
 
 __all__ = ["LiveProgress", "PlainProgress", "progress_for"]
 
@@ -23,7 +22,7 @@ def progress_for(console: Console) -> LiveProgress | PlainProgress:
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)
 
 
-class PlainProgress:
+class PlainProgress(Callback):
     """A line with an estimate of the time after a few steps, and two lines per epoch, the first with explanations."""
 
     def __init__(self, console: Console) -> None:
@@ -31,44 +30,51 @@ class PlainProgress:
         self._clock = _Clock()
         self._explained: set[str] = set()
 
-    def __call__(self, event: Event) -> None:
-        """Print what has happened."""
-        if isinstance(event, StageStarted):
-            self._print(_stage(event))
-            self._clock.stage = f" in stage {event.number} of {event.stages}"
-        elif isinstance(event, SearchStarted):
-            self._clock.start(event.state.index)
-            self._print(event.budget)
-            if event.state.index:
-                self._print(f"resuming at epoch {event.state.epoch + 1}, step {event.state.step + 1}")
-        elif isinstance(event, StepFinished):
-            if estimate := self._clock.first_estimate(event.state):
-                self._print(estimate)
-        elif isinstance(event, DecisionMade):
-            self._print(_decision(event))
-        elif isinstance(event, EpochFinished):
-            self._show(event)
-        elif isinstance(event, SearchFinished) and event.state.stopped is not None:
-            self._print(event.state.stopped)
+    def on_stage_start(self, stage: Stage) -> None:
+        """Say which stage begins."""
+        self._print(_stage(stage))
+        self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
-    def close(self) -> None:
-        """Leave nothing behind."""
+    def on_search_start(self, search: Search) -> None:
+        """Say how far α may move, and where a search goes on."""
+        self._clock.start(search.index)
+        self._print(search.budget_line)
+        if search.index:
+            self._print(f"resuming at epoch {search.epoch + 1}, step {search.step + 1}")
 
-    def _show(self, event: EpochFinished) -> None:
-        record, numbers = event.record, shown(event.record)
+    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+        """Estimate the time, once."""
+        if estimate := self._clock.first_estimate(search):
+            self._print(estimate)
+
+    def on_decision(self, search: Search, decision: Decision) -> None:
+        """Say what was decided."""
+        self._print(_decision(decision))
+
+    def on_epoch_end(self, search: Search, record: Record) -> None:
+        """Print the numbers of the epoch and its cell."""
+        numbers = shown(record)
         for one in numbers:
             if one.name not in self._explained:
                 self._explained.add(one.name)
                 self._print(f"  {one.name}: {one.meaning}")
         line = ", ".join(f"{one.name} {one.value}" for one in numbers)
-        self._print(f"epoch {record['epoch']}/{event.state.epochs}: {line}")
+        self._print(f"epoch {record['epoch']}/{search.epochs}: {line}")
         self._print(f"  {_cell(record)}")
+
+    def on_search_end(self, search: Search) -> None:
+        """Say why a search was stopped."""
+        if search.stopped is not None:
+            self._print(search.stopped)
+
+    def close(self) -> None:
+        """Leave nothing behind."""
 
     def _print(self, line: str) -> None:
         say(line, self.console)
 
 
-class LiveProgress:
+class LiveProgress(Callback):
     """Epoch and step bars with the time left, the numbers of this and the last epoch in words, and the current cell."""
 
     def __init__(self, console: Console) -> None:
@@ -77,24 +83,39 @@ class LiveProgress:
         self._record: dict[str, Any] = {}
         self._clock = _Clock()
 
-    def __call__(self, event: Event) -> None:
+    def on_stage_start(self, stage: Stage) -> None:
+        """Say which stage begins."""
+        say(_stage(stage), self.console)
+        self._clock.stage = f" in stage {stage.number} of {stage.stages}"
+
+    def on_search_start(self, search: Search) -> None:
+        """Say how far α may move, and begin to draw."""
+        from rich.live import Live
+
+        say(search.budget_line, self.console)
+        self._clock.start(search.index)
+        self._record = search.history[-1] if search.history else {}
+        self._live = Live(self._view(search, {}), console=self.console, refresh_per_second=4, transient=True)
+        self._live.start(refresh=True)
+
+    def on_decision(self, search: Search, decision: Decision) -> None:
+        """Say what was decided."""
+        say(_decision(decision), self.console)
+
+    def on_epoch_end(self, search: Search, record: Record) -> None:
+        """Keep the numbers of the epoch to show."""
+        self._record = record
+
+    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
         """Redraw."""
-        if isinstance(event, StageStarted):
-            say(_stage(event), self.console)
-            self._clock.stage = f" in stage {event.number} of {event.stages}"
-        elif isinstance(event, SearchStarted):
-            say(event.budget, self.console)
-            self._start(event)
-        elif isinstance(event, DecisionMade):
-            say(_decision(event), self.console)
-        elif isinstance(event, EpochFinished):
-            self._record = event.record
-        elif isinstance(event, StepFinished) and self._live is not None:
-            self._live.update(self._view(event.state, event.epoch, event.step, event.means))
-        elif isinstance(event, SearchFinished):
-            self.close()
-            if event.state.stopped is not None:
-                say(event.state.stopped, self.console)
+        if self._live is not None:
+            self._live.update(self._view(search, means))
+
+    def on_search_end(self, search: Search) -> None:
+        """Say why a search was stopped."""
+        self.close()
+        if search.stopped is not None:
+            say(search.stopped, self.console)
 
     def close(self) -> None:
         """Give the terminal back."""
@@ -102,28 +123,18 @@ class LiveProgress:
             self._live.stop()
             self._live = None
 
-    def _start(self, event: SearchStarted) -> None:
-        from rich.live import Live
-
-        state = event.state
-        self._clock.start(state.index)
-        self._record = state.history[-1] if state.history else {}
-        self._live = Live(
-            self._view(state, state.epoch, state.step, {}), console=self.console, refresh_per_second=4, transient=True
-        )
-        self._live.start(refresh=True)
-
-    def _view(self, state: SearchState, epoch: int, step: int, means: dict[str, float]) -> Group:
+    def _view(self, search: Search, means: Mapping[str, float]) -> Group:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
         from rich.text import Text
 
-        done, total = epoch * state.steps + step, state.epochs * state.steps
+        epoch, epochs, step, steps = search.epoch, search.epochs, search.step, search.steps
+        done, total = search.index, epochs * steps
         bars = Table.grid(padding=(0, 2))
         left = self._clock.left(done, total)
-        bars.add_row(f"epoch {min(epoch + 1, state.epochs)}/{state.epochs}", ProgressBar(total, done, width=40), left)
-        bars.add_row("step", ProgressBar(state.steps, step, width=40), f"{step}/{state.steps}")
+        bars.add_row(f"epoch {min(epoch + 1, epochs)}/{epochs}", ProgressBar(total, done, width=40), left)
+        bars.add_row("step", ProgressBar(steps, step, width=40), f"{step}/{steps}")
         now, before = ({one.name: one for one in shown(record)} for record in (means, self._record))
         numbers = Table("", "now", "last epoch", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name, one in {**before, **now}.items():
@@ -142,12 +153,12 @@ def _cell(record: dict[str, Any]) -> str:
     return f"{record['genotype']}{ties and f' (undecided: {ties})'}"
 
 
-def _stage(event: StageStarted) -> str:
+def _stage(stage: Stage) -> str:
     """Say which stage begins, how deep its supernet is and how much there is to choose from."""
-    blocks = event.space.blocks
+    blocks = stage.space.blocks
     cells = sum(block.cells for block in blocks)
     choices = max(block.shape[1] for block in blocks)
-    return f"stage {event.number} of {event.stages}: {cells} cells, up to {choices} choices on each edge"
+    return f"stage {stage.number} of {stage.stages}: {cells} cells, up to {choices} choices on each edge"
 
 
 _WARM = 1
@@ -180,14 +191,14 @@ class _Clock:
         seconds = self.seconds_left(done, total)
         return "estimating the time left" if seconds is None else f"{_time(seconds)} left{self.stage}"
 
-    def first_estimate(self, state: SearchState) -> str | None:
+    def first_estimate(self, search: Search) -> str | None:
         """Say once, after a few steps, how long the search will take."""
-        total = state.epochs * state.steps
-        seconds = None if self._told else self.seconds_left(state.index, total)
-        if seconds is None or state.index - self._first < min(_ENOUGH, total):
+        total = search.epochs * search.steps
+        seconds = None if self._told else self.seconds_left(search.index, total)
+        if seconds is None or search.index - self._first < min(_ENOUGH, total):
             return None
         self._told = True
-        return f"about {_time(seconds)} left{self.stage}: {state.epochs} epochs of {state.steps} steps"
+        return f"about {_time(seconds)} left{self.stage}: {search.epochs} epochs of {search.steps} steps"
 
 
 def _time(seconds: float) -> str:
@@ -200,5 +211,5 @@ def _time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{int(seconds) % 60:02}" if hours else f"{minutes}:{int(seconds) % 60:02}"
 
 
-def _decision(event: DecisionMade) -> str:
-    return f"decision {event.done}/{event.total}: {event.what}"
+def _decision(decision: Decision) -> str:
+    return f"decision {decision.done}/{decision.total}: {decision.what}"

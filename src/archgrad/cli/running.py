@@ -15,10 +15,9 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from archgrad.callbacks import Callback
     from archgrad.data import ImageData
-    from archgrad.diagnostics import Diagnostic, LayerMeasure, Probe
     from archgrad.loop import SearchResult
-    from archgrad.method import Method
     from archgrad.spaces import SearchSpace
 
 DEFAULT_MINUTES = 5.0
@@ -61,7 +60,7 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
 
     config = with_threads(config)
     check(config)
-    diagnostics, sources = _diagnostics(config, config.build_space(), config.build_method(), console)
+    oracles, sources = _oracles(config, config.build_space(), console)
     config, data = load(config, console, choose_sizes=not resume)
     space, method = config.build_space(), config.build_method()
     training = config.build_training(space, method)
@@ -85,8 +84,8 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
             out=out,
             files={"config.toml": resolved.to_toml(), **({"oracle.txt": f"{sources}\n"} if sources else {})},
             resume=resume,
-            listeners=[progress],
-            diagnostics=diagnostics,
+            interruptible=True,
+            callbacks=[*oracles, *config.build_callbacks(), progress],
             on_collapse=config.on_collapse,
             alpha_budget=config.budget,
             compile=config.compile,
@@ -106,8 +105,8 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
 
 def check(config: RunConfig) -> None:
     """Refuse parts and settings that do not fit each other, before any data is loaded."""
-    from archgrad.loop.collapse import check_reaction
     from archgrad.loop.setup import fractions_of
+    from archgrad.reactions import check_reaction
 
     space, method = config.build_space(), config.build_method()
     config.build_training(space, method)
@@ -168,21 +167,19 @@ def with_threads(config: RunConfig) -> RunConfig:
     return config
 
 
-def _diagnostics(
-    config: RunConfig, space: SearchSpace, method: Method, console: Console
-) -> tuple[list[Diagnostic | Probe | LayerMeasure], str]:
-    """Return what to measure, and a sentence that says where the accuracies in it are from."""
-    from archgrad import diagnostics, tables
+def _oracles(config: RunConfig, space: SearchSpace, console: Console) -> tuple[list[Callback], str]:
+    """Return what looks accuracies up, and a sentence that says where they are from."""
+    from archgrad import tables
     from archgrad.cli.console import errors, say
     from archgrad.cli.indexing import reading_progress
 
-    watched, sources = list(diagnostics.standard(method)), list[str]()
+    watched, sources = list[Callback](), list[str]()
     datasets = config.oracle_datasets(tables.datasets())
     for table in tables.tables_for(space.name):
         with reading_progress(errors()) as progress:
             oracle = table.oracle(space, datasets, progress)
         if oracle is not None:
-            watched += oracle.diagnostics
+            watched += oracle.callbacks
             sources.append(oracle.source)
     said = "\n".join(sources)
     if said:

@@ -99,7 +99,7 @@ def rungs(config: RunConfig) -> list[Size]:
 
 
 def _fits(config: RunConfig, size: Size) -> bool:
-    from archgrad.loop.collapse import check_reaction
+    from archgrad.reactions import check_reaction
 
     sized = replace(config, channels=size[0], cells=size[1])
     try:

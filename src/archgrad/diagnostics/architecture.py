@@ -11,7 +11,7 @@ from archgrad.diagnostics.snapshot import Snapshot
 from archgrad.discretizers import leads
 from archgrad.spaces import SKIP
 
-__all__ = ["SKIP", "entropy", "movement", "operations", "skip_connections"]
+__all__ = ["entropy", "movement", "operations", "skip_connections"]
 
 
 def entropy(snapshot: Snapshot) -> dict[str, float]:

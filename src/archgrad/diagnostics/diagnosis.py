@@ -9,14 +9,11 @@ from archgrad.diagnostics.collapse_rules import Signs, Verdict
 from archgrad.diagnostics.records import Record, moved
 from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.errors import check_whole
-from archgrad.method import Method
-from archgrad.regularizers import LayerAlignment
 
 __all__ = [
     "ALARMING",
     "CURES",
     "Diagnosis",
-    "cures_of",
     "diagnose",
     "first_moved_epoch",
     "last_sound_epoch",
@@ -25,8 +22,7 @@ __all__ = [
 ALARMING: tuple[Verdict, ...] = ("collapsing",)
 """The verdicts that a search is warned of while it runs."""
 
-_ALIGNMENT, _GEOMETRY = "λ-DARTS (--regularizer +layer-alignment)", "GAEA (--method gaea)"
-CURES = (_ALIGNMENT, _GEOMETRY)
+CURES = ("λ-DARTS (--regularizer +layer-alignment)", "GAEA (--method gaea)")
 """What usually cures a collapse into skip connections."""
 
 
@@ -66,8 +62,7 @@ def diagnose(
     """Judge a search of so many ``epochs`` by its records so far, one for each epoch.
 
     What a record lacks is not used: alignment and gradients where no two cells share a block, the eigenvalue in most
-    epochs. No benchmark's table is used. The advice is to try one of the ``cures``, which for a
-    known method are those of :func:`cures_of`.
+    epochs. No benchmark's table is used. The advice is to try one of the ``cures``.
 
     >>> records = [{"epoch": n, "skip_share": n / 6, "entropy": 1.4 - n / 10, "entropy_max": 1.4} for n in range(1, 5)]
     >>> print(diagnose(records, 20))
@@ -88,18 +83,6 @@ usually cures it
                 break
             since = records[end - 1]["epoch"]
     return Diagnosis(found.verdict, since, found.sentences, found.advice(cures), found.sound, found.evidence)
-
-
-def cures_of(method: Method) -> tuple[str, ...]:
-    """Return what usually cures a collapse and this method does not have yet.
-
-    >>> from archgrad import recipes
-    >>> cures_of(recipes.lambda_darts()), cures_of(recipes.gaea())
-    (('GAEA (--method gaea)',), ('λ-DARTS (--regularizer +layer-alignment)',))
-    """
-    aligned = any(isinstance(part, LayerAlignment) for part in method.regularizers)
-    geometric = method.arch_optimizer.domain == "simplex"
-    return (*(() if aligned else (_ALIGNMENT,)), *(() if geometric else (_GEOMETRY,)))
 
 
 def first_moved_epoch(records: Sequence[Record]) -> int:

@@ -10,17 +10,7 @@ from archgrad.errors import UserError
 from archgrad.relaxations import expand_to_cells
 from archgrad.tensors import Mixture
 
-__all__ = ["discretisation", "measure_discretisation"]
-
-_BATCHES = 32
-
-
-def discretisation(snapshot: Snapshot) -> dict[str, float]:
-    """At the end of a search, the accuracy of the shared weights with its mixture and with its architecture.
-
-    GAEA, Section 4.1: the less they differ, the less the relaxation has misled the search. No weight is retrained.
-    """
-    return measure_discretisation(snapshot, _BATCHES) if snapshot.last and not snapshot.undecided else {}
+__all__ = ["measure_discretisation"]
 
 
 def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]:

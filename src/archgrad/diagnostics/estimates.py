@@ -6,13 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import mean
 
+import torch
+
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import products_of
 from archgrad.autodiff.vectors import added, cosine, norm
-from archgrad.diagnostics.curvature import start_vector
 from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, Hypergradient
+from archgrad.tensors import Weights
 
-__all__ = ["Comparison", "Reference", "average", "compare", "reference_at"]
+__all__ = ["Comparison", "Reference", "average", "compare", "reference_at", "start_vector"]
 
 _LANCZOS_STEPS = 30
 _MARGIN = 1.1
@@ -79,3 +81,14 @@ def average(comparisons: Sequence[Comparison]) -> Comparison:
 
 def _ratio(length: float, unit: float) -> float:
     return length / unit if unit else float("inf") if length else 1.0
+
+
+def start_vector(weights: Weights) -> Weights:
+    """Return a vector that no eigenvector is orthogonal to, always the same."""
+    generator = torch.Generator().manual_seed(0)
+    return Weights(
+        {
+            name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
+            for name, value in weights.items()
+        }
+    )

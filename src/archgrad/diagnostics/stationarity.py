@@ -6,22 +6,19 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from archgrad.arch_optimizers import GEOMETRIES, Geometry
+from archgrad.arch_optimizers import Geometry
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.vectors import V, Vector, added, dot, scaled
-from archgrad.diagnostics.snapshot import Probe
-from archgrad.errors import UserError, check_number, check_one_of, check_whole
-from archgrad.hypergradients import EvaluationPoint
-from archgrad.spaces import DecisionBlock
+from archgrad.errors import UserError
 from archgrad.tensors import Alpha, Weights
 from archgrad.warn_once import warn_once
 
-__all__ = ["Stationarity", "bregman_stationarity"]
+__all__ = ["bregman_stationarity"]
 
 _log = logging.getLogger("archgrad")
 _UNFINISHED = (
@@ -34,50 +31,6 @@ _ROUNDINGS = 8
 
 JointLoss = Callable[[Weights, Alpha], Tensor]
 """A scalar of (w, θ)."""
-
-
-@dataclass(frozen=True)
-class Stationarity(Probe):
-    """Measure Δ_λ of the outer loss at (w, θ), where θ is on the simplex (GAEA, Eq. 7).
-
-    It reads one outer batch, so that it means most where weights and architecture share their data. Each measurement
-    evaluates loss and gradient up to ``steps`` times. The theory takes ``lam`` = 1/(2γ), where γ says how far the loss
-    is from convex. The Euclidean geometry must be told the searched ``blocks``, because a choice that has reached 0
-    looks to it like one that a shorter row does not have.
-    """
-
-    every: int = 250
-    lam: float = 0.01
-    geometry: Literal["entropy", "euclidean"] = "entropy"
-    steps: int = 50
-    tolerance: float = 1e-2
-    blocks: tuple[DecisionBlock, ...] = ()
-
-    def __post_init__(self) -> None:
-        check_whole("every of Stationarity", self.every)
-        check_number("lam of Stationarity", self.lam, positive=True)
-        check_whole("steps of Stationarity", self.steps)
-        check_number("tolerance of Stationarity", self.tolerance, positive=True)
-        check_one_of("geometry of Stationarity", self.geometry, GEOMETRIES)
-        if self.geometry == "euclidean" and not self.blocks:
-            raise UserError(
-                "blocks of Stationarity is empty, but the euclidean geometry cannot tell a choice that has reached 0 "
-                "from one that does not exist; give blocks=space.searched_blocks(), or geometry='entropy'."
-            )
-
-    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
-        """Return ``stationarity``."""
-        value = bregman_stationarity(
-            lambda weights, alpha: point.problem.outer(weights, alpha, point.outer_batch),
-            point.weights,
-            point.alpha,
-            GEOMETRIES[self.geometry],
-            self.lam,
-            support={block.name: block.mask for block in self.blocks} or None,
-            steps=self.steps,
-            tolerance=self.tolerance,
-        )
-        return {"stationarity": value}
 
 
 def bregman_stationarity(

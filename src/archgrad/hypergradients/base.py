@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from archgrad.autodiff.products import ProductKind
@@ -17,10 +18,12 @@ __all__ = ["Hypergradient"]
 class Hypergradient(ABC):
     """Estimate dL2/dα = ∂L2/∂α + (dw*/dα)ᵀ·∂L2/∂w at the current weights.
 
-    One that is ``per_image`` evaluates the outer loss with an α for each image.
+    One that is ``per_image`` evaluates the outer loss with an α for each image. One of ``order`` 1 differentiates the
+    outer loss once and reads no inner loss; one of order 2 needs second derivatives, exactly or by differences.
     """
 
     per_image: ClassVar[bool] = False
+    order: ClassVar[int] = 2
 
     def __call__(
         self,
@@ -62,3 +65,8 @@ class Hypergradient(ABC):
     def inner_batches(self) -> int:
         """How many inner batches the estimate reads; a search draws no more."""
         return 1
+
+    @property
+    def callbacks(self) -> Mapping[str, Mapping[str, Any]]:
+        """The callbacks that a search by this estimate should have, by name, with their knobs."""
+        return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
@@ -23,6 +24,8 @@ class FirstOrder(Hypergradient):
     >>> FirstOrder()(problem, {"w": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}, None, None)
     {'a': tensor(12.)}
     """
+
+    order: ClassVar[int] = 1
 
     @property
     def inner_batches(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from archgrad.autodiff.krylov import extreme_eigenvalues, neumann
 from archgrad.autodiff.products import Products
@@ -41,6 +43,11 @@ class Neumann(Implicit):
             raise UserError(f"lr of Neumann is {self.lr!r}; it must be a number, 'auto' or None.")
         if not isinstance(self.lr, str | None):
             check_number("lr of Neumann", self.lr, positive=True)
+
+    @property
+    def callbacks(self) -> Mapping[str, Mapping[str, Any]]:
+        """Whether the series can converge is measured."""
+        return {"inner-curvature": {"lr": self.lr}}
 
     def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Return x = γ·Σ (I − γH)^k·b."""

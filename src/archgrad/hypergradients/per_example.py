@@ -30,6 +30,7 @@ class PerExample(Hypergradient):
     """
 
     per_image: ClassVar[bool] = True
+    order: ClassVar[int] = 1
 
     bound: float = 1.0
 

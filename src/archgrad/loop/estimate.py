@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from archgrad.callbacks import Callback, Search
 from archgrad.data import ImageData
 from archgrad.discretizers import Argmax
-from archgrad.loop.events import Event, StepFinished
+from archgrad.loop.entry import search
 from archgrad.loop.progressive import method_of
-from archgrad.loop.run import search
 from archgrad.loop.setup import Setup
 from archgrad.method import Method
 from archgrad.spaces import SearchSpace
@@ -57,7 +57,7 @@ def estimate(
     steps = [setup.training.epochs * setup.steps for setup in setups]
     seconds = sum(count * taken for count, taken in zip(steps, times, strict=True))
     return Estimate(
-        max(sum(weight.numel() for weight in setup.space.supernet().parameters()) for setup in setups),
+        max(sum(weight.numel() for weight in setup.space.supernet(setup.options).parameters()) for setup in setups),
         sum(steps),
         sum(setup.arch_steps for setup in setups),
         seconds / sum(steps),
@@ -74,25 +74,30 @@ def step_seconds(
     derivation = Argmax() if method.discretizer.measures else method.discretizer
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
     count = math.ceil(_TIMED / schedule.inner_steps) * schedule.inner_steps
-    times: list[float] = []
-
-    def note(event: Event) -> None:
-        if isinstance(event, StepFinished):
-            times.append(time.perf_counter())
-        if len(times) > count:
-            raise _TimedEnough
-
+    timer = _StepTimer(count)
     training = replace(training, epochs=10 * count)
     with suppress(_TimedEnough):
         search(
-            space, method, data, training=training, listeners=[note], diagnostics=(), on_collapse="ignore",
+            space, method, data, training=training, callbacks=[timer], standard_callbacks=False, on_collapse="ignore",
             alpha_budget="off", **options,
         )  # fmt: skip
-    return max((times[-1] - times[0]) / (len(times) - 1), 1e-6)
+    return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)
 
 
 class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
-    """Raised by the listener that takes the time."""
+    """Raised by the callback that takes the time."""
+
+
+class _StepTimer(Callback):
+    """Notes when steps end, and ends the search after so many."""
+
+    def __init__(self, count: int) -> None:
+        self.count, self.times = count, list[float]()
+
+    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+        self.times.append(time.perf_counter())
+        if len(self.times) > self.count:
+            raise _TimedEnough
 
 
 def _stages(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:

@@ -10,7 +10,7 @@ import torch
 from archgrad import random_streams
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import MetricSums, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.relaxations import Relaxed
 from archgrad.tensors import Mixture, Probabilities
 
@@ -89,5 +89,4 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     stepper.check(copy)
-    copy.sums = MetricSums()
     return setup.method.relaxation.probabilities(setup.blocks, copy.alpha)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from archgrad.callbacks import Callback, Record, Search
 from archgrad.errors import UserError
 from archgrad.files import write_text
 from archgrad.loop.checkpoint import Checkpoints
-from archgrad.loop.events import EpochFinished, Event, Record, SearchFinished, SearchStarted
-from archgrad.loop.state import SearchState, nothing_decided
+from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
 
 try:
@@ -40,10 +40,10 @@ class StageOf:
         return f"stage {self.number} of {self.stages}"
 
 
-class RunFolder:
+class RunFolder(Callback):
     """Writes ``metrics.jsonl``, ``genotype.json``, ``summary.json`` and the checkpoints of one search.
 
-    ``files`` are texts to keep beside them, by name. It listens to the search's events. Every file is replaced whole,
+    ``files`` are texts to keep beside them, by name. Every file is replaced whole,
     and on a resume rebuilt from the checkpoint, so the folder never shows an epoch twice.
     """
 
@@ -146,44 +146,49 @@ class RunFolder:
         finally:
             os.close(descriptor)
 
-    def __call__(self, event: Event) -> None:
-        """Write what the event changes."""
-        if isinstance(event, SearchStarted):
-            self._rebuild(event.state)
-        elif isinstance(event, EpochFinished):
-            self.show(event.state.history, event.state.genotype)
-            self.save(event.state)
-        elif isinstance(event, SearchFinished):
-            self._write_summary(event.state)
-
-    def save(self, state: SearchState) -> None:
-        """Write a checkpoint."""
-        with self._writing():
-            self.checkpoints.save(state.tensors(), self.description)
-
-    def keep(self, state: SearchState) -> None:
-        """Put a state aside that the search may have to go back to."""
-        with self._writing():
-            self.sound.save(state.tensors(), self.description)
-
-    def kept(self) -> dict[str, Any]:
-        """Return the content of the checkpoint that was put aside."""
-        return self.sound.load(self.description)
-
-    def go_back(self, state: SearchState) -> None:
-        """Show a state that is behind what the folder shows: the records after it are dropped."""
-        self.save(state)
-        self.show(state.history, state.genotype)
-
-    def _rebuild(self, state: SearchState) -> None:
-        """Make the folder show what the state knows, whatever a killed process left in it."""
+    def on_search_start(self, search: Search) -> None:
+        """Make the folder show what the search knows, whatever a killed process left in it."""
         with self._writing():
             self._sweep()
-            if not state.complete:
+            if not search.complete:
                 (self.path / _SUMMARY).unlink(missing_ok=True)
         if not self.checkpoints.exist():
-            self.save(state)
-        self.show(state.history, state.genotype)
+            self.save(search)
+        self.show(search.history, search.genotype)
+
+    def on_epoch_end(self, search: Search, record: Record) -> None:
+        """Show the new record, and write a checkpoint."""
+        self.show(search.history, search.genotype)
+        self.save(search)
+
+    def on_go_back(self, search: Search) -> None:
+        """Show a state that is behind what the folder shows: the records after it are dropped."""
+        self.save(search)
+        self.show(search.history, search.genotype)
+
+    def on_save(self, search: Search) -> None:
+        """Write a checkpoint."""
+        self.save(search)
+
+    def on_search_end(self, search: Search) -> None:
+        """Write the summary."""
+        switched = None if search.switched is None else dict(zip(("from", "to"), search.switched, strict=True))
+        more = {"stopped": search.stopped, "switched": switched}
+        self.conclude(search.history, search.genotype, search.epochs, search.seconds, more)
+
+    def save(self, search: Search) -> None:
+        """Write a checkpoint."""
+        with self._writing():
+            self.checkpoints.save(search.tensors(), self.description)
+
+    def keep(self, search: Search) -> None:
+        """Keep a state that the search may have to go back to."""
+        with self._writing():
+            self.sound.save(search.tensors(), self.description)
+
+    def kept(self) -> dict[str, Any]:
+        """Return the content of the checkpoint that was kept."""
+        return self.sound.load(self.description)
 
     def _sweep(self) -> None:
         """Remove what a killed process was writing."""
@@ -201,11 +206,6 @@ class RunFolder:
                 write_text(self.path / _GENOTYPE, genotype.to_json() + "\n")
             else:
                 (self.path / _GENOTYPE).unlink(missing_ok=True)
-
-    def _write_summary(self, state: SearchState) -> None:
-        switched = None if state.switched is None else dict(zip(("from", "to"), state.switched, strict=True))
-        more = {"stopped": state.stopped, "switched": switched}
-        self.conclude(state.history, state.genotype, state.epochs, state.seconds, more)
 
     def conclude(
         self, history: Sequence[Record], genotype: Genotype, epochs: int, seconds: float, more: Mapping[str, Any]

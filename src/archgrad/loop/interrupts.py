@@ -1,4 +1,4 @@
-"""Ctrl-C and ``kill`` end a search between two steps, with a checkpoint."""
+"""Ctrl-C and ``kill`` end a search between two steps, with a checkpoint and a sentence."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["Interrupt", "interruptible"]
+from archgrad.errors import DivergedError, SearchInterrupted
+from archgrad.loop.folder import RunFolder
+from archgrad.loop.state import SearchState
+
+__all__ = ["Interrupt", "catch_signals", "diverged", "interrupted"]
 
 
 class Interrupt:
@@ -18,7 +22,7 @@ class Interrupt:
 
 
 @contextmanager
-def interruptible(enabled: bool = True) -> Iterator[Interrupt]:
+def catch_signals(enabled: bool) -> Iterator[Interrupt]:
     """Note SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once.
 
     Signals can be caught in the main thread only; elsewhere, and where not enabled, nothing is changed. A signal that
@@ -46,3 +50,24 @@ def interruptible(enabled: bool = True) -> Iterator[Interrupt]:
         yield interrupt
     finally:
         restore()
+
+
+def diverged(error: DivergedError, folder: RunFolder) -> DivergedError:
+    """Say where the last good checkpoint is."""
+    return DivergedError(
+        f"{error} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
+        f"would come to the same point, because it repeats the search with the same settings."
+    )
+
+
+def interrupted(state: SearchState, folder: RunFolder, number: int) -> SearchInterrupted:
+    """Say where the search has come to, and how to continue it."""
+    place = f"epoch {state.epoch} of {state.epochs}"
+    if state.complete and folder.part is None:
+        return SearchInterrupted(
+            f"stopped after {place}; the search is complete, its result is in {folder.path}.", number
+        )
+    if state.step:
+        place = f"step {state.step} of {state.steps} in epoch {state.epoch + 1} of {state.epochs}"
+    place += "" if folder.part is None else f" of {folder.part}"
+    return SearchInterrupted(f"stopped after {place}; continue with `archgrad resume {folder.home}`.", number)

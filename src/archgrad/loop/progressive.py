@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.callbacks import Callback, Record, Search, Stage
 from archgrad.discretizers import Argmax
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.loop.checkpoint import Checkpoints
-from archgrad.loop.events import EpochFinished, Event, Listener, Record, SearchStarted, StageStarted
 from archgrad.loop.folder import RunFolder, StageOf
 from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
@@ -21,15 +21,15 @@ from archgrad.progressive import Progressive
 from archgrad.spaces import SearchSpace
 
 if TYPE_CHECKING:
-    from archgrad.loop.run import SearchResult
+    from archgrad.loop.result import SearchResult
 
 __all__ = ["in_stages", "last_stage", "method_of"]
 
 Prepared = Callable[[SearchSpace, Method], Setup]
 """Completes a space and a method with what else a search was given."""
 
-CarriedOut = Callable[[Setup, RunFolder | None, bool, Sequence[Listener]], "SearchResult"]
-"""Runs one search: its setup, its folder, whether to resume, and who listens."""
+CarriedOut = Callable[[Setup, RunFolder | None, bool, Sequence[Callback]], "SearchResult"]
+"""Runs one search: its setup, its folder, whether to resume, and its callbacks."""
 
 
 def in_stages(
@@ -42,7 +42,7 @@ def in_stages(
     out: Path | None = None,
     files: Mapping[str, str] | None = None,
     resume: bool = False,
-    listeners: Sequence[Listener] = (),
+    callbacks: Sequence[Callback] = (),
 ) -> SearchResult:
     """Search in the stages of a plan; return what the last one found, with the records of all.
 
@@ -59,11 +59,10 @@ def in_stages(
         for number in range(1, stages + 1):
             setup = prepared(searched, method_of(method, plan, number, searched))
             own = None if folder is None else folder.stage(setup.description, StageOf(folder.path, number, stages))
-            watching = () if own is not None and own.is_finished() else listeners
-            listening: tuple[Listener, ...] = (told, *watching)
-            for listener in listening:
-                listener(StageStarted(number, stages, setup.space))
-            result = carried_out(setup, own, own is not None and own.is_begun(), listening)
+            watching = (told,) if own is not None and own.is_finished() else (told, *callbacks)
+            for callback in watching:
+                callback.on_stage_start(Stage(number, stages, setup.space))
+            result = carried_out(setup, own, own is not None and own.is_begun(), watching)
             told.records, seconds = told.so_far(result.history), seconds + result.seconds
             if number < stages:
                 found = {name: weights[0] for name, weights in result.mixture.items()}
@@ -111,24 +110,29 @@ def method_of(method: Method, plan: Progressive, number: int, space: SearchSpace
     return replace(method, discretizer=derivation)
 
 
-class _Whole:
-    """Listens to the stages one after the other, and keeps in the folder of the whole search what they say."""
+class _Whole(Callback):
+    """Keeps in the folder of the whole search what its stages record, one after the other."""
 
     def __init__(self, folder: RunFolder | None) -> None:
         self.folder = folder
         self.records: list[Record] = []
         self.number = 0
 
-    def __call__(self, event: Event) -> None:
-        """Write what the event adds."""
-        if isinstance(event, StageStarted):
-            self.number = event.number
-        elif self.folder is not None and isinstance(event, SearchStarted | EpochFinished):
-            begins = isinstance(event, SearchStarted)
-            if begins:
-                self.folder.begin()
-            if not begins or (event.state.history and not event.state.complete):  # else less than is known would show
-                self.folder.show(self.so_far(event.state.history), event.state.genotype)
+    def on_stage_start(self, stage: Stage) -> None:
+        """Note the stage whose records follow."""
+        self.number = stage.number
+
+    def on_search_start(self, search: Search) -> None:
+        """Begin the folder; show what the stage has done already, unless that is less than is known."""
+        if self.folder is not None:
+            self.folder.begin()
+            if search.history and not search.complete:
+                self.folder.show(self.so_far(search.history), search.genotype)
+
+    def on_epoch_end(self, search: Search, record: Record) -> None:
+        """Show the record beside those of the stages before."""
+        if self.folder is not None:
+            self.folder.show(self.so_far(search.history), search.genotype)
 
     def so_far(self, history: Sequence[Record]) -> list[Record]:
         """Return all records, when the present stage has these."""

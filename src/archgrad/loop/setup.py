@@ -16,12 +16,12 @@ from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.loop.collapse import check_reaction, switched
 from archgrad.loop.description import describe
 from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.method import Method
+from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Level, Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
@@ -181,7 +181,10 @@ class Setup:
         )
         genotype = Argmax().select(self.space, method.relaxation.probabilities(blocks, alpha))
         arch_state = method.arch_optimizer.init(alpha, self.arch_steps)
-        return SearchState(supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype)
+        return SearchState(
+            supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
+            warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
+        )  # fmt: skip
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return what takes the steps of this search, by the method that its state has switched to if it has."""

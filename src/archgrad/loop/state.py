@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
+from archgrad.callbacks import Record
 from archgrad.errors import UserError
-from archgrad.loop.events import Record
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tensors import Alpha, Weights
 
-__all__ = ["PRODUCTS", "MetricSums", "SearchState", "all_trusted", "nothing_decided"]
+__all__ = ["PRODUCTS", "BatchMetrics", "MetricSums", "SearchState", "all_trusted", "nothing_decided"]
 
 PRODUCTS = "products"
 """How the keys in ``trusted`` begin of the products that hypergradients and probes take, one for each kind."""
@@ -27,19 +27,31 @@ def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
     return all(agreed for key, agreed in trusted.items() if key.startswith(prefix))
 
 
+@dataclass(frozen=True)
+class BatchMetrics:
+    """What a step measured on its batch, at the weights before it: the mean loss, and how many images were right."""
+
+    name: str
+    loss: float
+    correct: int
+    count: int
+
+
 class MetricSums:
     """Running sums of losses and hits, per kind of step; exact to restore."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
 
-    def add(self, kind: str, loss: float, correct: int, count: int) -> None:
-        """Add one batch: its mean loss, and how many of its images were classified rightly."""
-        for name, value in ((f"{kind}_loss", loss * count), (f"{kind}_correct", correct), (f"{kind}_count", count)):
+    def add(self, batch: BatchMetrics) -> None:
+        """Add what was measured on one batch."""
+        found = {"loss": batch.loss * batch.count, "correct": batch.correct, "count": batch.count}
+        for quantity, value in found.items():
+            name = f"{batch.name}_{quantity}"
             self.values[name] = self.values.get(name, 0.0) + value
 
     def note(self, measured: Mapping[str, float]) -> None:
-        """Add what a probe measured."""
+        """Add what a callback measured inside the epoch."""
         for measure, value in measured.items():
             for name, amount in ((f"{measure}_sum", value), (f"{measure}_times", 1.0)):
                 self.values[name] = self.values.get(name, 0.0) + amount
@@ -71,7 +83,8 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` what is done of it. Random numbers need
     no state of their own: every stream is a function of the seed and the position. ``stopped`` is a sentence that says
     why the search has ended early, None if it has not; ``switched`` tells that it went back, from which epoch to which.
-    ``trusted`` says whose differences of gradients were compared with exact ones, and whether they agreed.
+    ``trusted`` says whose differences of gradients were compared with exact ones, and whether they agreed. The
+    settings give ``warmup_epochs`` and ``budget_line``, how long α rests and how far it may move; no checkpoint does.
     """
 
     supernet: Supernet
@@ -89,6 +102,8 @@ class SearchState:
     stopped: str | None = None
     switched: tuple[int, int] | None = None
     trusted: dict[str, bool] = field(default_factory=dict)
+    warmup_epochs: int = 0
+    budget_line: str = ""
 
     def stop(self, epoch: int, reason: str) -> None:
         """End the search after the epoch just recorded, with the architecture that an earlier ``epoch`` had found.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +35,7 @@ from archgrad.errors import DivergedError
 from archgrad.hypergradients import Batches
 from archgrad.loop.bilevel_step import BilevelStep, Seen
 from archgrad.loop.decided import Decided
-from archgrad.loop.state import PRODUCTS, MetricSums, SearchState, all_trusted
+from archgrad.loop.state import PRODUCTS, BatchMetrics, MetricSums, SearchState, all_trusted
 from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
@@ -45,10 +45,18 @@ from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, ar
 from archgrad.tensors import Alpha, Mixture, MixtureGradients, Weights
 from archgrad.training import WeightTraining
 
-__all__ = ["Stepper"]
+__all__ = ["StepResult", "Stepper"]
+
 
 Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or two of them with the auxiliary head."""
+
+
+class StepResult(NamedTuple):
+    """What a step measured at w before it moved, and ∂L/∂p of every cell where that was computed."""
+
+    metrics: BatchMetrics
+    mixture_gradients: MixtureGradients
 
 
 @dataclass(frozen=True)
@@ -95,17 +103,17 @@ class Stepper:
         """What changes the supernet's forward pass: by its options, and by the method's regularizers."""
         return (*self.options.modifiers, *self.method.modifiers)
 
-    def architecture_step(self, state: SearchState, batches: StepBatches) -> MixtureGradients:
-        """Move the architecture: α ← optimiser(α, hypergradient); return the cells' share in ∂L2/∂α."""
+    def architecture_step(self, state: SearchState, batches: StepBatches) -> StepResult:
+        """Move the architecture: α ← optimiser(α, hypergradient)."""
         hypergradient = self.method.hypergradient
         step = self.bilevel_step(state)
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
         with step.at(state.alpha, inner_batch, outer_batch) as point:
             gradient = constants(hypergradient.estimate(point))
-            measured = step.measured(outer_batch)
-        self._record(state, "valid" if self.method.schedule.level == "bilevel" else "arch", *measured)
+            seen = step.measured(outer_batch)
+        metrics = _metrics("valid" if self.method.schedule.level == "bilevel" else "arch", *seen, state)
         self._move(state, gradient)
-        return step.mixture_gradients
+        return StepResult(metrics, step.mixture_gradients)
 
     def bilevel_step(self, state: SearchState) -> BilevelStep:
         """Return the bilevel problem that the search stands at, as an architecture step sees it."""
@@ -152,11 +160,11 @@ class Stepper:
             )
         return found
 
-    def weight_step(self, state: SearchState, batch: Batch) -> None:
+    def weight_step(self, state: SearchState, batch: Batch) -> StepResult:
         """Move the weights: w ← SGD(w, clipped gradient of the training loss + what regularisers add)."""
         with torch.no_grad():
             relaxed = self._seen_by_weights(state.alpha, batch, state)
-        self._descend(state, relaxed, batch)
+        return self._descend(state, relaxed, batch)
 
     def tuning(self, tuning: Tuning) -> Stepper:
         """Return what goes on with a search of which a part is decided, without regularisers."""
@@ -166,20 +174,19 @@ class Stepper:
             self, method=method, training=replace(self.training, lr=rate, lr_min=rate), decided=Decided.of(tuning)
         )
 
-    def joint_step(self, state: SearchState, batch: Batch) -> MixtureGradients:
+    def joint_step(self, state: SearchState, batch: Batch) -> StepResult:
         """Move the weights and the architecture, both by the gradient of the training loss at the same point.
 
-        One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α and
-        returned.
+        One backward pass gives ∂L1/∂w and the gradient of every cell's mixture, which is then pulled back to α.
         """
         alpha = leaves(state.alpha)
         relaxed = self._seen_by_weights(alpha, batch, state)
-        mixture_gradients = self._descend(state, relaxed, batch, joint=True)
-        terms = [(relaxed.mixture[name] * gradient).sum() for name, gradient in mixture_gradients.items()]
+        result = self._descend(state, relaxed, batch, joint=True)
+        terms = [(relaxed.mixture[name] * gradient).sum() for name, gradient in result.mixture_gradients.items()]
         terms += self._outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
         self._move(state, gradient)
-        return mixture_gradients
+        return result
 
     def _move(self, state: SearchState, gradient: Alpha) -> None:
         _check_gradient(gradient, state)
@@ -195,10 +202,11 @@ class Stepper:
         relaxed = self._relax(alpha, self._noise(state, "weights"), state)
         return self._perturbed(relaxed, batch, state)
 
-    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> MixtureGradients:
-        """Take a step of the weights; return the gradient of the mixture if it was computed.
+    def _descend(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> StepResult:
+        """Take a step of the weights.
 
-        It is where a regulariser reads it, or the step is ``joint`` and moves the architecture too.
+        The gradient of the mixture is computed where a regulariser reads it, or the step is ``joint`` and moves the
+        architecture too.
         """
         parts = self.regularizers(state)
         passed = self._passed(state, relaxed, batch, parts, joint or any(part.needs_mixture_gradient for part in parts))
@@ -206,7 +214,7 @@ class Stepper:
             _add_gradient(passed.inputs, part.weight_gradient(self._step_of(part, passed, state, batch)))
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
         loss = F.cross_entropy(passed.logits, batch.labels)
-        self._record(state, "train", loss, passed.logits, batch.labels)
+        metrics = _metrics("train", loss, passed.logits, batch.labels, state)
         if not math.isfinite(norm.item()):
             raise DivergedError(_diverged("the gradient of the weights", norm.item(), state.epoch, state.step + 1))
         for group in state.optimizer.param_groups:
@@ -214,7 +222,7 @@ class Stepper:
             group["weight_decay"] = self.training.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
-        return {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()}
+        return StepResult(metrics, {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()})
 
     def regularizers(self, state: SearchState) -> tuple[Regularizer, ...]:
         """Return the regularisers of the method, without differences of gradients that mislead in this search."""
@@ -366,18 +374,12 @@ class Stepper:
                 extra = self._modified(state, "evaluation")
                 logits = self.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
             loss = F.cross_entropy(logits, batch.labels).item()
-            sums.add("heldout", loss, int((logits.argmax(1) == batch.labels).sum()), len(batch.labels))
+            correct = int((logits.argmax(1) == batch.labels).sum())
+            sums.add(BatchMetrics("heldout", loss, correct, len(batch.labels)))
             labels.append(batch.labels)
         counts = torch.cat(labels).bincount()
         images = int(counts.sum())
         return {**sums.means(), "heldout_chance": 100 * counts.max().item() / images, "heldout_images": images}
-
-    def _record(self, state: SearchState, kind: str, loss: Tensor, logits: Tensor, labels: Tensor) -> None:
-        value = loss.item()
-        if not math.isfinite(value):
-            raise DivergedError(_diverged(f"the {kind} loss", value, state.epoch, state.step + 1))
-        correct = int((logits.argmax(1) == labels).sum())
-        state.sums.add(kind, value, correct, len(labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -395,6 +397,13 @@ class _Passed:
     def gradient(self) -> Weights:
         """∂L1/∂w, before any regulariser has added to it."""
         return Weights({name: gradient_or_zero(weight.grad, weight) for name, weight in self.inputs.items()})
+
+
+def _metrics(name: str, loss: Tensor, logits: Tensor, labels: Tensor, state: SearchState) -> BatchMetrics:
+    value = loss.item()
+    if not math.isfinite(value):
+        raise DivergedError(_diverged(f"the {name} loss", value, state.epoch, state.step + 1))
+    return BatchMetrics(name, value, int((logits.argmax(1) == labels).sum()), len(labels))
 
 
 def _add_gradient(inputs: Weights, added: Weights | None) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
+from archgrad.callbacks import EigenvalueStop
 from archgrad.discretizers import Argmax, BestSampled, Perturbation
 from archgrad.errors import UserError, chosen
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
@@ -27,7 +28,6 @@ from archgrad.regularizers.layers import Kind as AlignmentKind
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
 from archgrad.schedule import Level, Updates
 from archgrad.spaces import SearchSpace
-from archgrad.stopping import EigenvalueStop
 from archgrad.supernet import SupernetOptions
 
 __all__ = [

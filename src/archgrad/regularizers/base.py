@@ -104,6 +104,11 @@ class Regularizer:
         """What it changes in the supernet's forward pass."""
         return ()
 
+    @property
+    def aligns_cells(self) -> bool:
+        """Whether it makes the cells agree on the architecture they share, which usually cures a collapse."""
+        return False
+
     def exact(self) -> Regularizer:
         """Return the same term without differences of gradients, for a network whose kinks cannot be frozen."""
         return self

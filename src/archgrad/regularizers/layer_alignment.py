@@ -62,6 +62,11 @@ class LayerAlignment(Regularizer):
         check_one_of("kinks of LayerAlignment", self.kinks, ("frozen", "crossed"))
 
     @property
+    def aligns_cells(self) -> bool:
+        """It does nothing else."""
+        return True
+
+    @property
     def needs_mixture_gradient(self) -> bool:
         """The cells' gradients are what it aligns."""
         return self.objective == "inner"

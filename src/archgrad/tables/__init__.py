@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from archgrad.tables.base import Answer, Oracle, Table, oracle_measure
-from archgrad.tables.nasbench101 import CellRecord, CellTable, NASBench101Table, cell_oracle, find_cells, open_cells
+from archgrad.tables.nasbench101 import CellOracle, CellRecord, CellTable, NASBench101Table, find_cells, open_cells
 from archgrad.tables.nasbench201 import (
     Accuracies,
+    AccuracyOracle,
     AccuracyTable,
     NASBench201Table,
-    accuracy_oracle,
     find_table,
     open_table,
 )
@@ -16,14 +16,14 @@ from archgrad.tables.nasbench201 import (
 __all__ = [
     "TABLES",
     "Accuracies",
+    "AccuracyOracle",
     "AccuracyTable",
     "Answer",
+    "CellOracle",
     "CellRecord",
     "CellTable",
     "Oracle",
     "Table",
-    "accuracy_oracle",
-    "cell_oracle",
     "datasets",
     "find_cells",
     "find_table",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from archgrad.diagnostics import Diagnostic
+from archgrad.callbacks import Callback
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
 
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
 class Oracle(NamedTuple):
     """What a search measures of its current cell in a table; ``source`` says in words where the numbers are from."""
 
-    diagnostics: tuple[Diagnostic, ...]
+    callbacks: tuple[Callback, ...]
     source: str
 
 

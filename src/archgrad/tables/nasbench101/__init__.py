@@ -4,7 +4,7 @@ from archgrad.tables.nasbench101.index import Index, open_index
 from archgrad.tables.nasbench101.index_builder import build_index
 from archgrad.tables.nasbench101.index_cache import cached_index
 from archgrad.tables.nasbench101.index_schema import DamagedIndex
-from archgrad.tables.nasbench101.lookup import NASBench101Table, cell_oracle
+from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
 from archgrad.tables.nasbench101.rows import read_rows
 from archgrad.tables.nasbench101.table import (
     PUBLISHED_OPTIMA,
@@ -19,6 +19,7 @@ from archgrad.tables.nasbench101.tfrecord import read_records
 
 __all__ = [
     "PUBLISHED_OPTIMA",
+    "CellOracle",
     "CellRecord",
     "CellTable",
     "DamagedIndex",
@@ -27,7 +28,6 @@ __all__ = [
     "Optimum",
     "build_index",
     "cached_index",
-    "cell_oracle",
     "find_cells",
     "open_cells",
     "open_index",

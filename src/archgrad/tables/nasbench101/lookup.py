@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from archgrad.diagnostics import Diagnostic, Snapshot
+from archgrad.callbacks import Callback, Measures, Search
+from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
@@ -19,6 +22,7 @@ from archgrad.tables.nasbench101.table import (
     MEASURES,
     PUBLISHED_OPTIMA,
     CellTable,
+    Optimum,
     find_cells,
     is_at_hand,
     open_cells,
@@ -26,7 +30,7 @@ from archgrad.tables.nasbench101.table import (
 )
 from archgrad.warn_once import warn_once
 
-__all__ = ["NASBench101Table", "cell_oracle"]
+__all__ = ["CellOracle", "NASBench101Table"]
 
 _SPACES = {f"nasbench1shot1-{number}": number for number in PUBLISHED_OPTIMA}
 _logger = logging.getLogger(__name__)
@@ -57,7 +61,8 @@ class NASBench101Table(Table):
             cells = find_cells(progress=progress)
             if cells is None:
                 return None
-            oracle, optimum = cell_oracle(cells, number), cells.space_optimum(number)
+            oracle = CellOracle(cells, number)
+            optimum = oracle.optimum
         except (UserError, OSError) as problem:
             return Oracle((), f"no oracle accuracy: {problem}")
         whose = "of that file" if optimum.source == cells.source else "as published, since that file lacks cells"
@@ -78,28 +83,40 @@ class NASBench101Table(Table):
         return _answer(cells.best("test", cells.epochs[-1]).module, cells)
 
 
-def cell_oracle(table: CellTable, space: int) -> Diagnostic:
-    """Look the current cell of a NAS-Bench-1Shot1 space up at the end of every epoch.
+@dataclass(frozen=True, eq=False)
+class CellOracle(Callback):
+    """Look the current cell of a NAS-Bench-1Shot1 ``space`` up at the end of every epoch.
 
     ``oracle_cifar10_test_108ep`` and ``oracle_cifar10_valid_108ep`` are the mean test and validation accuracy after 108
     epochs, ``regret_cifar10_test_108ep`` and ``regret_cifar10_valid_108ep`` the mean errors minus those of the space's
     optimum, all in per cent. An epoch that has decided nothing, or whose cell is not in the table, has none of them.
     """
-    table.check_epochs(EPOCHS)
-    optimum = table.space_optimum(space)
 
-    def look_up(snapshot: Snapshot) -> dict[str, float]:
+    table: CellTable
+    space: int
+
+    def __post_init__(self) -> None:
+        self.table.check_epochs(EPOCHS)
+        self.optimum  # noqa: B018 - it rejects an unknown space
+
+    @cached_property
+    def optimum(self) -> Optimum:
+        """The best cell of the space."""
+        return self.table.space_optimum(self.space)
+
+    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+        """Return accuracies and regrets."""
         if snapshot.undecided:
             return {}
         try:
-            record = table.find(snapshot.genotype)
+            record = self.table.find(snapshot.genotype)
         except UserError as error:  # the index was damaged or deleted while the search went on
             warn_once(_logger, "no oracle accuracy from now on: %s", error)
             return {}
         if record is None:
-            warn_once(_logger, "%s lacks cells that this search comes across; those have no oracle.", table.source)
+            warn_once(_logger, "%s lacks cells that this search comes across; those have no oracle.", self.table.source)
             return {}
-        regret = optimum.regret(record)
+        regret = self.optimum.regret(record)
         test, valid = f"test_{EPOCHS}ep", f"valid_{EPOCHS}ep"
         found = {
             oracle_measure("cifar10", test): record.test,
@@ -108,8 +125,6 @@ def cell_oracle(table: CellTable, space: int) -> Diagnostic:
             oracle_measure("cifar10", valid, "regret"): regret["valid"],
         }
         return {name: round(value, 4) for name, value in found.items()}
-
-    return look_up
 
 
 def _answer(cell: Cell, table: CellTable) -> Answer:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.diagnostics import Diagnostic, Snapshot
+from archgrad.callbacks import Callback, Measures, Search
+from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
 from archgrad.tables.nasbench201.table import DATASETS, AccuracyTable, find_table, open_table
 
-__all__ = ["NASBench201Table", "accuracy_oracle"]
+__all__ = ["AccuracyOracle", "NASBench201Table"]
 
 
 class NASBench201Table(Table):
@@ -38,7 +40,7 @@ class NASBench201Table(Table):
         if table is None:
             return None
         source = f"oracle accuracy: {table.kind} on {', '.join(datasets)}, from {table.source}"
-        return Oracle((accuracy_oracle(table, datasets),), source)
+        return Oracle((AccuracyOracle(table, datasets),), source)
 
     def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
         """Return accuracies and ranks of a cell, and the size of its full network."""
@@ -53,16 +55,19 @@ class NASBench201Table(Table):
         return _answer(table.best(DATASETS[0]), table)
 
 
-def accuracy_oracle(table: AccuracyTable, datasets: Sequence[str] = DATASETS) -> Diagnostic:
+@dataclass(frozen=True, eq=False)
+class AccuracyOracle(Callback):
     """Look the current cell up at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
 
-    def look_up(snapshot: Snapshot) -> dict[str, float]:
+    table: AccuracyTable
+    datasets: Sequence[str] = DATASETS
+
+    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+        """Return one accuracy for each data set; none where nothing is decided."""
         if snapshot.undecided:
             return {}
-        accuracies = table.query(snapshot.genotype)
-        return {oracle_measure(dataset, table.label): round(accuracies[dataset], 4) for dataset in datasets}
-
-    return look_up
+        accuracies, label = self.table.query(snapshot.genotype), self.table.label
+        return {oracle_measure(dataset, label): round(accuracies[dataset], 4) for dataset in self.datasets}
 
 
 def _answer(genotype: Genotype, table: AccuracyTable) -> Answer:

@@ -1,29 +1,27 @@
-"""When a search ends before its last epoch, and which epoch's architecture it then returns."""
+"""R-DARTS-ES: a stop once the architecture's loss grows sharp."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import NamedTuple
+from typing import ClassVar
 
+from archgrad.arch_optimizers import ArchOptimizer
+from archgrad.autodiff.products import ProductKind
+from archgrad.callbacks.arch_curvature import ArchCurvature, largest_eigenvalue
+from archgrad.callbacks.base import Callback, Measures, Need, Stop
+from archgrad.callbacks.search import Search
+from archgrad.discretizers import Discretizer
 from archgrad.errors import UserError, check_number, check_whole
+from archgrad.hypergradients import EvaluationPoint
+from archgrad.relaxations import Relaxation
 
-__all__ = ["REACTIONS", "EigenvalueStop", "Stop"]
-
-REACTIONS = ("warn", "stop", "switch", "ignore")
-"""What a search may do when it collapses."""
-
-
-class Stop(NamedTuple):
-    """The epoch whose architecture is returned, counted from 1, and a sentence that says why."""
-
-    epoch: int
-    reason: str
+__all__ = ["EigenvalueStop"]
 
 
 @dataclass(frozen=True)
-class EigenvalueStop:
+class EigenvalueStop(Callback):
     """Stop once the architecture's loss grows sharp: R-DARTS-ES (Zela et al., 2020, Section 4.3).
 
     λ̄(i) is the mean of the largest eigenvalue of ∇²α L2 over the ``window`` epochs up to i; the paper smooths over as
@@ -33,6 +31,9 @@ class EigenvalueStop:
     search goes on; a rise from 0 or below to above 0 is one by more than any factor. The eigenvalue is measured in
     every epoch, by ``steps`` of Lanczos; those of a warm-up, in which only the weights move, do not count.
     """
+
+    kind: ClassVar[str] = ArchCurvature.kind
+    needs: ClassVar[frozenset[Need]] = ArchCurvature.needs
 
     window: int = 5
     ratio: float = 0.75
@@ -44,6 +45,42 @@ class EigenvalueStop:
         check_number("stop.ratio", self.ratio, positive=True)
         if self.ratio > 1:
             raise UserError(f"stop.ratio is {self.ratio}; it must be at most 1: above that no rise is needed.")
+
+    def check(self, relaxation: Relaxation, arch_optimizer: ArchOptimizer, discretizer: Discretizer) -> None:
+        """Refuse a stop that could not come, or whose architecture could not be derived."""
+        name = type(self).__name__
+        if not arch_optimizer.moves:
+            raise UserError(
+                f"{name} watches how the loss bends where the architecture goes, but {type(arch_optimizer).__name__} "
+                f"never moves it; leave stop out, or choose one that does."
+            )
+        if relaxation.sampled:
+            raise UserError(
+                f"{name} watches how the loss bends, but that of {type(relaxation).__name__} jumps from draw to draw; "
+                f"leave stop out, or choose a relaxation that does not sample."
+            )
+        if discretizer.once:
+            raise UserError(
+                f"{name} returns the architecture of an earlier epoch, but {type(discretizer).__name__} derives only "
+                f"one, at the end; leave stop out, or use discretizers.Argmax()."
+            )
+
+    @property
+    def difference(self) -> ProductKind:
+        """One-sided ones."""
+        return "forward"
+
+    def due(self, index: int, steps: int) -> bool:
+        """Every epoch is measured, before its last step."""
+        return (index + 1) % steps == 0
+
+    def measure_point(self, point: EvaluationPoint) -> Measures:
+        """Return ``alpha_eigenvalue``."""
+        return {"alpha_eigenvalue": largest_eigenvalue(point, self.steps)}
+
+    def stop(self, search: Search) -> Stop | None:
+        """Apply the rule to all epochs so far."""
+        return self.verdict([record["alpha_eigenvalue"] for record in search.history], search.warmup_epochs)
 
     def verdict(self, eigenvalues: Sequence[float], warmup: int = 0) -> Stop | None:
         """Return whether to stop after the last of these epochs, whose eigenvalues they are from the first on.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind, products_of
-from archgrad.diagnostics.snapshot import Probe
+from archgrad.callbacks.base import Callback, Measures, Need
 from archgrad.errors import check_whole
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.tensors import Alpha, Weights
@@ -17,7 +18,7 @@ __all__ = ["ArchCurvature", "largest_eigenvalue"]
 
 
 @dataclass(frozen=True)
-class ArchCurvature(Probe):
+class ArchCurvature(Callback):
     """Estimate the largest eigenvalue of ∇²α L2, whose growth goes before a collapse (Zela et al., 2020, Section 4).
 
     It is that of the loss which trains the architecture, on the outer batch of an epoch's last step and in the
@@ -26,6 +27,9 @@ class ArchCurvature(Probe):
     gradients of α and find a value from below. An epoch is measured if it is the first to have ended ``minimum`` steps
     after the last one measured.
     """
+
+    kind: ClassVar[str] = "architecture-curvature"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
 
     steps: int = 2
     minimum: int = 200
@@ -44,7 +48,7 @@ class ArchCurvature(Probe):
         """One-sided ones."""
         return "forward"
 
-    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
+    def measure_point(self, point: EvaluationPoint) -> Measures:
         """Return ``alpha_eigenvalue``."""
         return {"alpha_eigenvalue": largest_eigenvalue(point, self.steps)}
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import pytest
 import torch
+from listening import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished, listening, measuring
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
+from archgrad.callbacks import ArchCurvature, EigenvalueStop
 from archgrad.config import RunConfig
-from archgrad.diagnostics import ArchCurvature, Snapshot, entropy, standard, with_stop
+from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import BestSampled, Perturbation
 from archgrad.errors import UserError
-from archgrad.loop import EpochFinished, Event, SearchFinished, SearchResult, SearchStarted, StepFinished
+from archgrad.loop import SearchResult
 from archgrad.recipes import darts, drnas, r_darts, random_nas
-from archgrad.stopping import EigenvalueStop
 
 EPOCHS, STEPS = 8, 2
 RISING = [1.0, 1.1, 1.0, 1.1, 1.2, 2.0, 2.0, 2.0]
@@ -116,7 +117,7 @@ def data() -> ag.data.ImageData:
 
 
 def scripted(epoch: list[int]) -> Any:
-    """Return a diagnostic that yields RISING; ``epoch`` counts those that are done."""
+    """Return a measure that yields RISING; ``epoch`` counts those that are done."""
 
     def measure(snapshot: Snapshot) -> dict[str, float]:
         epoch[0] += 1
@@ -153,8 +154,8 @@ def found(
         batch_size=8,
         out=out,
         resume=resume,
-        listeners=[heard],
-        diagnostics=[scripted([done])],
+        standard_callbacks=False,
+        callbacks=[*listening(heard), *measuring(scripted([done]))],
         on_collapse="ignore",
     )
     return result, heard
@@ -224,14 +225,14 @@ def same(a: SearchResult, b: SearchResult) -> bool:
 
 def test_the_real_eigenvalue_is_measured_in_every_epoch() -> None:
     method = replace(darts(), stop=EigenvalueStop(window=1, ratio=1e-9, steps=1))
-    for watched in (None, ()):
+    for standard in (True, False):
         result = ag.search(
             ag.spaces.NASBench201(channels=2, cells_per_stage=1),
             method,
             data(),
             epochs=3,
             batch_size=8,
-            diagnostics=watched,
+            standard_callbacks=standard,
             on_collapse="ignore",
         )
         assert all(isinstance(record["alpha_eigenvalue"], float) for record in result.history)
@@ -248,7 +249,16 @@ def test_a_search_does_not_count_its_warm_up() -> None:
         done.clear()
         method = replace(darts(), stop=EigenvalueStop(1, steps=1), schedule=ag.Schedule(warmup_epochs=warmup))
         space = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
-        result = ag.search(space, method, data(), epochs=4, batch_size=8, diagnostics=[measure], on_collapse="ignore")
+        result = ag.search(
+            space,
+            method,
+            data(),
+            epochs=4,
+            batch_size=8,
+            standard_callbacks=False,
+            callbacks=measuring(measure),
+            on_collapse="ignore",
+        )
         return [record.get("stopped_to") for record in result.history]
 
     done: list[int] = []
@@ -259,20 +269,35 @@ def test_a_search_does_not_count_its_warm_up() -> None:
 def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[int] = []
 
-    def note(self: ArchCurvature, point: Any) -> dict[str, float]:
-        measured.append(self.steps)
-        return {"alpha_eigenvalue": float(self.steps)}
+    def note(point: Any, steps: int) -> float:
+        measured.append(steps)
+        return float(steps)
 
-    monkeypatch.setattr(ArchCurvature, "__call__", note)
+    for module in ("eigenvalue_stop", "arch_curvature"):
+        monkeypatch.setattr(f"archgrad.callbacks.{module}.largest_eigenvalue", note)
     method = replace(darts(), stop=EigenvalueStop(1, steps=3))
-    for watched in ((), (ArchCurvature(7, minimum=1), entropy), standard(method), None):
-        measured.clear()
-        space = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
-        result = ag.search(space, method, data(), epochs=2, batch_size=8, diagnostics=watched, on_collapse="ignore")
-        assert measured == [3, 3]
-        assert [record["alpha_eigenvalue"] for record in result.history] == [3.0, 3.0]
-        assert ("entropy" in result.history[0]) == (watched != ())
-    assert with_stop((ArchCurvature(7), entropy), darts()) == (ArchCurvature(7), entropy)
+    for standard in (True, False):
+        for given in ((), (ArchCurvature(7, minimum=1),)):
+            measured.clear()
+            space, settings = (
+                ag.spaces.NASBench201(channels=2, cells_per_stage=1),
+                {"standard_callbacks": standard, "callbacks": given},
+            )
+            result = ag.search(space, method, data(), epochs=2, batch_size=8, on_collapse="ignore", **settings)
+            assert measured == [3, 3]
+            assert [record["alpha_eigenvalue"] for record in result.history] == [3.0, 3.0]
+            assert ("entropy" in result.history[0]) == standard
+
+
+def test_it_stops_a_search_by_any_method_as_a_callback_too() -> None:
+    with pytest.raises(UserError, match="EigenvalueStop watches how the loss bends"):
+        ag.search(
+            ag.spaces.NASBench201(channels=2, cells_per_stage=1),
+            drnas(),
+            data(),
+            epochs=1,
+            callbacks=[EigenvalueStop()],
+        )
 
 
 def test_the_knobs_are_on_the_command_line() -> None:

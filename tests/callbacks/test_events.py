@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from listening import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished, listening
 
 import archgrad as ag
-from archgrad.loop import EpochFinished, Event, SearchFinished, SearchResult, SearchStarted, StepFinished
+from archgrad.loop import SearchResult
 
 DATA = ag.data.digits(limit=64)
 EPOCHS, STEPS = 2, 2
@@ -34,7 +35,7 @@ def test_events_come_in_order() -> None:
         if isinstance(event, SearchFinished):
             assert event.state.progress == 1
 
-    run(listeners=[listen])
+    run(callbacks=listening(listen))
     assert names == ["SearchStarted", *(["StepFinished"] * STEPS + ["EpochFinished"]) * EPOCHS, "SearchFinished"]
     assert places == [(epoch, step) for epoch in range(EPOCHS) for step in range(1, STEPS + 1)]
 
@@ -48,7 +49,7 @@ def test_the_means_of_a_step_lead_to_those_of_the_epoch() -> None:
         if isinstance(event, EpochFinished):
             assert {name: event.record[name] for name in last} == last
 
-    run(listeners=[listen])
+    run(callbacks=listening(listen))
     assert last
 
 
@@ -70,7 +71,7 @@ def test_listeners_are_called_in_order_after_the_folder(tmp_path: Path) -> None:
     def second(event: Event) -> None:
         seen.append("second")
 
-    run(listeners=[first, second], out=tmp_path)
+    run(callbacks=listening(first, second), out=tmp_path)
     assert seen == ["first", "second"] * (len(seen) // 2)
 
 
@@ -79,7 +80,7 @@ def test_a_listener_cannot_change_the_history() -> None:
         if isinstance(event, EpochFinished):
             event.record.clear()
 
-    assert [record["epoch"] for record in run(listeners=[clear]).history] == [1, 2]
+    assert [record["epoch"] for record in run(callbacks=listening(clear)).history] == [1, 2]
 
 
 @pytest.mark.parametrize("kind", [SearchStarted, StepFinished, EpochFinished, SearchFinished])
@@ -93,7 +94,7 @@ def test_a_listener_that_raises_leaves_a_folder_to_resume_from(tmp_path: Path, k
             raise ZeroDivisionError("the listener's own mistake")
 
     with pytest.raises(ZeroDivisionError, match="the listener's own mistake"):
-        run(listeners=[fail], out=tmp_path)
+        run(callbacks=listening(fail), out=tmp_path)
     assert not list(tmp_path.glob(".*"))
     resumed, whole = run(out=tmp_path, resume=True), run()
     assert resumed.genotype == whole.genotype

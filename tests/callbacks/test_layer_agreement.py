@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from listening import Event, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
-from archgrad.diagnostics import Agreement, standard
-from archgrad.loop import Event, StepFinished
+from archgrad.callbacks import LayerAgreement, standard
 from archgrad.regularizers.layers import aligned_blocks, alignment
 from archgrad.relaxations import Uniform
 from archgrad.schedule import Schedule
@@ -31,7 +31,7 @@ def randn(*shape: int, seed: int = 0) -> Tensor:
 def test_gradients_are_of_the_first_and_the_last_third_of_the_cells() -> None:
     space = ag.spaces.NASBench201(channels=2, cells_per_stage=2)  # six cells: two are a third
     slopes = randn(6, 6, 5)
-    found = Agreement()(space.searched_blocks(), {"cell": slopes})
+    found = LayerAgreement().measure_gradients(space.searched_blocks(), {"cell": slopes})
     choices = space.blocks[0].rows[0].choices
     for kind, choice in (("skip", "skip_connect"), ("conv", "nor_conv_3x3")):
         by_cell = slopes[:, :, choices.index(choice)].double().mean(1)
@@ -49,16 +49,21 @@ def test_rows_without_a_skip_connection_have_no_part_in_its_mean() -> None:
         (r, row.choices.index("skip_connect")) for r, row in enumerate(normal.rows) if "skip_connect" in row.choices
     ]
     expected = torch.stack([slopes["normal"][0, row, choice] for row, choice in places]).mean().item()
-    found = Agreement()(space.searched_blocks(), slopes)
+    found = LayerAgreement().measure_gradients(space.searched_blocks(), slopes)
     assert len(places) < len(normal.rows)
     assert found["skip_gradient_first"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_space_without_shared_cells_or_skips_measures_less() -> None:
     alone = ag.spaces.AmendedA2(channels=2, cells=3)
-    assert Agreement()(alone.searched_blocks(), {block.name: randn(1, *block.shape) for block in alone.blocks}) == {}
+    assert (
+        LayerAgreement().measure_gradients(
+            alone.searched_blocks(), {block.name: randn(1, *block.shape) for block in alone.blocks}
+        )
+        == {}
+    )
     noise = ag.spaces.S4(channels=2, cells=4)
-    found = Agreement()(
+    found = LayerAgreement().measure_gradients(
         noise.searched_blocks(), {block.name: randn(block.cells, *block.shape) for block in noise.blocks}
     )
     assert set(found) == {"alignment", "sign_alignment", "conv_gradient_first", "conv_gradient_last"}
@@ -84,12 +89,12 @@ def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architectu
     method = ag.recipes.darts()
     states: list[dict[str, Tensor]] = []
 
-    class Keep(Agreement):
-        def __call__(self, blocks: Any, slopes: Any) -> dict[str, float]:
+    class Keep(LayerAgreement):
+        def measure_gradients(self, blocks: Any, slopes: Any) -> dict[str, float]:
             states.append(dict(slopes))
-            return super().__call__(blocks, slopes)
+            return super().measure_gradients(blocks, slopes)
 
-    result = searched(method, diagnostics=[Keep()])
+    result = searched(method, standard_callbacks=False, callbacks=[Keep()])
     steps = len(states) // 2
     values = [alignment(slopes, aligned_blocks(TINY.searched_blocks()), "cosine").item() for slopes in states]
     assert steps > 1
@@ -110,7 +115,7 @@ def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     batch = batches.outer()
     F.cross_entropy(state.supernet(batch.images, mixture), batch.labels).backward()
     at_rest = stepper.mixture_gradients(state, batch)["cell"]
-    moved = stepper.architecture_step(state, batches)["cell"]
+    moved = stepper.architecture_step(state, batches).mixture_gradients["cell"]
     torch.testing.assert_close(moved, mixture["cell"].grad)
     torch.testing.assert_close(at_rest, mixture["cell"].grad)
 
@@ -126,21 +131,21 @@ def test_they_are_measured_in_a_warm_up_but_not_where_nothing_ever_moves() -> No
 
 def test_measuring_changes_no_bit_of_the_search() -> None:
     for method in (ag.recipes.darts(), ag.recipes.gaea(updates="simultaneous")):
-        with_it, without = searched(method), searched(method, diagnostics=[])
+        with_it, without = searched(method), searched(method, standard_callbacks=False)
         assert all(torch.equal(with_it.alpha[name], value) for name, value in without.alpha.items())
 
 
 def test_at_rest_the_gradient_is_computed_only_now_and_then() -> None:
     counted: list[int] = []
 
-    class Rare(Agreement):
-        def __call__(self, blocks: Any, slopes: Any) -> dict[str, float]:
+    class Rare(LayerAgreement):
+        def measure_gradients(self, blocks: Any, slopes: Any) -> dict[str, float]:
             counted.append(1)
             return {}
 
     seen: list[Event] = []
     warm = replace(ag.recipes.darts(), schedule=Schedule(warmup_epochs=1))
-    searched(warm, diagnostics=[Rare(every=2)], listeners=[seen.append])
+    searched(warm, standard_callbacks=False, callbacks=[Rare(every=2), *listening(seen.append)])
     steps = sum(isinstance(event, StepFinished) for event in seen) // 2
     assert len(counted) == -(-steps // 2) + steps
 
@@ -152,4 +157,4 @@ def test_movement_is_the_sum_of_changes_since_the_beginning() -> None:
 
 
 def test_the_standard_measures_have_them() -> None:
-    assert any(isinstance(measure, Agreement) for measure in standard())
+    assert any(isinstance(measure, LayerAgreement) for measure in standard())

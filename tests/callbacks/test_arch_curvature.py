@@ -17,16 +17,15 @@ from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.krylov import dense
 from archgrad.autodiff.vectors import flattened, unflattened
 from archgrad.bilevel import BilevelProblem
+from archgrad.callbacks import ArchCurvature, largest_eigenvalue
 from archgrad.data import ImageData
-from archgrad.diagnostics import ArchCurvature, standard
-from archgrad.diagnostics.arch_curvature import largest_eigenvalue
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
-from archgrad.recipes import darts, drnas, gaea, gdas, idarts, r_darts, random_nas
+from archgrad.recipes import darts, drnas, gaea, gdas, idarts, random_nas
 from archgrad.spaces import NASBench201
 
 Tensors = dict[str, Tensor]
@@ -70,7 +69,7 @@ def test_it_is_exact_on_a_quadratic(seed: int, spectrum: list[float]) -> None:
 def test_a_gradient_along_an_eigenvector_finds_it_in_one_step() -> None:
     matrix = torch.diag(torch.tensor([7.0, 1.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64))
     with quadratic(matrix, torch.eye(6, dtype=torch.float64)[0]) as point:
-        assert ArchCurvature(steps=1)(point) == {"alpha_eigenvalue": pytest.approx(7.0, abs=1e-9)}
+        assert ArchCurvature(steps=1).measure_point(point) == {"alpha_eigenvalue": pytest.approx(7.0, abs=1e-9)}
 
 
 def test_a_loss_that_does_not_depend_on_the_architecture_is_flat() -> None:
@@ -151,9 +150,9 @@ def test_it_agrees_with_the_dense_hessian_of_a_supernet(method: Method, seed: in
 def test_it_changes_nothing_and_repeats_itself() -> None:
     with trained(darts(), 2) as point:
         before = {name: value.clone() for name, value in point.alpha.items()}
-        first = ArchCurvature()(point)
+        first = ArchCurvature().measure_point(point)
         torch.randn(3)
-        assert ArchCurvature()(point) == first
+        assert ArchCurvature().measure_point(point) == first
         assert all(torch.equal(value, before[name]) for name, value in point.alpha.items())
     assert math.isfinite(first["alpha_eigenvalue"])
 
@@ -171,18 +170,25 @@ def test_it_is_due_at_the_end_of_epochs_that_are_far_enough_apart(steps: int, mi
 
 def test_searches_measure_it_once_per_epoch() -> None:
     space = NASBench201(channels=2, cells_per_stage=1)
-    found = search(space, darts(), images(), epochs=4, batch_size=6, diagnostics=(ArchCurvature(minimum=8),))
+    found = search(
+        space,
+        darts(),
+        images(),
+        epochs=4,
+        batch_size=6,
+        standard_callbacks=False,
+        callbacks=(ArchCurvature(minimum=8),),
+    )
     assert [record["epoch"] for record in found.history if "alpha_eigenvalue" in record] == [2, 4]
-    plain = search(space, darts(), images(), epochs=4, batch_size=6, diagnostics=())
+    plain = search(space, darts(), images(), epochs=4, batch_size=6, standard_callbacks=False)
     assert all(torch.equal(value, plain.alpha[name]) for name, value in found.alpha.items())
 
 
 def test_what_moves_is_watched_and_what_does_not_is_not() -> None:
-    assert ArchCurvature() in standard(darts())
-    assert ArchCurvature() in standard(idarts())
-    assert ArchCurvature(steps=5, minimum=1) in standard(r_darts("es"))
-    for method in (random_nas(), drnas(), gdas(), None):  # of a draw there is no Hessian worth the name
-        assert not any(isinstance(part, ArchCurvature) for part in standard(method))
+    assert ArchCurvature() in darts().measures
+    assert ArchCurvature() in idarts().measures
+    for method in (random_nas(), drnas(), gdas()):  # of a draw there is no Hessian worth the name
+        assert not any(isinstance(part, ArchCurvature) for part in method.measures)
 
 
 @pytest.mark.parametrize("knob", ["steps", "minimum"])

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor
 
 from archgrad.bilevel import BilevelProblem
+from archgrad.callbacks import InnerCurvature
 from archgrad.descent import Descent
-from archgrad.diagnostics import Curvature, standard
 from archgrad.errors import UserError
 from archgrad.hypergradients import Neumann, evaluate_at
 from archgrad.recipes import darts, idarts
@@ -25,7 +26,7 @@ def loss(w: Tensors, a: Tensors, batch: None) -> Tensor:
 def measured(neumann: Neumann, descent: Descent | None = None) -> dict[str, float]:
     weights, alpha = {"w": torch.ones(5, dtype=torch.float64)}, {"a": torch.ones(5, dtype=torch.float64)}
     with evaluate_at(BilevelProblem(loss, loss), weights, alpha, None, None, descent) as point:
-        return Curvature(neumann, products="exact")(point)
+        return InnerCurvature(neumann.lr, products="exact").measure_point(point)
 
 
 @pytest.fixture(autouse=True)
@@ -57,10 +58,12 @@ def test_a_series_that_cannot_converge_is_warned_of_once(caplog: pytest.LogCaptu
 
 
 def test_only_a_series_is_watched() -> None:
-    assert not any(isinstance(part, Curvature) for part in standard(darts()))
-    assert standard(idarts(terms=3))[-1] == Curvature(idarts(terms=3).hypergradient)
+    assert not any(isinstance(part, InnerCurvature) for part in darts().measures)
+    assert replace(idarts(), hypergradient=Neumann(3, "auto")).measures[-1] == InnerCurvature("auto")
 
 
 def test_bad_settings_are_explained() -> None:
-    with pytest.raises(UserError, match="every of Curvature is 0"):
-        Curvature(Neumann(2), every=0)
+    with pytest.raises(UserError, match="every of InnerCurvature is 0"):
+        InnerCurvature(every=0)
+    with pytest.raises(UserError, match="lr of InnerCurvature is 'fast'; it must be a number, 'auto' or None"):
+        InnerCurvature("fast")

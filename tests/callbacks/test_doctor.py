@@ -14,23 +14,25 @@ from typing import Any, ClassVar, get_args
 
 import pytest
 import torch
+from listening import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished, listening
 
 import archgrad as ag
 from archgrad import random_streams
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.autodiff.difference_check import difference_products
 from archgrad.data import ImageData
-from archgrad.diagnostics import Diagnosis, movement
+from archgrad.diagnostics import Diagnosis
 from archgrad.diagnostics.collapse_rules import Verdict
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.loop import EpochFinished, Event, RunFolder, SearchFinished, SearchResult, SearchStarted, StepFinished
-from archgrad.loop.collapse import Doctor, Memory, switched
+from archgrad.loop import RunFolder, SearchResult
 from archgrad.loop.evaluation import supernet_evaluation
+from archgrad.loop.kept import KeptInMemory
 from archgrad.loop.reopen import reopened
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
+from archgrad.reactions import switched
 from archgrad.regularizers import LayerAlignment
 from archgrad.spaces.staged import StagedSpace
 from archgrad.tensors import Alpha
@@ -87,12 +89,12 @@ SICK = ("healthy", "healthy", "collapsing", "collapsing", "collapsing")
 def sick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A search that is healthy for two epochs only."""
     judge = verdicts(*SICK)
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", judge)
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", judge)
 
     def last_sound(records: Sequence[Any], epochs: int) -> int:
         return max(end for end in range(len(records) + 1) if judge(records[:end], epochs).sound)
 
-    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", last_sound)
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", last_sound)
 
 
 @pytest.fixture
@@ -101,9 +103,9 @@ def used(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, bool]]:
     noted: list[tuple[int, bool]] = []
     step = Stepper.weight_step
 
-    def note(self: Stepper, state: Any, batch: Any) -> None:
+    def note(self: Stepper, state: Any, batch: Any) -> Any:
         noted.append((state.epoch, any(isinstance(part, LayerAlignment) for part in self.method.regularizers)))
-        step(self, state, batch)
+        return step(self, state, batch)
 
     monkeypatch.setattr(Stepper, "weight_step", note)
     return noted
@@ -141,7 +143,7 @@ def test_a_warning_is_not_repeated_after_a_resume(sick: None, tmp_path: Path, ca
 
     with caplog.at_level(logging.WARNING, "archgrad"):
         with pytest.raises(ZeroDivisionError):
-            run(out=tmp_path, listeners=[fail])
+            run(out=tmp_path, callbacks=listening(fail))
         resumed = run(out=tmp_path, resume=True)
     assert len(caplog.records) == 1
     assert_same(resumed, reference("warn"))
@@ -159,7 +161,7 @@ def test_it_can_be_ignored(sick: None, caplog: pytest.LogCaptureFixture) -> None
 def test_it_stops_with_the_last_sound_architecture(sick: None, tmp_path: Path, folder: bool) -> None:
     events: list[Event] = []
     where = {"out": tmp_path / "run"} if folder else {}
-    result = run(on_collapse="stop", listeners=[events.append], **where)
+    result = run(on_collapse="stop", callbacks=listening(events.append), **where)
     whole = reference("warn")
     assert [record["epoch"] for record in result.history] == [1, 2, 3]
     assert str(result.genotype) == whole.history[1]["genotype"]
@@ -173,8 +175,8 @@ def test_it_stops_with_the_last_sound_architecture(sick: None, tmp_path: Path, f
 
 
 def test_stopping_where_no_epoch_was_sound_returns_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts("too early", "collapsing"))
-    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", lambda records, epochs: 0)
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", verdicts("too early", "collapsing"))
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", lambda records, epochs: 0)
     result = run(on_collapse="stop")
     assert str(result.genotype) == result.history[0]["genotype"]
     assert result.history[-1]["stopped_to"] == 1
@@ -185,8 +187,8 @@ def test_stopping_where_no_epoch_was_sound_returns_the_first(monkeypatch: pytest
 
 
 def test_what_a_warm_up_derives_is_returned_by_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts(*["too early"] * 3, "collapsing"))
-    monkeypatch.setattr("archgrad.loop.collapse.last_sound_epoch", lambda records, epochs: 0)
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", verdicts(*["too early"] * 3, "collapsing"))
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", lambda records, epochs: 0)
     result = run(on_collapse="stop", method=WARM)
     assert [record["movement"] > 0 for record in result.history] == [False, False, True, True]
     assert result.history[-1]["stopped_to"] == 3
@@ -196,7 +198,7 @@ def test_what_a_warm_up_derives_is_returned_by_no_stop(monkeypatch: pytest.Monke
 
 
 def test_a_switch_does_not_throw_a_warm_up_away(monkeypatch: pytest.MonkeyPatch, used: list[tuple[int, bool]]) -> None:
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", never_sound)
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", never_sound)
     result = run(on_collapse="switch", method=WARM)
     assert [epoch for epoch, aligned in used if not aligned] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [epoch for epoch, aligned in used if aligned] == [2, 2, 3, 3, 4, 4]
@@ -226,17 +228,18 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
 
 
 def test_only_what_is_watched_is_measured_when_it_stops(sick: None) -> None:
-    result = run(on_collapse="stop", diagnostics=())
+    result = run(on_collapse="stop", standard_callbacks=False)
     assert all("discrete_accuracy" not in record for record in result.history)
 
 
 @pytest.mark.parametrize(("reaction", "there"), [("warn", True), ("stop", True), ("ignore", False)])
 def test_a_diagnosis_has_what_it_needs_whatever_else_is_watched(reaction: str, there: bool) -> None:
-    for watched in ((), (movement,)):
-        result = ag.search(SPACE, WARM, DATA, epochs=3, batch_size=4, diagnostics=watched, on_collapse=reaction)
+    for watched in ((), (ag.callbacks.ArchitectureMeasures(),)):
+        settings = {"standard_callbacks": False, "callbacks": watched, "on_collapse": reaction}
+        result = ag.search(SPACE, WARM, DATA, epochs=3, batch_size=4, **settings)
         named = {"entropy", "movement", "skip_weight"}
         for record in result.history:
-            assert named & set(record) == (named if there else {"movement"} if watched else set())
+            assert named & set(record) == (named if there or watched else set())
         if there:
             assert [record["diagnosis"] for record in result.history] == ["too early"] * 3
 
@@ -253,7 +256,7 @@ def test_it_goes_back_and_on_with_layer_alignment(
             assert event.state.history[-1]["epoch"] == event.record["epoch"]
 
     with caplog.at_level(logging.WARNING, "archgrad"):
-        result = run(on_collapse="switch", out=tmp_path, listeners=[listen])
+        result = run(on_collapse="switch", out=tmp_path, callbacks=listening(listen))
     assert seen == [1, 2, 3, 3, 4, 5]
     assert used == [(epoch, False) for epoch in (0, 0, 1, 1, 2, 2)] + [(epoch, True) for epoch in (2, 2, 3, 3, 4, 4)]
     assert [record["epoch"] for record in result.history] == [1, 2, 3, 4, 5]
@@ -284,7 +287,11 @@ def test_differences_are_compared_again_after_a_switch(sick: None, monkeypatch: 
         if isinstance(event, EpochFinished):
             noted.append(dict(event.state.trusted))
 
-    run(replace(METHOD, hypergradient=ag.hypergradients.named("unrolled")), on_collapse="switch", listeners=[look])
+    run(
+        replace(METHOD, hypergradient=ag.hypergradients.named("unrolled")),
+        on_collapse="switch",
+        callbacks=listening(look),
+    )
     assert len(compared) == 2  # at the first step, and at the first after the switch
     assert noted[0] == {"products forward": True}
     assert noted[-1] == {"products forward": True, "LayerAlignment": True}
@@ -313,7 +320,7 @@ def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick:
 def test_a_search_that_was_never_sound_begins_again(
     monkeypatch: pytest.MonkeyPatch, used: list[tuple[int, bool]]
 ) -> None:
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts(*["collapsing"] * EPOCHS))
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", verdicts(*["collapsing"] * EPOCHS))
     result = run(on_collapse="switch")
     assert used[:STEPS] == [(0, False)] * STEPS
     assert used[STEPS:] == [(epoch, True) for epoch in range(EPOCHS) for _ in range(STEPS)]
@@ -324,7 +331,7 @@ def test_a_collapse_in_the_last_epoch_is_still_answered(
     monkeypatch: pytest.MonkeyPatch, used: list[tuple[int, bool]], tmp_path: Path
 ) -> None:
     said = ("healthy",) * 4 + ("collapsing",)
-    monkeypatch.setattr("archgrad.loop.collapse.diagnose", verdicts(*said))
+    monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", verdicts(*said))
     result = run(on_collapse="switch", out=tmp_path)
     assert used[-STEPS:] == [(EPOCHS - 1, True)] * STEPS
     assert result.history[-1]["switched_from"] == EPOCHS
@@ -371,7 +378,7 @@ def test_killed_anywhere_it_comes_to_the_same_end(
     sick: None, tmp_path: Path, reaction: str, kind: type, number: int
 ) -> None:
     with pytest.raises(Killed):
-        run(on_collapse=reaction, out=tmp_path, listeners=[killer(kind, number)])
+        run(on_collapse=reaction, out=tmp_path, callbacks=listening(killer(kind, number)))
     resumed = run(on_collapse=reaction, out=tmp_path, resume=True)
     assert_same(resumed, reference(reaction))
     assert timeless(lines(tmp_path)) == timeless(resumed.history)
@@ -379,7 +386,7 @@ def test_killed_anywhere_it_comes_to_the_same_end(
 
 @pytest.mark.parametrize(
     ("place", "call"),
-    [("keep", 1), ("keep", 3), ("save", 4), ("save", 5), ("save", 6), ("show", 4), ("show", 5), ("go_back", 1)],
+    [("keep", 1), ("keep", 3), ("save", 4), ("save", 5), ("save", 6), ("show", 4), ("show", 5), ("on_go_back", 1)],
 )
 def test_killed_in_the_middle_of_writing_too(
     sick: None, tmp_path: Path, place: str, call: int, monkeypatch: pytest.MonkeyPatch
@@ -408,7 +415,7 @@ def test_a_signal_at_the_switch_leaves_a_run_that_resumes(sick: None, tmp_path: 
             os.kill(os.getpid(), signal.SIGTERM)
 
     with pytest.raises(SearchInterrupted, match="stopped after epoch 2 of 5; continue with"):
-        run(on_collapse="switch", out=tmp_path, listeners=[interrupt])
+        run(on_collapse="switch", out=tmp_path, interruptible=True, callbacks=listening(interrupt))
     assert [line["epoch"] for line in lines(tmp_path)] == [1, 2]
     assert_same(run(on_collapse="switch", out=tmp_path, resume=True), reference("switch"))
 
@@ -421,7 +428,7 @@ def test_a_resume_that_would_react_otherwise_is_refused(sick: None, tmp_path: Pa
 
 def test_a_lost_sound_state_is_a_sentence(sick: None, tmp_path: Path) -> None:
     with pytest.raises(Killed):
-        run(on_collapse="switch", out=tmp_path, listeners=[killer(EpochFinished, 3)])
+        run(on_collapse="switch", out=tmp_path, callbacks=listening(killer(EpochFinished, 3)))
     for name in ("healthy.pt", "healthy.previous.pt"):
         (tmp_path / name).write_bytes(b"")
     with pytest.raises(UserError, match=r"healthy\.pt is not a whole checkpoint"):
@@ -453,7 +460,7 @@ def test_what_cannot_be_is_refused_before_anything_is_trained(
             batch_size=4,
             on_collapse=reaction,
             out=tmp_path / "run",
-            listeners=[events.append],
+            callbacks=listening(events.append),
         )
     assert not events
     assert not (tmp_path / "run").exists()
@@ -541,7 +548,6 @@ def test_what_is_kept_in_memory_does_not_move_with_the_search() -> None:
             states.append(event.state)
             shelf.keep(event.state)
 
-    shelf = Memory()
-    result = run(listeners=[listen])
+    shelf = KeptInMemory()
+    result = run(callbacks=listening(listen))
     assert not torch.equal(shelf.kept()["alpha"]["cell"], result.alpha["cell"])
-    assert Doctor().reaction == "warn"

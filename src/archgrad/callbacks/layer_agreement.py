@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import mean
+from typing import ClassVar
 
 from torch import Tensor
 
-from archgrad.diagnostics.architecture import SKIP
+from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.errors import check_whole
 from archgrad.regularizers.layers import aligned_blocks, alignment
-from archgrad.spaces import DecisionBlock
+from archgrad.spaces import SKIP, DecisionBlock
 
-__all__ = ["Agreement", "LayerMeasure"]
+__all__ = ["LayerAgreement"]
 
 _CONVOLUTION = "conv_3x3"
 
 
-class LayerMeasure(ABC):
-    """Measured wherever the architecture moves, from the gradients that move it; the record has the epoch's mean.
-
-    ``every`` is for steps at which it does not move, such as those of a warm-up: how many of an epoch lie between two
-    gradients that are computed for the measurement alone.
-    """
-
-    every: int
-
-    @abstractmethod
-    def __call__(self, blocks: Sequence[DecisionBlock], mixture_gradients: Mapping[str, Tensor]) -> Mapping[str, float]:
-        """Measure ∂L/∂p of every cell, ``{block: [cells, rows, choices]}``."""
-
-
 @dataclass(frozen=True)
-class Agreement(LayerMeasure):
+class LayerAgreement(Callback):
     """Λ and Λ± (Λ-DARTS, Eq. 5 and 7), and what the first and the last cells want (Fig. 2).
 
     ``skip_gradient_first`` is the derivative by the weight of the skip connection, meant over the edges that offer it
@@ -42,34 +29,39 @@ class Agreement(LayerMeasure):
     of all convolutions of 3×3. Blocks are those that layer alignment would align.
     """
 
+    kind: ClassVar[str] = "layer-agreement"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.MIXTURE_GRADIENTS})
+
     every: int = 64
 
-    def __call__(self, blocks: Sequence[DecisionBlock], mixture_gradients: Mapping[str, Tensor]) -> dict[str, float]:
+    def __post_init__(self) -> None:
+        check_whole("every of LayerAgreement", self.every)
+
+    def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
         """Return ``alignment``, ``sign_alignment`` and the gradients, of a space in which cells share blocks."""
-        shared = [block for block in aligned_blocks(blocks) if block.name in mixture_gradients]
+        shared = [block for block in aligned_blocks(blocks) if block.name in gradients]
         if not shared:
             return {}
         measured = {
-            "alignment": alignment(mixture_gradients, shared, "cosine").item(),
-            "sign_alignment": alignment(mixture_gradients, shared, "sign").item(),
+            "alignment": alignment(gradients, shared, "cosine").item(),
+            "sign_alignment": alignment(gradients, shared, "sign").item(),
         }
         for kind in ("skip", "conv"):
-            by_cell = [
-                wish for block in shared if (wish := _wishes(mixture_gradients[block.name], block, kind)) is not None
-            ]
-            if by_cell:
-                measured[f"{kind}_gradient_first"] = mean(wish[: _third(wish)].sum().item() for wish in by_cell)
-                measured[f"{kind}_gradient_last"] = mean(wish[-_third(wish) :].sum().item() for wish in by_cell)
+            by_block = (_cell_gradients(gradients[block.name], block, kind) for block in shared)
+            found = [one for one in by_block if one is not None]
+            if found:
+                measured[f"{kind}_gradient_first"] = mean(one[: _third(one)].sum().item() for one in found)
+                measured[f"{kind}_gradient_last"] = mean(one[-_third(one) :].sum().item() for one in found)
         return measured
 
 
-def _wishes(mixture_gradients: Tensor, block: DecisionBlock, kind: str) -> Tensor | None:
+def _cell_gradients(gradients: Tensor, block: DecisionBlock, kind: str) -> Tensor | None:
     """Return the mean gradient of a kind of operation in every cell ``[cells]``; None if no row offers it."""
     places = _places(block, kind)
     if not places:
         return None
     rows, choices = zip(*places, strict=True)
-    return mixture_gradients[:, list(rows), list(choices)].double().mean(1)
+    return gradients[:, list(rows), list(choices)].double().mean(1)
 
 
 @lru_cache(maxsize=64)

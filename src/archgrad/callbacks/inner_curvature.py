@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-
-import torch
+from typing import ClassVar
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind, check_product_kind
-from archgrad.diagnostics.snapshot import Probe
-from archgrad.errors import check_whole
-from archgrad.hypergradients import EvaluationPoint, Neumann, largest_safe_rate
-from archgrad.tensors import Weights
+from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.diagnostics.estimates import start_vector
+from archgrad.errors import UserError, check_number, check_whole
+from archgrad.hypergradients import EvaluationPoint, largest_safe_rate
 from archgrad.warn_once import warn_once
 
-__all__ = ["Curvature", "start_vector"]
+__all__ = ["InnerCurvature"]
 
 _log = logging.getLogger("archgrad")
 _DIVERGES = (
@@ -25,22 +24,31 @@ _DIVERGES = (
 
 
 @dataclass(frozen=True)
-class Curvature(Probe):
+class InnerCurvature(Callback):
     """Estimate λmax and λmin of the inner Hessian by Lanczos, and the contraction ‖I − γH‖ = max |1 − γλ|.
 
-    The series of ``neumann`` converges where the contraction is below 1 (iDARTS, Lemma 3). Once γ·λmax reaches 2 it
-    diverges along the steepest direction; that is warned of once, with the largest γ that is safe (Corollary 1). A
-    λmin below 0 makes the contraction exceed 1 for any γ: the K-th term then grows by (1 − γλmin)^K along it.
+    γ is ``lr``: a number, None for the weights' current learning rate, or "auto" for the largest that is safe. The
+    series of :class:`archgrad.hypergradients.Neumann` converges where the contraction is below 1 (iDARTS, Lemma 3).
+    Once γ·λmax reaches 2 it diverges along the steepest direction; that is warned of once, with the largest γ that is
+    safe (Corollary 1). A λmin below 0 makes the contraction exceed 1 for any γ: the K-th term then grows by
+    (1 − γλmin)^K along it.
     """
 
-    neumann: Neumann
+    kind: ClassVar[str] = "inner-curvature"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
+
+    lr: float | str | None = None
     every: int = 250
     steps: int = 10
     products: ProductKind = "forward"
 
     def __post_init__(self) -> None:
-        check_whole("every of Curvature", self.every)
-        check_whole("steps of Curvature", self.steps)
+        if isinstance(self.lr, str) and self.lr != "auto":
+            raise UserError(f"lr of InnerCurvature is {self.lr!r}; it must be a number, 'auto' or None.")
+        if not isinstance(self.lr, str | None):
+            check_number("lr of InnerCurvature", self.lr, positive=True)
+        check_whole("every of InnerCurvature", self.every)
+        check_whole("steps of InnerCurvature", self.steps)
         check_product_kind(self.products)
 
     @property
@@ -48,7 +56,7 @@ class Curvature(Probe):
         """The kind of its products, unless they are exact."""
         return None if self.products == "exact" else self.products
 
-    def __call__(self, point: EvaluationPoint) -> dict[str, float]:
+    def measure_point(self, point: EvaluationPoint) -> Measures:
         """Return ``lambda_max``, ``lambda_min`` and ``contraction``."""
         products = point.products(self.products)
         smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), self.steps)
@@ -59,17 +67,6 @@ class Curvature(Probe):
         return {"lambda_max": largest, "lambda_min": smallest, "contraction": contraction}
 
     def _rate(self, point: EvaluationPoint, smallest: float, largest: float) -> float:
-        if isinstance(self.neumann.lr, str):
+        if isinstance(self.lr, str):
             return largest_safe_rate(smallest, largest)
-        return point.descent_at(self.neumann.lr).lr
-
-
-def start_vector(weights: Weights) -> Weights:
-    """Return a vector that no eigenvector is orthogonal to, always the same."""
-    generator = torch.Generator().manual_seed(0)
-    return Weights(
-        {
-            name: torch.randn(value.shape, generator=generator, dtype=torch.float64).to(value)
-            for name, value in weights.items()
-        }
-    )
+        return point.descent_at(self.lr).lr

@@ -1,0 +1,91 @@
+"""Everything that watches a search; registered by name like the other parts."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from archgrad.callbacks.arch_curvature import ArchCurvature, largest_eigenvalue
+from archgrad.callbacks.architecture import ArchitectureMeasures
+from archgrad.callbacks.base import Callback, Decision, Measures, Need, Stage, Stop
+from archgrad.callbacks.discretization_gap import DiscretizationGap
+from archgrad.callbacks.doctor import Doctor
+from archgrad.callbacks.eigenvalue_stop import EigenvalueStop
+from archgrad.callbacks.inner_curvature import InnerCurvature
+from archgrad.callbacks.layer_agreement import LayerAgreement
+from archgrad.callbacks.search import Record, Search
+from archgrad.callbacks.stationarity import Stationarity
+from archgrad.errors import chosen
+
+__all__ = [
+    "CALLBACKS",
+    "ArchCurvature",
+    "ArchitectureMeasures",
+    "Callback",
+    "Decision",
+    "DiscretizationGap",
+    "Doctor",
+    "EigenvalueStop",
+    "InnerCurvature",
+    "LayerAgreement",
+    "Measures",
+    "Need",
+    "Record",
+    "Search",
+    "Stage",
+    "Stationarity",
+    "Stop",
+    "joined",
+    "largest_eigenvalue",
+    "named",
+    "standard",
+]
+
+CALLBACKS: dict[str, Callable[..., Callback]] = {
+    "architecture": ArchitectureMeasures,
+    "discretization-gap": DiscretizationGap,
+    "layer-agreement": LayerAgreement,
+    "architecture-curvature": ArchCurvature,
+    "inner-curvature": InnerCurvature,
+    "stationarity": Stationarity,
+    "eigenvalue-stop": EigenvalueStop,
+    "doctor": Doctor,
+}
+"""The names on the command line."""
+
+
+def named(name: str, **knobs: Any) -> Callback:
+    """Return a callback by its name.
+
+    >>> named("architecture-curvature").steps
+    2
+    """
+    return chosen("callback", name, CALLBACKS)(**knobs)
+
+
+def standard() -> tuple[Callback, ...]:
+    """Return what measures every search."""
+    return (ArchitectureMeasures(), DiscretizationGap(), LayerAgreement())
+
+
+def joined(
+    standard: Iterable[Callback], given: Iterable[Callback], settled: Iterable[Callback] = ()
+) -> tuple[Callback, ...]:
+    """Return the callbacks of a search, in the order in which they are told.
+
+    Of one kind there is one: what is ``given`` replaces what is ``standard``, and what is ``settled``, by the method's
+    stop rule or by ``on_collapse``, replaces both. Those that they require, and that are missing, come first.
+
+    >>> [type(one).__name__ for one in joined([ArchCurvature()], [ArchCurvature(minimum=8)], [Doctor()])]
+    ['ArchitectureMeasures', 'ArchCurvature', 'Doctor']
+    """
+    settled = tuple(settled)
+    given = tuple(_of_other_kinds(given, settled))
+    found = (*_of_other_kinds(standard, (*given, *settled)), *given, *settled)
+    required = dict.fromkeys(kind for one in found for kind in one.requires)
+    missing = required.keys() - {one.kind for one in found}
+    return (*(named(kind) for kind in required if kind in missing), *found)
+
+
+def _of_other_kinds(callbacks: Iterable[Callback], taken: Iterable[Callback]) -> list[Callback]:
+    """Leave out callbacks of the kinds that are taken; a callback without a kind is like no other."""
+    kinds = {one.kind for one in taken} - {""}
+    return [one for one in callbacks if one.kind not in kinds]

@@ -1,0 +1,151 @@
+"""What watches a search: a callback is told what happens, records measures, and may ask for a stop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+from torch import Tensor
+
+from archgrad.arch_optimizers import ArchOptimizer
+from archgrad.autodiff.products import ProductKind
+from archgrad.callbacks.search import Record, Search
+from archgrad.diagnostics import Snapshot
+from archgrad.discretizers import Discretizer
+from archgrad.hypergradients import EvaluationPoint
+from archgrad.relaxations import Relaxation
+from archgrad.spaces import DecisionBlock, SearchSpace
+
+__all__ = ["Callback", "Decision", "Measures", "Need", "Stage", "Stop"]
+
+Measures = Mapping[str, float | str]
+"""Named numbers, or words, for the record of an epoch."""
+
+
+class Need(Enum):
+    """What a callback asks the loop to compute for it.
+
+    ``MIXTURE_GRADIENTS`` are ∂L/∂p of every cell, for :meth:`Callback.measure_gradients`. ``BILEVEL_POINT`` is the
+    problem that an architecture step would see, for :meth:`Callback.measure_point`. ``EVALUATION`` is the accuracy of
+    the shared weights with any mixture, as ``snapshot.judge`` at the end of an epoch.
+    """
+
+    MIXTURE_GRADIENTS = "mixture gradients"
+    BILEVEL_POINT = "bilevel point"
+    EVALUATION = "evaluation"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Stage ``number`` of ``stages``, counted from 1, and the space that it searches."""
+
+    number: int
+    stages: int
+    space: SearchSpace
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Decision ``done`` of ``total`` of a discretizer that takes its time; ``what`` says which."""
+
+    what: str
+    done: int
+    total: int
+
+
+class Stop(NamedTuple):
+    """The epoch whose architecture is returned, counted from 1, and a sentence that says why."""
+
+    epoch: int
+    reason: str
+
+
+class Callback:
+    """Override what you need; every method does nothing by default.
+
+    What the loop must compute for a callback is data: ``needs``. Of two callbacks of one ``kind`` a search takes one,
+    and ``requires`` are the kinds of those that must measure before it. Whatever a callback does with its own state,
+    weights and α stay the same bits, and a resumed search measures at the same steps.
+
+    >>> class Patience(Callback):
+    ...     def stop(self, search):
+    ...         return Stop(search.epoch, "that is enough.") if search.epoch == 3 else None
+    """
+
+    needs: ClassVar[frozenset[Need]] = frozenset()
+    kind: ClassVar[str] = ""
+    requires: ClassVar[tuple[str, ...]] = ()
+
+    every: int = 64
+    """How many steps lie between two measurements.
+
+    Mixture gradients are measured wherever the architecture moves; ``every`` is then for the other steps, such as those
+    of a warm-up, where they are computed for the measurement alone.
+    """
+
+    @property
+    def difference(self) -> ProductKind | None:
+        """The kind of differences of gradients that it takes at a point; None where it takes none."""
+        return None
+
+    def due(self, index: int, steps: int) -> bool:
+        """Tell whether to measure the point before step ``index`` of a search whose epochs have so many steps."""
+        return index % self.every == 0
+
+    def check(self, relaxation: Relaxation, arch_optimizer: ArchOptimizer, discretizer: Discretizer) -> None:
+        """Raise a UserError, before anything is trained, if it means nothing for a method of these parts."""
+        return
+
+    def on_stage_start(self, stage: Stage) -> None:
+        """React to the start of a stage of a progressive search; a stage is a search of its own, which follows."""
+
+    def on_search_start(self, search: Search) -> None:
+        """React to the start; after a resume, the first step that is left need not be the first of the search."""
+
+    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+        """React to a step; ``means`` are losses, accuracies and measures on average over the epoch so far."""
+
+    def on_decision(self, search: Search, decision: Decision) -> None:
+        """React to a decision of a discretizer that takes its time."""
+
+    def on_epoch_end(self, search: Search, record: Record) -> None:
+        """React to an epoch that is recorded; the search stands at the beginning of the next."""
+
+    def on_go_back(self, search: Search) -> None:
+        """React to a return to an earlier epoch."""
+
+    def on_save(self, search: Search) -> None:
+        """Save what must survive: the process may end now."""
+
+    def on_search_end(self, search: Search) -> None:
+        """React to the end, after the last epoch or after an early stop."""
+
+    def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
+        """Measure ∂L/∂p of every cell ``{block: [cells, rows, choices]}``; the record has the epoch's mean."""
+        return {}
+
+    def measure_point(self, point: EvaluationPoint) -> Measures:
+        """Measure at the weights and α before a step that is due; the record has the epoch's mean."""
+        return {}
+
+    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+        """Measure at the end of every epoch; ``search.history[-1]`` is what its record holds so far."""
+        return {}
+
+    def measure_end(self, snapshot: Snapshot) -> Measures:
+        """Measure once, at the end of the search, with the architecture that it returns, for the last record."""
+        return {}
+
+    def stop(self, search: Search) -> Stop | None:
+        """Ask to end the search after the epoch just recorded."""
+        return None
+
+    def keep_state(self, search: Search) -> bool:
+        """Ask, between two epochs, to keep the present state as the one to go back to."""
+        return False
+
+    def go_back(self, search: Search) -> str | None:
+        """Ask, between two epochs, to go back to the state kept last, once; say how the search goes on from there."""
+        return None

@@ -1,0 +1,32 @@
+"""What the supernet loses when its mixture becomes one architecture, at the end of a search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.diagnostics import Snapshot, measure_discretisation
+from archgrad.errors import check_whole
+
+__all__ = ["DiscretizationGap"]
+
+
+@dataclass(frozen=True)
+class DiscretizationGap(Callback):
+    """Measure the accuracy of the shared weights with the mixture and with the architecture (GAEA, Section 4.1).
+
+    The less they differ, the less the relaxation has misled the search. No weight is retrained.
+    """
+
+    kind: ClassVar[str] = "discretization-gap"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.EVALUATION})
+
+    batches: int = 32
+
+    def __post_init__(self) -> None:
+        check_whole("batches of DiscretizationGap", self.batches)
+
+    def measure_end(self, snapshot: Snapshot) -> Measures:
+        """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent; nothing where all choices tie."""
+        return {} if snapshot.undecided else measure_discretisation(snapshot, self.batches)

@@ -1,0 +1,86 @@
+"""The doctor: a diagnosis after every epoch, and what a search does when it collapses."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from archgrad.callbacks.base import Callback, Measures, Stop
+from archgrad.callbacks.search import Search
+from archgrad.diagnostics import Diagnosis, Snapshot
+from archgrad.diagnostics.diagnosis import ALARMING, CURES, diagnose, first_moved_epoch, last_sound_epoch
+from archgrad.errors import check_one_of
+
+__all__ = ["Doctor"]
+
+_log = logging.getLogger("archgrad")
+
+
+@dataclass(frozen=True)
+class Doctor(Callback):
+    """Diagnose every epoch, warn when the search collapses, and stop it or go back if that is wanted.
+
+    The verdict is in the record as ``diagnosis``. ``stop`` ends the search with the architecture of the last epoch that
+    was sound; if none was, with that of the first epoch that moved it. ``switch`` goes back to the state after the last
+    epoch that was sound or did not move the architecture yet, once, and on with layer alignment: the records between
+    are dropped, and the first new one says as ``switched_from`` where the search had come to.
+
+    The advice names one of the ``cures``, or of those ``after`` a switch. All else is a function of the history, so
+    that a search that is killed at any moment and resumed does the same.
+    """
+
+    kind: ClassVar[str] = "doctor"
+    requires: ClassVar[tuple[str, ...]] = ("architecture",)
+
+    reaction: str = "warn"
+    cures: tuple[str, ...] = field(default=CURES, metadata={"knob": False})
+    after: tuple[str, ...] = field(default=(), metadata={"knob": False})
+
+    def __post_init__(self) -> None:
+        check_one_of("reaction of Doctor", self.reaction, ("warn", "stop", "switch"))
+
+    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+        """Return ``diagnosis``; warn the first time that it is alarming."""
+        epoch, diagnosis = search.history[-1]["epoch"], self._diagnosis(search)
+        warned = any(earlier.get("diagnosis") in ALARMING for earlier in search.history[:-1])
+        if diagnosis.alarming and not warned:
+            _log.warning("%s", _warning(epoch, diagnosis))
+        first_after_switch = search.switched is not None and epoch == search.switched[1] + 1
+        switched = {"switched_from": search.switched[0]} if search.switched and first_after_switch else {}
+        return {**switched, "diagnosis": diagnosis.verdict}
+
+    def stop(self, search: Search) -> Stop | None:
+        """Stop a search that collapses, if that is the reaction."""
+        if self.reaction != "stop" or not (diagnosis := self._diagnosis(search)).alarming:
+            return None
+        sound = last_sound_epoch(search.history, search.epochs)
+        back = sound or first_moved_epoch(search.history) or 1
+        return Stop(back, _reason(search.history[-1]["epoch"], back, diagnosis, bool(sound)))
+
+    def keep_state(self, search: Search) -> bool:
+        """Keep a state that is sound, or in which the architecture has not moved yet, if the search may go back."""
+        if self.reaction != "switch":
+            return False
+        return not first_moved_epoch(search.history) or diagnose(search.history, search.epochs).sound
+
+    def go_back(self, search: Search) -> str | None:
+        """Go back from an epoch that collapses, if that is the reaction."""
+        if self.reaction != "switch" or search.history[-1].get("diagnosis") not in ALARMING:
+            return None
+        return "LayerAlignment added to the method"
+
+    def _diagnosis(self, search: Search) -> Diagnosis:
+        cures = self.cures if search.switched is None else self.after
+        return diagnose(search.history, search.epochs, cures=cures)
+
+
+def _reason(epoch: int, back: int, diagnosis: Diagnosis, sound: bool) -> str:
+    said = f"the search was {diagnosis.verdict} after epoch {epoch}"
+    if sound:
+        return f"{said}; the architecture is that of epoch {back}."
+    return f"{said}, and no epoch was sound; the architecture is that of epoch {back}, the first that moved it."
+
+
+def _warning(epoch: int, diagnosis: Diagnosis) -> str:
+    return f"epoch {epoch}: {'; '.join(diagnosis.sentences)}. {diagnosis.advice[:1].upper()}{diagnosis.advice[1:]}."

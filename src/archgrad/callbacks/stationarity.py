@@ -1,0 +1,62 @@
+"""How far weights and architecture are from a point that no joint step improves, while a search runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+from archgrad.arch_optimizers import GEOMETRIES
+from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.diagnostics import bregman_stationarity
+from archgrad.errors import UserError, check_number, check_one_of, check_whole
+from archgrad.hypergradients import EvaluationPoint
+from archgrad.spaces import DecisionBlock
+
+__all__ = ["Stationarity"]
+
+
+@dataclass(frozen=True)
+class Stationarity(Callback):
+    """Measure Δ_λ of the outer loss at (w, θ), where θ is on the simplex (GAEA, Eq. 7).
+
+    It reads one outer batch, so that it means most where weights and architecture share their data. Each measurement
+    evaluates loss and gradient up to ``steps`` times. The theory takes ``lam`` = 1/(2γ), where γ says how far the loss
+    is from convex. The Euclidean geometry must be told the searched ``blocks``, because a choice that has reached 0
+    looks to it like one that a shorter row does not have.
+    """
+
+    kind: ClassVar[str] = "stationarity"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
+
+    every: int = 250
+    lam: float = 0.01
+    geometry: Literal["entropy", "euclidean"] = "entropy"
+    steps: int = 50
+    tolerance: float = 1e-2
+    blocks: tuple[DecisionBlock, ...] = field(default=(), metadata={"knob": False})
+
+    def __post_init__(self) -> None:
+        check_whole("every of Stationarity", self.every)
+        check_number("lam of Stationarity", self.lam, positive=True)
+        check_whole("steps of Stationarity", self.steps)
+        check_number("tolerance of Stationarity", self.tolerance, positive=True)
+        check_one_of("geometry of Stationarity", self.geometry, GEOMETRIES)
+        if self.geometry == "euclidean" and not self.blocks:
+            raise UserError(
+                "blocks of Stationarity is empty, but the euclidean geometry cannot tell a choice that has reached 0 "
+                "from one that does not exist; give blocks=space.searched, or geometry='entropy'."
+            )
+
+    def measure_point(self, point: EvaluationPoint) -> Measures:
+        """Return ``stationarity``."""
+        value = bregman_stationarity(
+            lambda weights, alpha: point.problem.outer(weights, alpha, point.outer_batch),
+            point.weights,
+            point.alpha,
+            GEOMETRIES[self.geometry],
+            self.lam,
+            support={block.name: block.mask for block in self.blocks} or None,
+            steps=self.steps,
+            tolerance=self.tolerance,
+        )
+        return {"stationarity": value}

@@ -1,0 +1,91 @@
+"""Serving what callbacks declare that they need, and recording what they measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from torch import Tensor
+
+from archgrad.callbacks import Callback, Measures, Need, Record
+from archgrad.diagnostics import Snapshot
+from archgrad.errors import UserError
+from archgrad.hypergradients import Batches
+from archgrad.loop.setup import Setup
+from archgrad.loop.state import SearchState
+from archgrad.loop.step_batches import StepBatches
+
+__all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "measure_gradients", "measure_points"]
+
+OWN = ("epoch", "genotype", "stage", "seconds", "stopped_to")
+"""What the loop alone says in a record."""
+
+
+def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
+    """Return the callbacks that measure the bilevel point before this step."""
+    return [one for one in callbacks if Need.BILEVEL_POINT in one.needs and one.due(state.index, state.steps)]
+
+
+def measure_points(callbacks: Iterable[Callback], setup: Setup, state: SearchState, batches: StepBatches) -> None:
+    """Measure the bilevel point for these callbacks."""
+    for callback in callbacks:
+        # A stepper of its own, which is never compiled: a callback may change how the supernet computes.
+        step = setup.stepper(state).bilevel_step(state)
+        with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+            measured = callback.measure_point(point)
+        state.sums.note(_numbers(callback, measured))
+
+
+def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
+    """Return the callbacks that measure mixture gradients at a step which does not move the architecture."""
+    return [one for one in callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
+
+
+def measure_gradients(
+    callbacks: Iterable[Callback], setup: Setup, state: SearchState, gradients: Mapping[str, Tensor]
+) -> None:
+    """Measure the mixture gradients of the cells, which have moved the architecture or would have."""
+    for callback in callbacks:
+        if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
+            state.sums.note(_numbers(callback, callback.measure_gradients(setup.blocks, gradients)))
+
+
+def measure_epoch(
+    callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], state: SearchState, record: Record
+) -> None:
+    """Let all callbacks add to the record of an epoch; the one with evaluations is for those that need them."""
+    for callback in callbacks:
+        snapshot = snapshots[Need.EVALUATION in callback.needs]
+        record |= _values(callback, callback.measure_epoch(snapshot, state))
+
+
+def measure_end(callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], record: Record) -> None:
+    """Let all callbacks add to the last record what is measured once."""
+    for callback in callbacks:
+        record |= _values(callback, callback.measure_end(snapshots[Need.EVALUATION in callback.needs]))
+
+
+def _values(callback: Callback, measured: Measures) -> dict[str, int | float | str]:
+    """Return plain values; refuse names that are the loop's own."""
+    for name in measured:
+        if name in OWN:
+            raise UserError(
+                f"{type(callback).__name__} records {name!r}, but a search records that itself; give it another name."
+            )
+    return {name: value if isinstance(value, str) else _number(value) for name, value in measured.items()}
+
+
+def _numbers(callback: Callback, measured: Measures) -> dict[str, float]:
+    """Return plain numbers, which can be averaged over an epoch."""
+    found = _values(callback, measured)
+    for name, value in found.items():
+        if isinstance(value, str):
+            raise UserError(
+                f"{type(callback).__name__} records {name!r} as {value!r} inside an epoch, where only numbers can be "
+                f"averaged; return words from measure_epoch."
+            )
+    return {name: value for name, value in found.items() if not isinstance(value, str)}
+
+
+def _number(value: float) -> int | float:
+    """Turn what was measured, such as a NumPy scalar, into what a checkpoint and JSON can hold."""
+    return value if type(value) is int else float(value)

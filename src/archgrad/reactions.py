@@ -1,0 +1,93 @@
+"""What a search may do when it collapses, and whether it can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from archgrad.errors import UserError, check_one_of
+
+if TYPE_CHECKING:
+    from archgrad.callbacks import Callback
+    from archgrad.method import Method
+    from archgrad.spaces import SearchSpace
+
+__all__ = ["REACTIONS", "check_reaction", "cures_of", "doctors", "switched"]
+
+REACTIONS = ("warn", "stop", "switch", "ignore")
+"""What a search may do when it collapses."""
+
+
+def check_reaction(reaction: str, method: Method, space: SearchSpace) -> None:
+    """Raise a UserError, before anything is trained, if a search cannot react to a collapse like this."""
+    from archgrad.spaces import SKIP
+
+    check_one_of("on_collapse", reaction, REACTIONS)
+    if reaction in ("stop", "switch") and not method.arch_optimizer.moves:
+        raise UserError(
+            f"on_collapse is {reaction!r}, but {type(method.arch_optimizer).__name__} never moves the architecture, so "
+            f"that it cannot collapse; leave it at 'warn'."
+        )
+    if reaction in ("stop", "switch") and not space.offers(SKIP, "none"):
+        raise UserError(
+            f"on_collapse is {reaction!r}, but the space {space.name!r} offers neither skip connections nor `none` to "
+            f"collapse into; leave it at 'warn'."
+        )
+    if reaction == "stop" and method.progressive is not None:
+        raise UserError(
+            "on_collapse is 'stop', but the stages of a progressive search drop choices by what they end with, and one "
+            "that has collapsed would drop the wrong ones; choose 'warn' or 'switch', or leave progressive out."
+        )
+    if reaction == "stop" and method.discretizer.once:
+        raise UserError(
+            f"on_collapse is 'stop', which returns the architecture of an earlier epoch, but "
+            f"{type(method.discretizer).__name__} derives only one, at the end; choose 'warn' or 'switch', or use "
+            f"discretizers.Argmax()."
+        )
+    if reaction == "switch":
+        try:
+            switched(method).check(space)
+        except UserError as error:
+            raise UserError(
+                f"on_collapse is 'switch', which adds LayerAlignment to a method, but not to this one: {error} "
+                f"Choose on_collapse 'stop' or 'warn' otherwise."
+            ) from error
+
+
+def switched(method: Method) -> Method:
+    """Return the method with layer alignment added, which a search switches to.
+
+    >>> from archgrad import recipes
+    >>> [type(part).__name__ for part in switched(recipes.darts()).regularizers]
+    ['LayerAlignment']
+    """
+    from archgrad.regularizers import LayerAlignment
+
+    if any(part.aligns_cells for part in method.regularizers):
+        raise UserError("it has LayerAlignment already.")
+    return replace(method, regularizers=(*method.regularizers, LayerAlignment()))
+
+
+def cures_of(method: Method) -> tuple[str, ...]:
+    """Return what usually cures a collapse and this method does not have yet.
+
+    >>> from archgrad import recipes
+    >>> cures_of(recipes.lambda_darts()), cures_of(recipes.gaea())
+    (('GAEA (--method gaea)',), ('λ-DARTS (--regularizer +layer-alignment)',))
+    """
+    from archgrad.diagnostics.diagnosis import CURES
+
+    alignment, geometry = CURES
+    aligned = any(part.aligns_cells for part in method.regularizers)
+    geometric = method.arch_optimizer.domain == "simplex"
+    return (*(() if aligned else (alignment,)), *(() if geometric else (geometry,)))
+
+
+def doctors(reaction: str, method: Method) -> tuple[Callback, ...]:
+    """Return the callback that looks for a collapse and reacts to it; none where it shall be ignored."""
+    from archgrad.callbacks import Doctor
+
+    if reaction == "ignore":
+        return ()
+    after = cures_of(switched(method)) if reaction == "switch" else ()
+    return (Doctor(reaction, cures_of(method), after),)
