@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import math
 from collections.abc import Sequence
@@ -422,7 +421,7 @@ def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Setup]:
 def test_the_weight_step_descends_the_loss_minus_the_alignment(difference: Any) -> None:
     term = LayerAlignment(weight=0.5, schedule="constant", difference=difference, eps=1e-2)
     before, after, setup = after_a_step(replace(ag.recipes.darts(), regularizers=(term,)))
-    net = copy.deepcopy(setup.space.supernet(num_classes=3))
+    net = setup.space.supernet(input_channels=1)
     net.load_state_dict(before)
     weights = dict(net.named_parameters())
     probabilities = Softmax().relax(setup.blocks, setup.first_alpha(), None, 0.0).mixture

@@ -259,7 +259,7 @@ def test_nasbench201_as_published() -> None:
 def test_nasbench201_may_exclude_operations() -> None:
     space = NASBench201(channels=4, cells_per_stage=1, exclude=["none", "avg_pool_3x3"])  # type: ignore[arg-type]
     assert space.blocks[0].rows[0].choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3")
-    assert space.supernet(num_classes=3)(images(), {"cell": torch.full((3, 6, 3), 0.3)}).shape == (4, 10)
+    assert space.supernet(num_classes=3)(images(), {"cell": torch.full((3, 6, 3), 0.3)}).shape == (4, 3)
     with pytest.raises(UserError, match="unknown operation on 2<-0 of block 'cell' in the space 'nasbench201': 'none'"):
         space.check(Genotype.parse(CELL))
     with pytest.raises(UserError, match="unknown operation in exclude: 'nor_conv_5x5'; did you mean 'nor_conv_3x3'"):
