@@ -113,9 +113,9 @@ class SkipPull(Callback):
         return {"outer_loss": point.problem.outer(point.weights, point.alpha, point.outer_batch).item()}
 
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> dict[str, float | str]:
-        assert snapshot.judge is not None
+        assert snapshot.evaluation is not None
         assert search.history[-1]["pulls"] == 1.0
-        return {"accuracy": snapshot.judge.accuracy(SPACE.one_hot(snapshot.genotype), 0), "mood": "good"}
+        return {"accuracy": snapshot.evaluation.accuracy(SPACE.one_hot(snapshot.genotype), 0), "mood": "good"}
 
     def measure_end(self, snapshot: Snapshot) -> dict[str, float]:
         return {"ended": float(snapshot.last)}
@@ -174,7 +174,7 @@ def test_nothing_is_computed_for_those_who_do_not_ask() -> None:
             raise AssertionError
 
         def measure_epoch(self, snapshot: Snapshot, search: Search) -> dict[str, float]:
-            assert snapshot.judge is None
+            assert snapshot.evaluation is None
             return {}
 
     assert len(searched(Silent()).history) == 2

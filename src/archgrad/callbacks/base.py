@@ -29,7 +29,7 @@ class Need(Enum):
 
     ``MIXTURE_GRADIENTS`` are ∂L/∂p of every cell, for :meth:`Callback.measure_gradients`. ``BILEVEL_POINT`` is the
     problem that an architecture step would see, for :meth:`Callback.measure_point`. ``EVALUATION`` is the accuracy of
-    the shared weights with any mixture, as ``snapshot.judge`` at the end of an epoch.
+    the shared weights with any mixture, as ``snapshot.evaluation`` at the end of an epoch.
     """
 
     MIXTURE_GRADIENTS = "mixture gradients"

@@ -173,7 +173,8 @@ def _oracles(config: RunConfig, space: SearchSpace, console: Console) -> tuple[l
     from archgrad.cli.console import errors, say
     from archgrad.cli.indexing import reading_progress
 
-    watched, sources = list[Callback](), list[str]()
+    watched: list[Callback] = []
+    sources: list[str] = []
     datasets = config.oracle_datasets(tables.datasets())
     for table in tables.tables_for(space.name):
         with reading_progress(errors()) as progress:
