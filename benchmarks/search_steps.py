@@ -11,7 +11,7 @@ import torch
 from archgrad import random_streams
 from archgrad.data import Augmentation, ImageData
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import Drawn
+from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.regularizers import LayerAlignment, Regularizer
 from benchmarks.common import Case
@@ -45,9 +45,9 @@ class SearchSteps:
         found = {kind: time / self._draws for kind, time in zip(self.per_iteration, times, strict=True)}
         return {**found, "iteration": sum(self.per_iteration[kind] * time for kind, time in found.items())}
 
-    def batches(self) -> Drawn:
+    def batches(self) -> StepBatches:
         """Return the batches of the current step."""
-        return Drawn(self.setup.weight_loader, self.setup.arch_loader, self.state.index)
+        return StepBatches(self.setup.weight_loader, self.setup.arch_loader, self.state.index)
 
     def _take(self, kind: str) -> None:
         for step in range(self._draws):

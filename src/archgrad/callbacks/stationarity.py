@@ -44,7 +44,7 @@ class Stationarity(Callback):
         if self.geometry == "euclidean" and not self.blocks:
             raise UserError(
                 "blocks of Stationarity is empty, but the euclidean geometry cannot tell a choice that has reached 0 "
-                "from one that does not exist; give blocks=space.searched, or geometry='entropy'."
+                "from one that does not exist; give blocks=space.searched_blocks(), or geometry='entropy'."
             )
 
     def measure_point(self, point: EvaluationPoint) -> Measures:
