@@ -13,7 +13,14 @@ import pytest
 import archgrad as ag
 
 README = Path(__file__).parents[1] / "README.md"
+DOCUMENTATION = sorted(README.parent.glob("docs/**/*.md"))
+PAGES = [README, *DOCUMENTATION, *(README.parent / f"{n}.md" for n in ("CONTRIBUTING", "CHANGELOG"))]
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+def name(page: Path) -> str:
+    """The path of a page in the repository."""
+    return page.relative_to(README.parent).as_posix()
 
 
 @pytest.fixture
@@ -35,17 +42,10 @@ def test_the_examples_run(shown, capsys):
     assert len(ag.search(space, shown.method, data, epochs=1, batch_size=20).history) == 1
 
 
-@pytest.mark.parametrize("page", sorted(README.parent.glob("docs/*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name)
 def test_the_code_in_the_documentation_runs(page, shown):
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
         exec(compile(block, str(page), "exec"), shown.__dict__)  # noqa: S102 - our own file
-
-
-PAGES = [
-    README,
-    *sorted(README.parent.glob("docs/*.md")),
-    *(README.parent / f"{n}.md" for n in ("CONTRIBUTING", "CHANGELOG")),
-]
 
 
 def anchors_of(text: str) -> set[str]:
@@ -65,10 +65,10 @@ def test_headings_are_linked_to_as_on_github():
     assert anchors_of(text) == {"the-α-in-code", "a-link-two-fold", "again", "again-1"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_links_lead_somewhere(page):
     for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
         target = page.parent / link if link else page
-        assert target.exists(), f"{page.name} links to {link}"
+        assert target.exists(), f"{name(page)} links to {link}"
         if anchor:
-            assert anchor in anchors_of(target.read_text(encoding="utf-8")), f"{page.name} links to {link}#{anchor}"
+            assert anchor in anchors_of(target.read_text(encoding="utf-8")), f"{name(page)} links to {link}#{anchor}"
