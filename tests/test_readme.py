@@ -1,4 +1,4 @@
-"""What the README shows works."""
+"""What the README and the documentation show works."""
 
 from __future__ import annotations
 
@@ -13,39 +13,53 @@ import pytest
 import archgrad as ag
 
 README = Path(__file__).parents[1] / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+DOCUMENTATION = sorted(README.parent.glob("docs/**/*.md"))
+PAGES = [README, *DOCUMENTATION, *(README.parent / f"{n}.md" for n in ("CONTRIBUTING", "CHANGELOG"))]
+
+
+def name(page: Path) -> str:
+    """The path of a page in the repository."""
+    return page.relative_to(README.parent).as_posix()
 
 
 @pytest.fixture
 def shown(monkeypatch) -> types.ModuleType:
-    """A module for the code of the README to live in, as dataclasses expect."""
+    """A module for the code of a page to live in, as dataclasses expect."""
     module = types.ModuleType("shown")
     monkeypatch.setitem(sys.modules, "shown", module)
     return module
 
 
-def test_the_examples_run(shown, capsys):
-    for block in BLOCKS:
-        exec(compile(block, str(README), "exec"), shown.__dict__)  # noqa: S102 - our own file
-    printed = capsys.readouterr().out.splitlines()
-    assert ag.Genotype.parse(printed[0]) == shown.result.genotype
-    assert any("multiply-adds" in line for line in printed)
-    assert printed[-1] == "{'a': tensor(0.5000)}"
+def run_code(page: Path, module: types.ModuleType) -> None:
+    """Run the Python blocks of a page in order, in one module."""
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        exec(compile(block, str(page), "exec"), module.__dict__)  # noqa: S102 - our own file
+
+
+def test_the_code_of_the_readme_runs(shown, capsys):
+    run_code(README, shown)
+    genotype, accuracy, cost = capsys.readouterr().out.splitlines()
+    assert ag.Genotype.parse(genotype) == shown.result.genotype
+    assert 10 < float(accuracy) <= 100
+    assert "multiply-adds" in cost
+
+
+def test_the_readme_is_a_front_door():
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    assert [recipe for recipe in ag.recipes.RECIPES if f"`{recipe}`" not in text] == []
+
+
+@pytest.mark.parametrize("page", DOCUMENTATION, ids=name)
+def test_the_code_in_the_documentation_runs(page, shown):
+    run_code(page, shown)
+
+
+def test_the_parts_of_the_documentation_search(shown, capsys):
+    run_code(README.parent / "docs" / "parts.md", shown)
+    assert capsys.readouterr().out == "{'a': tensor(0.5000)}\n"
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=60)
     assert len(ag.search(space, shown.method, data, epochs=1, batch_size=20).history) == 1
-
-
-@pytest.mark.parametrize("page", sorted(README.parent.glob("docs/*.md")), ids=lambda page: page.name)
-def test_the_code_in_the_documentation_runs(page, shown):
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
-        exec(compile(block, str(page), "exec"), shown.__dict__)  # noqa: S102 - our own file
-
-
-PAGES = [
-    README,
-    *sorted(README.parent.glob("docs/*.md")),
-    *(README.parent / f"{n}.md" for n in ("CONTRIBUTING", "CHANGELOG")),
-]
 
 
 def anchors_of(text: str) -> set[str]:
@@ -65,10 +79,10 @@ def test_headings_are_linked_to_as_on_github():
     assert anchors_of(text) == {"the-α-in-code", "a-link-two-fold", "again", "again-1"}
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_links_lead_somewhere(page):
     for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text(encoding="utf-8")):
         target = page.parent / link if link else page
-        assert target.exists(), f"{page.name} links to {link}"
+        assert target.exists(), f"{name(page)} links to {link}"
         if anchor:
-            assert anchor in anchors_of(target.read_text(encoding="utf-8")), f"{page.name} links to {link}#{anchor}"
+            assert anchor in anchors_of(target.read_text(encoding="utf-8")), f"{name(page)} links to {link}#{anchor}"
