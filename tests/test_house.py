@@ -20,6 +20,8 @@ HOUSE = (
         "files",
         "restricted_pickle",
         "warn_once",
+        "registry",
+        "serialization",
         "knobs",
         "random_streams",
         "training",

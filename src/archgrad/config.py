@@ -149,7 +149,7 @@ class RunConfig:
         """Return the space at the configured size, or else as the method was published with."""
         from archgrad import recipes, spaces
 
-        space = spaces.named(self.space)()
+        space = spaces.SPACES.constructor(self.space)()
         space = replace(space, **recipes.sized(self.method, space))
         sizes: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
         space = replace(space, **{name: size for name, size in sizes.items() if size is not None})
@@ -162,10 +162,10 @@ class RunConfig:
         method = recipes.named(self.method, self.space)
         parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
         families: dict[str, Callable[[str], object]] = {
-            "relaxation": relaxations.named,
-            "hypergradient": hypergradients.named,
-            "arch_optimizer": arch_optimizers.named,
-            "discretizer": discretizers.named,
+            "relaxation": relaxations.RELAXATIONS.create,
+            "hypergradient": hypergradients.HYPERGRADIENTS.create,
+            "arch_optimizer": arch_optimizers.ARCH_OPTIMIZERS.create,
+            "discretizer": discretizers.DISCRETIZERS.create,
         }
         parts |= {part: named(name) for part, named in families.items() if (name := getattr(self, part)) is not None}
         parts = {part: with_settings(parts[part], self._settings_of(part), part) for part in PARTS}
@@ -226,8 +226,8 @@ class RunConfig:
                 f"write a plus before every name, to add, or before none, to replace."
             )
         if added:
-            return (*method.regularizers, *map(regularizers.named, added))
-        return () if names == ["none"] else tuple(map(regularizers.named, names))
+            return (*method.regularizers, *map(regularizers.REGULARIZERS.create, added))
+        return () if names == ["none"] else tuple(map(regularizers.REGULARIZERS.create, names))
 
     def build_callbacks(self) -> tuple[Callback, ...]:
         """Return the callbacks that are named, with their knobs turned."""
@@ -239,7 +239,7 @@ class RunConfig:
         names = list(dict.fromkeys(name.strip() for name in (self.callback or "").split(",") if name.strip()))
         for part in {path.partition(".")[0] for path in self.settings} & set(callbacks.CALLBACKS) - set(names):
             raise UserError(f"{part} cannot be set: this search does not name that callback; add --callback {part}.")
-        return {name: with_settings(callbacks.named(name), self._settings_of(name), name) for name in names}
+        return {name: with_settings(callbacks.CALLBACKS.create(name), self._settings_of(name), name) for name in names}
 
     def build_training(self, space: SearchSpace, method: Method) -> WeightTraining:
         """Return how the weights are trained: as the space says, the method changes it, and the settings turn it."""

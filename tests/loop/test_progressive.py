@@ -252,7 +252,7 @@ def test_it_composes_with_every_relaxation_that_learns(relaxation: Relaxation) -
 
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in ("nasbench201", "darts")])
 def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
-    space = ag.spaces.named(name)(channels=2, cells=3)
+    space = ag.spaces.SPACES.constructor(name)(channels=2, cells=3)
     plan = staged(Stage(keep=8), Stage(keep=2))
     result = searched(tiny(plan), space, batch_size=20)
     space.check(result.genotype)

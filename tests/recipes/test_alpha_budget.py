@@ -38,7 +38,7 @@ BY_HAND = {
 @pytest.mark.parametrize(("recipe", "space"), BY_HAND)
 def test_the_published_steps_are_those_of_the_papers(recipe: str, space: str) -> None:
     method = recipes.named(recipe, space)
-    assert published_arch_steps(method, spaces.named(space)()) == BY_HAND[recipe, space]
+    assert published_arch_steps(method, spaces.SPACES.constructor(space)()) == BY_HAND[recipe, space]
 
 
 def stages_of(name: str, space: spaces.SearchSpace) -> list[tuple[spaces.SearchSpace, ag.Method]]:
@@ -180,7 +180,7 @@ def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_pa
 
 @pytest.mark.parametrize("name", sorted(arch_optimizers.ARCH_OPTIMIZERS))
 def test_every_optimiser_scales_its_drift(name: str) -> None:
-    optimizer = arch_optimizers.named(name)
+    optimizer = arch_optimizers.ARCH_OPTIMIZERS.create(name)
     if not optimizer.moves:
         assert optimizer.scaled(4.0) == optimizer
         return

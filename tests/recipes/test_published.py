@@ -149,7 +149,7 @@ PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def settings_of(recipe: str, space: str) -> dict[str, tuple[Any, str]]:
-    sized = spaces.named(space)()
+    sized = spaces.SPACES.constructor(space)()
     return {one.path: (one.value, one.source) for one in listed(named(recipe, sized), sized)}
 
 
@@ -164,7 +164,7 @@ def test_a_recipe_has_its_published_settings(recipe: str, space: str, expected: 
 @pytest.mark.parametrize("space", EXAMPLES)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_what_is_declared_is_what_the_method_has_and_everything_has_a_source(recipe: str, space: str) -> None:
-    sized = spaces.named(space)()
+    sized = spaces.SPACES.constructor(space)()
     method, found = named(recipe, sized), settings_of(recipe, space)
     assert method.name == recipe
     assert all(source for _, source in found.values())
