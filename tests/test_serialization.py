@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 import pytest
+import torch
 
 import archgrad as ag
 from archgrad.errors import UserError
@@ -51,10 +52,17 @@ def test_every_method_is_plain_data_that_json_can_hold(name: str) -> None:
     assert json.loads(json.dumps(data)) == data
 
 
-def test_what_has_no_fields_is_written_only_without_state() -> None:
+def test_what_is_no_dataclass_is_written_by_its_attributes() -> None:
     assert to_data(Stateless()) == {"part": f"{__name__}:Stateless"}
-    with pytest.raises(UserError, match="Stateful cannot be written to a run directory"):
-        to_data(Stateful())
+    assert to_data(Stateful()) == {"part": f"{__name__}:Stateful", "value": 1}
+    with pytest.raises(UserError, match="object cannot be written to a run directory"):
+        to_data(object())
+
+
+def test_tensors_are_told_apart_by_their_numbers() -> None:
+    one, other = to_data(torch.zeros(2)), to_data(torch.ones(2))
+    assert one["tensor"] == other["tensor"] == [2]
+    assert one["digest"] != other["digest"]
 
 
 def compared(saved: object, wanted: object) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from archgrad.errors import UserError, unknown
 
-__all__ = ["Registry", "import_part", "import_path"]
+__all__ = ["Registry", "class_path", "import_part", "import_path"]
 
 Part = TypeVar("Part")
 
@@ -78,13 +78,18 @@ def import_path(kind: type) -> str:
     >>> import_path(Registry)
     'archgrad.registry:Registry'
     """
-    path = f"{_public_module(kind)}:{kind.__qualname__}"
+    path = class_path(kind)
     if "<" in path or kind.__module__ == "__main__":
         raise UserError(
             f"the class {kind.__qualname__} cannot be imported by name, because it was defined in "
             f"{'a script' if kind.__module__ == '__main__' else 'a function'}; move it to the top of a module."
         )
     return path
+
+
+def class_path(kind: type) -> str:
+    """Return ``module:Name`` of a class, whether or not it can be imported by that."""
+    return f"{_public_module(kind)}:{kind.__qualname__}"
 
 
 def _public_module(kind: type) -> str:

@@ -6,10 +6,13 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
+from types import FunctionType
 from typing import Any
 
+from torch import Tensor
+
 from archgrad.errors import UserError
-from archgrad.registry import import_path
+from archgrad.registry import class_path
 
 __all__ = ["differences", "digest", "to_data"]
 
@@ -33,18 +36,12 @@ def to_data(value: Any, *, sparse: bool = False) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         items = sorted(value) if isinstance(value, set | frozenset) else value
         return [to_data(item, sparse=sparse) for item in items]
-    if isinstance(value, type):
-        return import_path(value)
-    named = is_dataclass(value) or _has_no_state(value)
-    if not named:
-        raise UserError(
-            f"{type(value).__name__} cannot be written to a run directory, because its settings are not the fields of "
-            f"a dataclass; make it a dataclass, or search without out."
-        )
-    return {PART: import_path(type(value))} | {
-        one.name: to_data(getattr(value, one.name), sparse=sparse)
-        for one in (fields(value) if is_dataclass(value) else ())
-        if one.init and one.compare and not (sparse and _at_default(one, value))
+    if isinstance(value, Tensor):
+        return {"tensor": list(value.shape), "digest": hashlib.sha256(value.cpu().numpy().tobytes()).hexdigest()[:16]}
+    if isinstance(value, type | FunctionType):
+        return f"{value.__module__}:{value.__qualname__}"
+    return {PART: class_path(type(value))} | {
+        name: to_data(one, sparse=sparse) for name, one in _settings(value, sparse).items()
     }
 
 
@@ -83,8 +80,17 @@ def digest(data: Any) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _has_no_state(value: Any) -> bool:
-    return not vars(value) if hasattr(value, "__dict__") else False
+def _settings(value: Any, sparse: bool) -> dict[str, Any]:
+    """Return what a part was made with: the fields of a dataclass, or else the attributes of the object."""
+    if is_dataclass(value):
+        compared = [one for one in fields(value) if one.init and one.compare]
+        return {one.name: getattr(value, one.name) for one in compared if not (sparse and _at_default(one, value))}
+    if hasattr(value, "__dict__"):
+        return dict(vars(value))
+    raise UserError(
+        f"{type(value).__name__} cannot be written to a run directory, because its settings cannot be read; make it a "
+        f"dataclass, or search without out."
+    )
 
 
 def _at_default(one: Field[Any], value: Any) -> bool:

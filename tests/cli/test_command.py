@@ -240,7 +240,7 @@ def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
     assert summary["epochs"] == 1
     assert summary["space"].startswith("NASBench1Shot1(")
     assert "number=3" in summary["space"]
-    assert "ExponentiatedGradient(lr=0.25" in summary["method"]
+    assert summary["method"]["arch_optimizer"]["lr"] == 0.25
 
 
 def test_resume_of_a_finished_run_returns_its_result(archgrad):

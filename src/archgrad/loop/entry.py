@@ -86,7 +86,7 @@ def search(
         stages = partial(in_stages, space, method, method.progressive, prepared, carried_out)
         return stages(out=folder, files=files, resume=resume, callbacks=watched)
     setup = prepared(space, method)
-    return carried_out(setup, RunFolder(folder, setup.description, files) if folder else None, resume, watched)
+    return carried_out(setup, RunFolder(folder, setup.identity, files) if folder else None, resume, watched)
 
 
 def _carried_out(

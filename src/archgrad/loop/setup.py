@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -16,7 +17,7 @@ from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.loop.description import describe
+from archgrad.loop.identity import Identity
 from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
@@ -51,7 +52,7 @@ class Setup:
     arch_loader: Loader
     evaluation_loader: Loader
     held_out_loader: Loader | None
-    description: dict[str, str]
+    described: Mapping[str, Any]
     budget: AlphaBudget
     budget_line: str
     on_collapse: str = "warn"
@@ -114,19 +115,28 @@ class Setup:
         budget = AlphaBudget.of(alpha_budget, method.arch_optimizer, published, setup.arch_steps)
         optimizer = method.arch_optimizer if budget.factor == 1 else method.arch_optimizer.scaled(budget.factor)
         scaled = replace(method, arch_optimizer=optimizer)
-        description = describe(space, options, method, data, settings, seed, fractions, held_out)
+        described = {
+            "space": space, "supernet": options, "method": method, "training": settings, "data": _about(data),
+            "augmentation": data.augmentation, "split": fractions, "held_out": float(held_out), "seed": int(seed),
+            "on_collapse": on_collapse, "alpha_budget": budget.factor,
+        }  # fmt: skip
         return replace(
             setup,
             method=scaled,
             budget=budget,
             budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
-            description=description | {"on_collapse": on_collapse, "alpha_budget": str(budget.factor)},
+            described=described,
         )
 
     @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """All blocks that have architecture parameters."""
         return self.space.searched_blocks(self.options)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What tells this search from another one, for its checkpoints."""
+        return Identity.of(**self.described)
 
     @property
     def steps(self) -> int:
@@ -212,6 +222,10 @@ def fractions_of(split: tuple[float, float] | str | None, level: Level) -> tuple
             f"architecture on all the data; leave it out, or set schedule.level=bilevel."
         )
     return fractions
+
+
+def _about(data: ImageData) -> dict[str, Any]:
+    return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
 
 
 def _settings(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:
