@@ -47,11 +47,11 @@ HOUSE = (
     ("method",),
     ("recipes",),
     ("reactions",),
+    ("config",),
     ("loop",),
     ("evaluate",),
     ("tables",),
     ("report",),
-    ("config",),
     ("cli",),
     ("__main__",),
 )

@@ -13,7 +13,7 @@ import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
 from archgrad.alpha_budget import MOST, AlphaBudget
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
-from archgrad.config import RunConfig, read_config
+from archgrad.config import SearchConfig, read_config
 from archgrad.loop.setup import Setup
 from archgrad.recipes import RECIPES, published_arch_steps
 
@@ -171,9 +171,9 @@ def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_pa
     code, out, _ = archgrad(*run, "--alpha-budget", "12.5", "--out", tmp_path / "run")
     assert code == 0
     assert "0.0003 × 12.5 = 0.00375" in out
-    assert RunConfig(**read_config(tmp_path / "run" / "config.toml")).budget == 12.5
+    assert SearchConfig(**read_config(tmp_path / "run" / "config.toml")).budget == 12.5
     (tmp_path / "run.toml").write_text("alpha_budget = 2.5\n")
-    assert RunConfig(**read_config(tmp_path / "run.toml")).budget == 2.5
+    assert SearchConfig(**read_config(tmp_path / "run.toml")).budget == 2.5
     code, _, err = archgrad(*run, "--alpha-budget", "more")
     assert (code, "alpha_budget is 'more'" in err) == (2, True)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
-from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
+from archgrad.data import ImageData, Loader, Split, measure, split_fractions
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
@@ -24,13 +24,13 @@ from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
-from archgrad.schedule import Level, Moves
+from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import SupernetOptions
 from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
-__all__ = ["Setup", "fractions_of"]
+__all__ = ["Setup"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Setup:
         check_reaction(on_collapse, method, space)
         options = method.supernet_options(space)
         settings = _settings(training or method.trained(space.training), epochs, batch_size)
-        fractions = fractions_of(split, method.schedule.level)
+        fractions = split_fractions(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
         _check_batch_size(batch_size, parts, fractions is None)
         device = _usable(device)
@@ -116,9 +116,9 @@ class Setup:
         optimizer = method.arch_optimizer if budget.factor == 1 else method.arch_optimizer.scaled(budget.factor)
         scaled = replace(method, arch_optimizer=optimizer)
         described = {
-            "space": space, "supernet": options, "method": method, "training": settings, "data": _about(data),
-            "augmentation": data.augmentation, "split": fractions, "held_out": float(held_out), "seed": int(seed),
-            "on_collapse": on_collapse, "alpha_budget": budget.factor,
+            "space": space, "supernet": options, "method": replace(method, training={}), "training": settings,
+            "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": int(seed),
+            "held_out": float(held_out), "on_collapse": on_collapse, "alpha_budget": budget.factor,
         }  # fmt: skip
         return replace(
             setup,
@@ -200,28 +200,6 @@ class Setup:
         """Return what takes the steps of this search, by the method that its state has switched to if it has."""
         method = self.method if state.switched is None else switched(self.method)
         return Stepper.of(self.space, self.options, method, self.training, self.seed, state.supernet, compile_)
-
-
-def fractions_of(split: tuple[float, float] | str | None, level: Level) -> tuple[float, float] | None:
-    """Return how the data is divided: as asked for, or as the level of the search needs it.
-
-    >>> fractions_of(None, "bilevel"), fractions_of("0.1:0.025", "bilevel"), fractions_of(None, "single")
-    ((0.5, 0.5), (0.1, 0.025), None)
-    """
-    if split is None:
-        return HALVES if level == "bilevel" else None
-    fractions = parse_split(split) if isinstance(split, str) else split
-    if fractions is None and level == "bilevel":
-        raise UserError(
-            "the split is none, but a bilevel search trains the architecture on images of its own; "
-            "give two fractions such as 0.5:0.5, or set schedule.level=single."
-        )
-    if fractions is not None and level == "single":
-        raise UserError(
-            f"the split is {fractions[0]:g}:{fractions[1]:g}, but a single-level search trains weights and "
-            f"architecture on all the data; leave it out, or set schedule.level=bilevel."
-        )
-    return fractions
 
 
 def _about(data: ImageData) -> dict[str, Any]:
