@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from archgrad.spaces import SearchSpace, named
+from archgrad.spaces import SPACES, SearchSpace
 
 __all__ = ["Case", "Report", "growth", "in_new_process", "options", "times"]
 
@@ -34,7 +34,7 @@ class Case:
 
     def build(self) -> SearchSpace:
         """Return the space."""
-        space = named(self.space)()
+        space = SPACES.constructor(self.space)()
         sizes: dict[str, Any] = {"channels": self.channels, space.depth_knob: self.cells}
         return replace(space, **sizes)
 

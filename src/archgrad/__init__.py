@@ -30,9 +30,10 @@ if TYPE_CHECKING:
         tables,
     )
     from archgrad.bilevel import BilevelProblem
+    from archgrad.config import SearchConfig
     from archgrad.descent import Descent
     from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
-    from archgrad.loop import SearchResult, search
+    from archgrad.loop import SearchResult, resume, search
     from archgrad.method import Method
     from archgrad.progressive import Progressive
     from archgrad.schedule import Schedule
@@ -51,6 +52,7 @@ __all__ = [
     "Method",
     "Progressive",
     "Schedule",
+    "SearchConfig",
     "SearchInterrupted",
     "SearchResult",
     "SupernetOptions",
@@ -68,6 +70,7 @@ __all__ = [
     "regularizers",
     "relaxations",
     "report",
+    "resume",
     "search",
     "spaces",
     "supernet",
@@ -83,11 +86,13 @@ _HOMES = {
     "Method": "method",
     "Progressive": "progressive",
     "Schedule": "schedule",
+    "SearchConfig": "config",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
     "SupernetOptions": "supernet",
     "UserError": "errors",
     "WeightTraining": "training",
+    "resume": "loop",
     "search": "loop",
 }
 

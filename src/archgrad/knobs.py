@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import Field, fields, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from archgrad.errors import UserError, unknown
@@ -39,7 +39,9 @@ def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
     >>> with_settings(Adam(), {"lr": "0.01", "betas": "0.9,0.99"}, "arch_optimizer").betas
     (0.9, 0.99)
     """
-    known = {knob.name for knob in _knobs(part)}
+    if not settings:
+        return part
+    known = {knob.name for knob in _knobs(part)} if is_dataclass(part) else set()
     hints = get_type_hints(type(part))
     values = {}
     for knob, value in settings.items():
@@ -68,7 +70,8 @@ def parse_setting(text: str) -> tuple[str, str]:
     ('weights.lr', '0.1')
     """
     path, equals, value = text.partition("=")
-    if not equals or path.count(".") != 1 or not all(path.split(".")):
+    part, _, knob = path.rpartition(".")
+    if not equals or not part or not knob or ("." in part and ":" not in part):
         raise UserError(f"the setting {text!r} is not of the form part.knob=value, such as arch_optimizer.lr=0.001.")
     return path.strip(), value.strip()
 

@@ -164,7 +164,7 @@ class Method:
     @property
     def measures(self) -> tuple[Callback, ...]:
         """The callbacks that should measure a search by this method, besides the standard ones and its stop rule."""
-        parts = [callbacks.named(name, **knobs) for name, knobs in self.hypergradient.callbacks.items()]
+        parts = [callbacks.CALLBACKS.create(name, **knobs) for name, knobs in self.hypergradient.callbacks.items()]
         bends = self.arch_optimizer.moves and not self.relaxation.sampled
         return (*([callbacks.ArchCurvature()] if bends else []), *parts)
 

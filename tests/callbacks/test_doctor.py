@@ -288,7 +288,7 @@ def test_differences_are_compared_again_after_a_switch(sick: None, monkeypatch: 
             noted.append(dict(event.state.trusted))
 
     run(
-        replace(METHOD, hypergradient=ag.hypergradients.named("unrolled")),
+        replace(METHOD, hypergradient=ag.hypergradients.HYPERGRADIENTS.create("unrolled")),
         on_collapse="switch",
         callbacks=listening(look),
     )

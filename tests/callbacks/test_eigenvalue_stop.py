@@ -15,7 +15,7 @@ from listening import EpochFinished, Event, SearchFinished, SearchStarted, StepF
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
 from archgrad.callbacks import ArchCurvature, EigenvalueStop
-from archgrad.config import RunConfig
+from archgrad.config import SearchConfig, named_config
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import BestSampled, Perturbation
 from archgrad.errors import UserError
@@ -301,24 +301,24 @@ def test_it_stops_a_search_by_any_method_as_a_callback_too() -> None:
 
 
 def test_the_knobs_are_on_the_command_line() -> None:
-    turned = RunConfig(method="r-darts-es", settings={"stop.ratio": "0.5", "stop.window": "3"}).build_method()
+    turned = SearchConfig(method="r-darts-es", settings={"stop.ratio": "0.5", "stop.window": "3"}).build_method()
     assert turned.stop == EigenvalueStop(window=3, ratio=0.5)
     assert r_darts("es").stop == EigenvalueStop()
     with pytest.raises(UserError, match=r"stop\.ratio cannot be set: the method 'darts' has no stop; `archgrad list"):
-        RunConfig(method="darts", settings={"stop.ratio": "0.5"}).build_method()
+        SearchConfig(method="darts", settings={"stop.ratio": "0.5"}).build_method()
     with pytest.raises(UserError, match="unknown knob of stop"):
-        RunConfig(method="r-darts-es", settings={"stop.rate": "0.5"}).build_method()
+        SearchConfig(method="r-darts-es", settings={"stop.rate": "0.5"}).build_method()
 
 
 def test_a_configuration_with_a_stop_is_written_out_and_read_again() -> None:
-    config = RunConfig(method="r-darts-es", epochs=2, settings={"stop.window": "3"})
+    config = SearchConfig(method="r-darts-es", epochs=2, settings={"stop.window": "3"})
     space, method = config.build_space(), config.build_method()
-    resolved = config.resolved(space, method, config.build_training(space, method), data())
+    resolved = named_config(config, space, method, config.build_training(space, method), data())
     assert resolved.settings["stop.window"] == 3
     assert resolved.build_method() == method
-    plain = RunConfig(method="darts", epochs=2)
+    plain = SearchConfig(method="darts", epochs=2)
     space, method = plain.build_space(), plain.build_method()
-    kept = plain.resolved(space, method, plain.build_training(space, method), data()).settings
+    kept = named_config(plain, space, method, plain.build_training(space, method), data()).settings
     assert not any(path.startswith("stop") for path in kept)
 
 

@@ -313,8 +313,8 @@ def test_a_reaction_that_cannot_be_is_refused(archgrad, options, sentence):
 
 
 def test_an_unknown_reaction_is_refused_before_data_is_loaded():
-    from archgrad.config import RunConfig
+    from archgrad.config import SearchConfig
     from archgrad.errors import UserError
 
     with pytest.raises(UserError, match="unknown value of on_collapse: 'panic'"):
-        RunConfig(on_collapse="panic")
+        SearchConfig(on_collapse="panic")

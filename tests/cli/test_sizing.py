@@ -11,7 +11,7 @@ import torch
 import archgrad as ag
 from archgrad.cli import sizing
 from archgrad.cli.sizing import fitted, rungs
-from archgrad.config import RunConfig, read_config
+from archgrad.config import SearchConfig, read_config
 from archgrad.loop.setup import Setup
 
 DIGITS = ag.data.digits()
@@ -27,7 +27,7 @@ def speed(monkeypatch: pytest.MonkeyPatch) -> None:
     ("minutes", "size"), [(0.05, (8, 1)), (0.4, (8, 1)), (0.6, (8, 3)), (1.0, (8, 5)), (2.0, (16, 5)), (60, (16, 5))]
 )
 def test_the_largest_supernet_that_has_time_to_learn(speed: None, minutes: float, size: tuple[int, int]) -> None:
-    found = fitted(RunConfig(time_limit=minutes), DIGITS)
+    found = fitted(SearchConfig(time_limit=minutes), DIGITS)
     assert (found.config.channels, found.config.cells) == size
     assert found.steps * found.step_seconds <= 60 * minutes
     assert found.config.epochs is not None
@@ -35,37 +35,37 @@ def test_the_largest_supernet_that_has_time_to_learn(speed: None, minutes: float
 
 
 def test_much_time_is_not_used_up(speed: None) -> None:
-    found = fitted(RunConfig(time_limit=600), DIGITS).config
+    found = fitted(SearchConfig(time_limit=600), DIGITS).config
     assert (found.epochs, found.limit, found.batch_size) == (40, None, 64)  # 1,000 steps, 25 an epoch
 
 
 def test_too_many_images_for_the_time_are_not_all_used(speed: None) -> None:
     many = ag.data.ImageData("many", DIGITS.images.repeat(20, 1, 1, 1), DIGITS.labels.repeat(20), DIGITS.classes)
-    found = fitted(RunConfig(time_limit=1.0), many).config
+    found = fitted(SearchConfig(time_limit=1.0), many).config
     assert found.epochs == 20
     assert found.limit is not None
     assert found.limit < len(many) / 4
 
 
 def test_few_images_get_small_batches_and_more_epochs(speed: None) -> None:
-    found = fitted(RunConfig(time_limit=10.0), ag.data.digits(limit=200)).config
+    found = fitted(SearchConfig(time_limit=10.0), ag.data.digits(limit=200)).config
     assert (found.batch_size, found.epochs) == (16, 91)  # 11 batches of 16 images each
 
 
 def test_what_is_given_stays(speed: None) -> None:
-    given = RunConfig(time_limit=1.0, epochs=3, channels=4, limit=500, batch_size=20)
+    given = SearchConfig(time_limit=1.0, epochs=3, channels=4, limit=500, batch_size=20)
     found = fitted(given, ag.data.digits(limit=500)).config
     assert (found.epochs, found.channels, found.limit, found.batch_size) == (3, 4, 500, 20)
-    assert rungs(RunConfig(cells=2, channels=4)) == [(4, 2)]
+    assert rungs(SearchConfig(cells=2, channels=4)) == [(4, 2)]
 
 
 def test_sizes_that_are_settings_are_given_too(speed: None) -> None:
     settings = {"weights.epochs": "3", "weights.batch_size": 20, "space.channels": 4, "space.cells_per_stage": 2}
-    assert RunConfig(settings=settings).is_sized
-    found = fitted(RunConfig(time_limit=1.0, settings=settings), DIGITS).config
+    assert SearchConfig(settings=settings).is_sized
+    found = fitted(SearchConfig(time_limit=1.0, settings=settings), DIGITS).config
     assert (found.epochs, found.batch_size, found.channels, found.cells) == (3, 20, 4, 2)
     with pytest.raises(ag.UserError, match="nothing is left to choose"):
-        fitted(RunConfig(time_limit=1.0, settings=settings, limit=200), DIGITS)
+        fitted(SearchConfig(time_limit=1.0, settings=settings, limit=200), DIGITS)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     images = torch.randint(256, (len(labels), 1, 4, 4), dtype=torch.uint8)
     data = ag.data.ImageData("odd", images, labels, tuple(map(str, range(len(counts)))))
     monkeypatch.setattr(sizing, "rungs", lambda config: [(2, 1)])
-    config = fitted(RunConfig(time_limit=0.005, **options), data).config
+    config = fitted(SearchConfig(time_limit=0.005, **options), data).config
     space, method = config.build_space(), config.build_method()
     part = data if config.limit is None else data.limited(config.limit, seed=0)
     training = config.build_training(space, method)
@@ -95,8 +95,8 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
 
 
 def test_what_cannot_be_kept_is_said(speed: None) -> None:
-    assert "less than that cannot be chosen" in str(fitted(RunConfig(time_limit=0.001), DIGITS))
-    assert "cannot" not in str(fitted(RunConfig(time_limit=1.0), DIGITS))
+    assert "less than that cannot be chosen" in str(fitted(SearchConfig(time_limit=0.001), DIGITS))
+    assert "cannot" not in str(fitted(SearchConfig(time_limit=1.0), DIGITS))
 
 
 def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None:
@@ -107,7 +107,7 @@ def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None
 @pytest.mark.parametrize("method", ["pc-darts", "p-darts", "drnas", "idarts", "gaea", "lambda-darts"])
 @pytest.mark.parametrize("space", ["nasbench201", "darts", "nasbench1shot1-2"])
 def test_sizes_fit_every_kind_of_method(speed: None, space: str, method: str) -> None:
-    found = fitted(RunConfig(space=space, method=method, time_limit=5.0), DIGITS).config
+    found = fitted(SearchConfig(space=space, method=method, time_limit=5.0), DIGITS).config
     chosen = found.build_method()
     chosen.check(found.build_space())
     assert found.epochs is not None
@@ -119,12 +119,12 @@ def test_a_search_without_sizes_chooses_them_and_says_so(archgrad: Any, monkeypa
     code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--out", "run")
     assert code == 0, err
     assert "chosen for 0.01 minutes (--time-limit): 2 channels, depth 1" in out
-    config = RunConfig(**read_config(Path("run/config.toml")))
+    config = SearchConfig(**read_config(Path("run/config.toml")))
     assert (config.channels, config.cells, config.time_limit) == (2, 1, None)
     assert config.is_sized
 
 
 def test_zero_is_the_published_size() -> None:
-    assert RunConfig(time_limit=0.0).is_sized
+    assert SearchConfig(time_limit=0.0).is_sized
     with pytest.raises(ag.UserError, match="time_limit is -1"):
-        RunConfig(time_limit=-1.0)
+        SearchConfig(time_limit=-1.0)

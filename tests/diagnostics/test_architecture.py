@@ -7,7 +7,7 @@ import torch
 
 from archgrad.diagnostics import Snapshot, entropy, movement, operations, skip_connections
 from archgrad.discretizers import Argmax
-from archgrad.spaces import SPACES, NASBench201, SearchSpace, named
+from archgrad.spaces import SPACES, NASBench201, SearchSpace
 
 
 def snapshot_of(space: SearchSpace, probabilities: dict[str, torch.Tensor]) -> Snapshot:
@@ -16,7 +16,7 @@ def snapshot_of(space: SearchSpace, probabilities: dict[str, torch.Tensor]) -> S
 
 @pytest.mark.parametrize("name", SPACES)
 def test_every_measure_gives_plain_numbers(name: str) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     generator = torch.Generator().manual_seed(0)
     rows = {b.name: torch.rand(b.shape, generator=generator) * b.mask for b in space.blocks}
     snapshot = snapshot_of(space, {key: value / value.sum(-1, keepdim=True) for key, value in rows.items()})
@@ -27,7 +27,7 @@ def test_every_measure_gives_plain_numbers(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "choices"), [("nasbench201", 5), ("darts", 8), ("s2", 2), ("s3", 3)])
 def test_entropy_is_the_logarithm_of_the_choices_when_undecided(name: str, choices: int) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     undecided = {b.name: b.mask / b.mask.sum(-1, keepdim=True) for b in space.blocks}
     assert entropy(snapshot_of(space, undecided))["entropy"] == pytest.approx(math.log(choices))
 

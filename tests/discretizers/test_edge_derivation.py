@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers import Argmax, Discretizer, TopEdges, strongest
-from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, named
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace
 from archgrad.supernet import SupernetOptions
 
 EDGES = SupernetOptions(edge_weights=True)
-KEEPING = [name for name in SPACES if named(name)().blocks[0].keep is not None]
+KEEPING = [name for name in SPACES if SPACES.constructor(name)().blocks[0].keep is not None]
 
 
 def probabilities_of(space: SearchSpace, seed: int) -> dict[str, Tensor]:
@@ -63,7 +63,7 @@ def test_edge_weights_change_what_is_derived(member: Discretizer) -> None:
 @pytest.mark.parametrize("name", KEEPING)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_multiplying_by_hand_gives_the_same(name: str, seed: int) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     probabilities = probabilities_of(space, seed)
     products = {}
     for block in space.blocks:
@@ -79,7 +79,7 @@ def test_multiplying_by_hand_gives_the_same(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in KEEPING])
 def test_spaces_that_keep_all_edges_are_unaffected(name: str) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     for seed in range(3):
         probabilities = probabilities_of(space, seed)
         gone = {b.name: torch.zeros(b.shape) for b in space.searched_blocks(EDGES)[len(space.blocks) :]}

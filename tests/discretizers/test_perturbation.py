@@ -18,7 +18,7 @@ from listening import DecisionMade, EpochFinished, Event, StepFinished, listenin
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.config import RunConfig
+from archgrad.config import SearchConfig
 from archgrad.discretizers import Argmax, Perturbation, SupernetEvaluation, Tuning
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import SearchResult
@@ -399,7 +399,7 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
 
 
 def test_the_knobs_of_the_selection_are_on_the_command_line() -> None:
-    method = RunConfig(method="darts-pt", settings={"discretizer.tune_epochs": "1"}).build_method()
+    method = SearchConfig(method="darts-pt", settings={"discretizer.tune_epochs": "1"}).build_method()
     assert method.discretizer == Perturbation(tune_epochs=1)
     assert replace(method, discretizer=Argmax(), name="darts", training={}) == darts()
 

@@ -115,7 +115,7 @@ def test_its_first_term_is_all_there_is() -> None:
 def test_per_example_is_a_value_with_a_name() -> None:
     member = PerExample(0.5)
     assert dataclasses.replace(member) == member
-    assert hypergradients.named("per-example") == PerExample(1.0)
+    assert hypergradients.HYPERGRADIENTS.create("per-example") == PerExample(1.0)
     assert member.per_image
     assert not FirstOrder().per_image
 

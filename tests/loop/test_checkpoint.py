@@ -20,11 +20,12 @@ from listening import Event, SearchStarted, StepFinished, listening
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.loop import Checkpoints, RunFolder, SearchResult
+from archgrad.loop.identity import Identity
 from archgrad.regularizers import Regularizer
 
 DATA = ag.data.digits(limit=64)
 SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
-DESCRIPTION = {"space": "toy", "seed": "0"}
+IDENTITY = Identity.of(space="toy", seed=0)
 
 
 def content(number: int) -> dict[str, Any]:
@@ -49,23 +50,23 @@ def same(one: Any, other: Any) -> bool:
 @pytest.fixture
 def two(tmp_path: Path) -> Checkpoints:
     checkpoints = Checkpoints(tmp_path)
-    checkpoints.save(content(1), DESCRIPTION)
-    checkpoints.save(content(2), DESCRIPTION)
+    checkpoints.save(content(1), IDENTITY)
+    checkpoints.save(content(2), IDENTITY)
     return checkpoints
 
 
 def test_the_last_two_are_kept(two: Checkpoints) -> None:
-    two.save(content(3), DESCRIPTION)
-    assert same(two.load(DESCRIPTION), content(3))
+    two.save(content(3), IDENTITY)
+    assert same(two.load(IDENTITY), content(3))
     assert sorted(path.name for path in two.current.parent.iterdir()) == ["checkpoint.previous.pt", "checkpoint.pt"]
     two.current.unlink()
-    assert same(two.load(DESCRIPTION), content(2))
+    assert same(two.load(IDENTITY), content(2))
 
 
 def test_a_plain_safe_load_reads_it(two: Checkpoints) -> None:
     body = torch.load(two.current, weights_only=True)
-    assert body["format"] == "archgrad.checkpoint/1"
-    assert body["description"] == DESCRIPTION
+    assert body["format"] == "archgrad.checkpoint/2"
+    assert body["identity"] == dict(IDENTITY.data)
     assert same(body["content"], content(2))
 
 
@@ -88,7 +89,7 @@ def test_a_truncated_or_altered_file_is_refused(two: Checkpoints, caplog: pytest
         two.current.write_bytes(bad)
         caplog.clear()
         with caplog.at_level(logging.WARNING, "archgrad"):
-            found = two.load(DESCRIPTION)
+            found = two.load(IDENTITY)
         if same(found, content(2)):
             assert not caplog.records
             assert len(bad) == len(raw)
@@ -112,7 +113,7 @@ def test_every_flipped_bit_of_the_tensors_is_noticed(two: Checkpoints) -> None:
         flipped[place] ^= 1
         two.current.write_bytes(bytes(flipped))
         with pytest.raises(UserError, match=r"checkpoint\.pt (is not a whole checkpoint|was altered)"):
-            two.load(DESCRIPTION)
+            two.load(IDENTITY)
 
 
 class Bomb:
@@ -122,9 +123,9 @@ class Bomb:
 
 def foreign(kind: str, path: Path) -> None:
     if kind == "pickle":
-        path.write_bytes(pickle.dumps({"format": "archgrad.checkpoint/1", "content": Bomb()}))
+        path.write_bytes(pickle.dumps({"format": "archgrad.checkpoint/2", "content": Bomb()}))
     elif kind == "torch pickle":
-        torch.save({"format": "archgrad.checkpoint/1", "content": Bomb()}, path)
+        torch.save({"format": "archgrad.checkpoint/2", "content": Bomb()}, path)
     elif kind == "zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("data.txt", "hello")
@@ -135,9 +136,11 @@ def foreign(kind: str, path: Path) -> None:
     elif kind == "state dict":
         torch.save({"weight": torch.ones(3)}, path)
     elif kind == "other version":
-        torch.save({"format": "archgrad.checkpoint/0", "description": DESCRIPTION, "content": {}, "digest": ""}, path)
+        torch.save(
+            {"format": "archgrad.checkpoint/1", "identity": dict(IDENTITY.data), "content": {}, "digest": ""}, path
+        )
     elif kind == "no digest":
-        torch.save({"format": "archgrad.checkpoint/1", "description": DESCRIPTION, "content": {}}, path)
+        torch.save({"format": "archgrad.checkpoint/2", "identity": dict(IDENTITY.data), "content": {}}, path)
     elif kind == "folder":
         path.mkdir()
     else:
@@ -167,12 +170,12 @@ def test_a_foreign_file_is_refused_and_runs_nothing(
     two.current.unlink()
     foreign(kind, two.current)
     with caplog.at_level(logging.WARNING, "archgrad"):
-        assert same(two.load(DESCRIPTION), content(1))
+        assert same(two.load(IDENTITY), content(1))
     assert len(caplog.records) == 1
     two.previous.unlink()
     foreign(kind, two.previous)
     with pytest.raises(UserError) as caught:
-        two.load(DESCRIPTION)
+        two.load(IDENTITY)
     assert str(two.current) in str(caught.value)
     assert str(two.previous) in str(caught.value)
     assert "start a new search" in str(caught.value)
@@ -182,7 +185,7 @@ def test_a_foreign_file_is_refused_and_runs_nothing(
 def test_a_broken_file_never_takes_the_place_of_a_whole_one(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
     two.current.write_bytes(b"broken")
     resumed = Checkpoints(two.current.parent)
-    assert same(resumed.load(DESCRIPTION), content(1))
+    assert same(resumed.load(IDENTITY), content(1))
 
     class Killed(BaseException):
         pass
@@ -198,13 +201,13 @@ def test_a_broken_file_never_takes_the_place_of_a_whole_one(two: Checkpoints, mo
     with monkeypatch.context() as patch:
         patch.setattr(Path, "replace", killed)
         with pytest.raises(Killed):
-            resumed.save(content(3), DESCRIPTION)
-    assert same(Checkpoints(two.current.parent).load(DESCRIPTION), content(1))
-    resumed.save(content(3), DESCRIPTION)
-    assert same(Checkpoints(two.current.parent).load(DESCRIPTION), content(3))
-    resumed.save(content(4), DESCRIPTION)
+            resumed.save(content(3), IDENTITY)
+    assert same(Checkpoints(two.current.parent).load(IDENTITY), content(1))
+    resumed.save(content(3), IDENTITY)
+    assert same(Checkpoints(two.current.parent).load(IDENTITY), content(3))
+    resumed.save(content(4), IDENTITY)
     two.current.unlink()
-    assert same(two.load(DESCRIPTION), content(3))
+    assert same(two.load(IDENTITY), content(3))
 
 
 def test_a_full_disk_leaves_both_checkpoints(two: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,16 +217,16 @@ def test_a_full_disk_leaves_both_checkpoints(two: Checkpoints, monkeypatch: pyte
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space left"):
-            two.save(content(3), DESCRIPTION)
-    assert same(two.load(DESCRIPTION), content(2))
+            two.save(content(3), IDENTITY)
+    assert same(two.load(IDENTITY), content(2))
     two.current.unlink()
-    assert same(two.load(DESCRIPTION), content(1))
+    assert same(two.load(IDENTITY), content(1))
     assert not list(two.current.parent.glob(".*"))
 
 
 def test_nothing_to_load_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"there is no checkpoint in {tmp_path / 'none'}; start a new search"):
-        Checkpoints(tmp_path / "none").load(DESCRIPTION)
+        Checkpoints(tmp_path / "none").load(IDENTITY)
 
 
 def run(out: Path, **changes: Any) -> SearchResult:
@@ -267,7 +270,7 @@ def test_a_finished_search_is_returned_without_training(
 def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, SearchResult]) -> None:
     result = finished[1]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "checkpoint.previous.pt", "checkpoint.pt", "genotype.json", "metrics.jsonl", "summary.json",
+        "checkpoint.previous.pt", "checkpoint.pt", "config.toml", "genotype.json", "metrics.jsonl", "summary.json",
     ]  # fmt: skip
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     assert tuple(json.loads(line) for line in lines) == result.history
@@ -275,21 +278,21 @@ def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, Sear
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["genotype"] == str(result.genotype)
     assert summary["last_epoch"] == result.history[-1]
-    assert (summary["epochs"], summary["seed"], summary["split"]) == (2, "0", "0.5:0.5")
+    assert (summary["epochs"], summary["seed"], summary["split"]) == (2, 0, [0.5, 0.5])
 
 
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
         ({"seed": 1}, "seed is 0, this one's is 1"),
-        ({"space": ag.spaces.NASBench201(channels=3, cells_per_stage=1)}, "space is NASBench201"),
-        ({"data": ag.data.digits(limit=65)}, "data is digits, 64 images"),
-        ({"data": replace(DATA, augmentation=ag.data.Augmentation())}, "augmentation is"),
-        ({"epochs": 3}, "training is"),
-        ({"batch_size": 8}, "training is"),
-        ({"split": (0.25, 0.5)}, "split is 0.5:0.5, this one's is 0.25:0.5"),
-        ({"method": ag.recipes.darts(level="single")}, "method is"),
-        ({"method": replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=0.1))}, "method is"),
+        ({"space": ag.spaces.NASBench201(channels=3, cells_per_stage=1)}, "space.channels is 2, this one's is 3"),
+        ({"data": ag.data.digits(limit=65)}, "data.images is 64, this one's is 65"),
+        ({"data": replace(DATA, augmentation=ag.data.Augmentation())}, "augmentation.crop_padding is 1"),
+        ({"epochs": 3}, "training.epochs is 2, this one's is 3"),
+        ({"batch_size": 8}, "training.batch_size is 16"),
+        ({"split": (0.25, 0.5)}, "split[0] is 0.5, this one's is 0.25"),
+        ({"method": ag.recipes.darts(level="single")}, "method."),
+        ({"method": replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=0.1))}, "method."),
     ],
 )
 def test_a_checkpoint_of_another_search_is_refused(folder: Path, changes: dict[str, Any], name: str) -> None:

@@ -12,7 +12,7 @@ import torch
 
 import archgrad as ag
 from archgrad.callbacks import EigenvalueStop
-from archgrad.config import RunConfig, read_config
+from archgrad.config import SearchConfig, config_to_toml, read_config
 from archgrad.errors import UserError
 from archgrad.loop.setup import Setup
 from archgrad.recipes import darts, r_darts
@@ -149,9 +149,9 @@ def test_the_command_line_has_all_of_it(archgrad: Any, tmp_path: Path) -> None:
     saved = read_config(Path("run/config.toml"))
     assert {path: saved["settings"][path] for path in knobs} == knobs
     assert archgrad("resume", "run")[0] == 0
-    config = RunConfig(**saved)
-    (tmp_path / "again.toml").write_text(config.to_toml())
-    assert RunConfig(**read_config(tmp_path / "again.toml")) == config
+    config = SearchConfig(**saved)
+    (tmp_path / "again.toml").write_text(config_to_toml(config))
+    assert SearchConfig(**read_config(tmp_path / "again.toml")) == config
     method = config.build_method()
     assert method.supernet_options(config.build_space()).skip_dropout == 0.4
     assert config.build_training(config.build_space(), method).weight_decay_end == 0.0027
@@ -163,6 +163,6 @@ def test_what_is_left_out_is_saved_as_none(archgrad: Any) -> None:
     saved = read_config(Path("run/config.toml"))
     for path in ("supernet.drop_path", "supernet.skip_dropout", "weights.weight_decay_end"):
         assert saved["settings"][path] == "none"
-    config = RunConfig(**saved)
+    config = SearchConfig(**saved)
     assert config.build_method().supernet == ag.SupernetOptions()
     assert config.build_training(SPACE, darts()).weight_decay_end is None

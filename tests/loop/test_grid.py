@@ -78,7 +78,7 @@ def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> 
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0, inner_steps=1))
     images = 20 if method.schedule.level == "bilevel" else 40
     depth = {"cells_per_stage": 1} if space == "nasbench201" else {"cells": 4 if _aligns(method) else 3}
-    small = ag.spaces.named(space)(channels=4, **depth)
+    small = ag.spaces.SPACES.constructor(space)(channels=4, **depth)
     result = ag.search(
         small,
         method,
@@ -140,7 +140,7 @@ def test_every_method_with_every_hypergradient(
     sentence = refusal(recipe, hypergradient)
 
     def composed() -> tuple[ag.SearchResult, Steps]:
-        method = replace(ag.recipes.named(recipe), hypergradient=ag.hypergradients.named(hypergradient))
+        method = replace(ag.recipes.named(recipe), hypergradient=ag.hypergradients.HYPERGRADIENTS.create(hypergradient))
         return searched(method)
 
     if sentence is None:
@@ -157,7 +157,7 @@ def _fail(*args: object) -> None:
 
 @pytest.mark.parametrize("hypergradient", [name for name in HYPERGRADIENTS if name != "exact-implicit"])
 def test_every_hypergradient_with_operations_on_nodes(hypergradient: str) -> None:
-    method = replace(ag.recipes.darts(), hypergradient=ag.hypergradients.named(hypergradient))
+    method = replace(ag.recipes.darts(), hypergradient=ag.hypergradients.HYPERGRADIENTS.create(hypergradient))
     check(*searched(method, "nasbench1shot1-3"), moving=True)
 
 
@@ -182,7 +182,7 @@ def test_every_relaxation_with_partial_channels_and_edge_weights(
         ag.recipes.pc_darts(),
         relaxation=member,
         arch_optimizer=Adam() if member.domain == "real" else MirrorDescent("euclidean", lr=1e-3),
-        hypergradient=ag.hypergradients.named(hypergradient),
+        hypergradient=ag.hypergradients.HYPERGRADIENTS.create(hypergradient),
     )
     check(*searched(method, space), moving=True)
 
@@ -208,7 +208,7 @@ def test_alignment_is_refused_where_every_cell_decides_alone(recipe: str) -> Non
 @pytest.mark.parametrize("discretizer", DISCRETIZERS)
 @pytest.mark.parametrize("recipe", ["darts", "gaea-simultaneous", "pc-darts", "gdas", "random-nas"])
 def test_every_discretiser_ends_searches_of_every_kind(recipe: str, discretizer: str) -> None:
-    method = shortened(replace(ag.recipes.named(recipe), discretizer=ag.discretizers.named(discretizer)))
+    method = shortened(replace(ag.recipes.named(recipe), discretizer=ag.discretizers.DISCRETIZERS.create(discretizer)))
     space = "s2" if discretizer == "top-edges" else "nasbench201"
     check(*searched(method, space), moving=recipe != "random-nas")
 

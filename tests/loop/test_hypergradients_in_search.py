@@ -25,7 +25,9 @@ DATA = ag.data.digits(limit=96)
 
 
 def small(name: str = "nasbench201") -> ag.spaces.SearchSpace:
-    return ag.spaces.named(name)(channels=2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}))
+    return ag.spaces.SPACES.constructor(name)(
+        channels=2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3})
+    )
 
 
 def found(method: ag.Method, name: str = "nasbench201", **settings: Any) -> SearchResult:

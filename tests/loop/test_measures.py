@@ -56,7 +56,9 @@ def test_the_validation_loss_is_that_at_the_weights_for_every_estimate(method: a
 def test_it_is_measured_without_the_terms_of_regularisers(name: str) -> None:
     """Looking ahead, nothing is evaluated at the weights; layer alignment outside differentiates what is."""
     outside = ag.regularizers.LayerAlignment(objective="outer", schedule="constant", weight=5.0)
-    method = replace(ag.recipes.darts(), hypergradient=ag.hypergradients.named(name), regularizers=(outside,))
+    method = replace(
+        ag.recipes.darts(), hypergradient=ag.hypergradients.HYPERGRADIENTS.create(name), regularizers=(outside,)
+    )
     expected = first_means(ag.recipes.darts())["valid_loss"]
     assert first_means(method)["valid_loss"] == pytest.approx(expected, rel=1e-6)
 

@@ -19,7 +19,7 @@ from listening import Event, SearchStarted, StageStarted, StepFinished, listenin
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.callbacks import EigenvalueStop
-from archgrad.config import RunConfig, read_config
+from archgrad.config import SearchConfig, config_to_toml, named_config, read_config
 from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEvaluation
 from archgrad.discretizers.limited_skips import LimitedSkips
@@ -252,7 +252,7 @@ def test_it_composes_with_every_relaxation_that_learns(relaxation: Relaxation) -
 
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in ("nasbench201", "darts")])
 def test_every_space_is_searched_at_its_own_depth(name: str) -> None:
-    space = ag.spaces.named(name)(channels=2, cells=3)
+    space = ag.spaces.SPACES.constructor(name)(channels=2, cells=3)
     plan = staged(Stage(keep=8), Stage(keep=2))
     result = searched(tiny(plan), space, batch_size=20)
     space.check(result.genotype)
@@ -491,7 +491,7 @@ def test_stages_have_knobs() -> None:
 
 
 def stages_of(**values: Any) -> list[int | None]:
-    plan = RunConfig(method="p-darts", **values).build_method().progressive
+    plan = SearchConfig(method="p-darts", **values).build_method().progressive
     assert plan is not None
     return [stage.cells for stage in plan.stages]
 
@@ -503,16 +503,16 @@ def test_the_depth_of_the_command_is_that_of_every_stage() -> None:
     with pytest.raises(UserError, match=r"cells is 2, but stages have their own, 2, 3, 4; leave it out"):
         stages_of(cells=2, settings={"progressive.cells": "2,3,4"})
     with pytest.raises(UserError, match=r"progressive.keep cannot be set: the method 'darts' has no progressive"):
-        RunConfig(method="darts", settings={"progressive.keep": "3"}).build_method()
+        SearchConfig(method="darts", settings={"progressive.keep": "3"}).build_method()
 
 
 @pytest.mark.parametrize("values", [{}, {"cells": 2}, {"settings": {"progressive.cells": "none,3,4"}}])
 def test_a_resolved_configuration_has_the_same_stages(values: dict[str, Any], tmp_path: Path) -> None:
-    config = RunConfig(method="p-darts", **values)
+    config = SearchConfig(method="p-darts", **values)
     space, method = config.build_space(), config.build_method()
-    resolved = config.resolved(space, method, config.build_training(space, method), DATA)
-    (tmp_path / "config.toml").write_text(resolved.to_toml())
-    read = RunConfig(**read_config(tmp_path / "config.toml"))
+    resolved = named_config(config, space, method, config.build_training(space, method), DATA)
+    (tmp_path / "config.toml").write_text(config_to_toml(resolved))
+    read = SearchConfig(**read_config(tmp_path / "config.toml"))
     assert (read.build_space(), read.build_method()) == (space, method)
     assert (read.epochs, read.all_epochs) == (25, 75)
 

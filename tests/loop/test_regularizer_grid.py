@@ -135,7 +135,7 @@ SECOND = ("unrolled", "neumann", "amended")
 )
 def test_every_regulariser_with_gradients_of_higher_order(regularizer: str, hypergradient: str) -> None:
     method = method_of(regularizer, "softmax")
-    takes_two_steps(replace(method, hypergradient=ag.hypergradients.named(hypergradient)))
+    takes_two_steps(replace(method, hypergradient=ag.hypergradients.HYPERGRADIENTS.create(hypergradient)))
 
 
 @pytest.mark.parametrize("updates", ["alternate", "simultaneous"])

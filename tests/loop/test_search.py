@@ -26,7 +26,9 @@ FEW = ag.data.digits(limit=64)
 
 
 def small(name: str = "nasbench201") -> SearchSpace:
-    return ag.spaces.named(name)(channels=4, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}))
+    return ag.spaces.SPACES.constructor(name)(
+        channels=4, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3})
+    )
 
 
 def identical(one: SearchResult, other: SearchResult) -> bool:

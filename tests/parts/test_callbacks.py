@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.callbacks import CALLBACKS, Callback, Need, Search, Stop, joined, named, standard
+from archgrad.callbacks import CALLBACKS, Callback, Need, Search, Stop, joined, standard
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.hypergradients import EvaluationPoint
@@ -48,18 +48,18 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def test_it_is_a_frozen_dataclass_with_a_first_sentence(name: str) -> None:
-    member = named(name)
+    member = CALLBACKS.create(name)
     assert isinstance(member, Callback)
     assert str(type(member).__doc__).splitlines()[0].endswith((".", ").", ":"))
     for knob in fields(member):  # type: ignore[arg-type]
         with pytest.raises(FrozenInstanceError):
             setattr(member, knob.name, None)
-    assert named(name) == member
-    assert named(name, **knobs_of(member)) == member
+    assert CALLBACKS.create(name) == member
+    assert CALLBACKS.create(name, **knobs_of(member)) == member
 
 
 def test_it_asks_for_what_it_uses_and_for_nothing_else(name: str) -> None:
-    member = named(name)
+    member = CALLBACKS.create(name)
     for need, method in SERVED.items():
         overridden = getattr(type(member), method) is not getattr(Callback, method)
         assert overridden == (need in member.needs)
@@ -69,7 +69,7 @@ def test_it_asks_for_what_it_uses_and_for_nothing_else(name: str) -> None:
 
 
 def test_it_changes_no_bit_and_records_plain_values(name: str, plain: ag.SearchResult) -> None:
-    watched = searched(named(name))
+    watched = searched(CALLBACKS.create(name))
     assert all(torch.equal(value, watched.alpha[block]) for block, value in plain.alpha.items())
     weights = watched.supernet.state_dict()
     assert all(torch.equal(value, weights[key]) for key, value in plain.supernet.state_dict().items())
@@ -84,16 +84,16 @@ def test_a_resumed_search_records_the_same(name: str, tmp_path: Path) -> None:
             if search.index == 3:
                 raise ZeroDivisionError
 
-    whole = searched(named(name))
+    whole = searched(CALLBACKS.create(name))
     with pytest.raises(ZeroDivisionError):
-        searched(named(name), Fail(), out=tmp_path)
-    resumed = searched(named(name), out=tmp_path, resume=True)
+        searched(CALLBACKS.create(name), Fail(), out=tmp_path)
+    resumed = searched(CALLBACKS.create(name), out=tmp_path, resume=True)
     assert [{**r, "seconds": 0} for r in whole.history] == [{**r, "seconds": 0} for r in resumed.history]
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
     with pytest.raises(UserError, match="unknown callback 'docter'; did you mean 'doctor'"):
-        named("docter")
+        CALLBACKS.create("docter")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from archgrad.discretizers import (
     strongest,
 )
 from archgrad.errors import UserError
-from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, named
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace
 
 MEMBERS: dict[str, Discretizer] = {
     "argmax": Argmax(),
@@ -30,7 +30,7 @@ PAIRS = [
     pytest.param(member, name, id=f"{label}-{name}")
     for label, member in MEMBERS.items()
     for name in SPACES
-    if not (label == "top_edges" and named(name)().blocks[0].keep is None)
+    if not (label == "top_edges" and SPACES.constructor(name)().blocks[0].keep is None)
 ]
 
 
@@ -49,7 +49,7 @@ def evaluation() -> SupernetEvaluation:
 
 @pytest.mark.parametrize(("member", "name"), PAIRS)
 def test_genotypes_belong_to_their_space(member: Discretizer, name: str) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     member.check(space)
     for seed in range(5):
         probabilities = probabilities_of(space, seed)
@@ -64,7 +64,7 @@ def test_genotypes_belong_to_their_space(member: Discretizer, name: str) -> None
 
 @pytest.mark.parametrize(("member", "name"), PAIRS)
 def test_a_decided_search_gives_what_it_decided(member: Discretizer, name: str) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     wanted = member.select(space, probabilities_of(space, 3), evaluation())
     decided = {key: value[0] for key, value in space.one_hot(wanted).items()}
     assert member.select(space, decided, evaluation()) == wanted
@@ -75,7 +75,7 @@ BY_RANK = [pair for pair in PAIRS if pair.values[0] not in (MEMBERS["best_sample
 
 @pytest.mark.parametrize(("member", "name"), BY_RANK)
 def test_ties_are_broken_the_same_way(member: Discretizer, name: str) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     even = {b.name: b.mask / b.mask.sum(-1, keepdim=True) for b in space.blocks}
     genotype = member.select(space, even, evaluation())
     for block in space.blocks:

@@ -21,11 +21,10 @@ from archgrad.regularizers import (
     Regularizer,
     WeightStep,
     name_of,
-    named,
 )
 from archgrad.spaces import DecisionBlock, Row
 
-NAMED: dict[str, Regularizer] = {name: named(name) for name in REGULARIZERS}
+NAMED: dict[str, Regularizer] = {name: REGULARIZERS.create(name) for name in REGULARIZERS}
 MEMBERS: dict[str, Regularizer] = {
     "nothing": Regularizer(),
     **NAMED,
@@ -138,7 +137,8 @@ def test_a_name_stands_for_a_frozen_value_of_plain_knobs(name: str) -> None:
     member = NAMED[name]
     assert name_of(member) == name
     assert is_dataclass(member)
-    assert (member, hash(member), repr(member)) == (named(name), hash(named(name)), repr(named(name)))
+    again = REGULARIZERS.create(name)
+    assert (member, hash(member), repr(member)) == (again, hash(again), repr(again))
     assert " at 0x" not in repr(member)
     assert type(member).__doc__
     for knob in fields(member):

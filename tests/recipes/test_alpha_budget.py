@@ -13,7 +13,7 @@ import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
 from archgrad.alpha_budget import MOST, AlphaBudget
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
-from archgrad.config import RunConfig, read_config
+from archgrad.config import SearchConfig, read_config
 from archgrad.loop.setup import Setup
 from archgrad.recipes import RECIPES, published_arch_steps
 
@@ -38,7 +38,7 @@ BY_HAND = {
 @pytest.mark.parametrize(("recipe", "space"), BY_HAND)
 def test_the_published_steps_are_those_of_the_papers(recipe: str, space: str) -> None:
     method = recipes.named(recipe, space)
-    assert published_arch_steps(method, spaces.named(space)()) == BY_HAND[recipe, space]
+    assert published_arch_steps(method, spaces.SPACES.constructor(space)()) == BY_HAND[recipe, space]
 
 
 def stages_of(name: str, space: spaces.SearchSpace) -> list[tuple[spaces.SearchSpace, ag.Method]]:
@@ -171,16 +171,16 @@ def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_pa
     code, out, _ = archgrad(*run, "--alpha-budget", "12.5", "--out", tmp_path / "run")
     assert code == 0
     assert "0.0003 × 12.5 = 0.00375" in out
-    assert RunConfig(**read_config(tmp_path / "run" / "config.toml")).budget == 12.5
+    assert SearchConfig(**read_config(tmp_path / "run" / "config.toml")).budget == 12.5
     (tmp_path / "run.toml").write_text("alpha_budget = 2.5\n")
-    assert RunConfig(**read_config(tmp_path / "run.toml")).budget == 2.5
+    assert SearchConfig(**read_config(tmp_path / "run.toml")).budget == 2.5
     code, _, err = archgrad(*run, "--alpha-budget", "more")
     assert (code, "alpha_budget is 'more'" in err) == (2, True)
 
 
 @pytest.mark.parametrize("name", sorted(arch_optimizers.ARCH_OPTIMIZERS))
 def test_every_optimiser_scales_its_drift(name: str) -> None:
-    optimizer = arch_optimizers.named(name)
+    optimizer = arch_optimizers.ARCH_OPTIMIZERS.create(name)
     if not optimizer.moves:
         assert optimizer.scaled(4.0) == optimizer
         return

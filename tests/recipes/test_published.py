@@ -10,7 +10,7 @@ import pytest
 import archgrad as ag
 from archgrad import recipes, spaces
 from archgrad.cli.settings_table import methods_page
-from archgrad.config import RunConfig
+from archgrad.config import SearchConfig, named_config
 from archgrad.errors import UserError
 from archgrad.recipes import RECIPES, SETTINGS, declared, listed, named
 
@@ -149,7 +149,7 @@ PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 def settings_of(recipe: str, space: str) -> dict[str, tuple[Any, str]]:
-    sized = spaces.named(space)()
+    sized = spaces.SPACES.constructor(space)()
     return {one.path: (one.value, one.source) for one in listed(named(recipe, sized), sized)}
 
 
@@ -164,7 +164,7 @@ def test_a_recipe_has_its_published_settings(recipe: str, space: str, expected: 
 @pytest.mark.parametrize("space", EXAMPLES)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_what_is_declared_is_what_the_method_has_and_everything_has_a_source(recipe: str, space: str) -> None:
-    sized = spaces.named(space)()
+    sized = spaces.SPACES.constructor(space)()
     method, found = named(recipe, sized), settings_of(recipe, space)
     assert method.name == recipe
     assert all(source for _, source in found.values())
@@ -219,41 +219,41 @@ def test_an_unknown_space_is_refused() -> None:
 
 
 def test_the_command_searches_the_space_that_the_method_was_published_with() -> None:
-    gaea = RunConfig(method="gaea")
+    gaea = SearchConfig(method="gaea")
     assert gaea.build_space().choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")  # type: ignore[attr-defined]
-    assert len(RunConfig(method="darts").build_space().choices) == 5  # type: ignore[attr-defined]
-    whole = RunConfig(method="gaea", settings={"space.exclude": ""}).build_space()
+    assert len(SearchConfig(method="darts").build_space().choices) == 5  # type: ignore[attr-defined]
+    whole = SearchConfig(method="gaea", settings={"space.exclude": ""}).build_space()
     assert len(whole.choices) == 5  # type: ignore[attr-defined]
-    wide = RunConfig(method="drnas", space="darts")
+    wide = SearchConfig(method="drnas", space="darts")
     assert (wide.build_space().channels, wide.build_space().cells) == (36, 20)  # type: ignore[attr-defined]
-    assert RunConfig(method="drnas", space="darts", channels=12, cells=3).build_space().channels == 12
+    assert SearchConfig(method="drnas", space="darts", channels=12, cells=3).build_space().channels == 12
 
 
 def test_the_command_gives_each_space_its_own_settings() -> None:
     for space, lr, weight in (("nasbench201", 1e-4, 0.125), ("s1", 3e-4, 0.25)):
-        method = RunConfig(method="lambda-darts", space=space).build_method()
+        method = SearchConfig(method="lambda-darts", space=space).build_method()
         assert method.arch_optimizer.lr == lr  # type: ignore[attr-defined]
         assert method.regularizers[0].weight == weight  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("size", "cutout"), [(None, 4), (16, 8), (32, 16)])
 def test_cutout_that_a_method_was_published_with_is_scaled_to_the_images(size: int | None, cutout: int) -> None:
-    config = RunConfig(method="r-darts-drop-path", space="darts", limit=40, image_size=size)
+    config = SearchConfig(method="r-darts-drop-path", space="darts", limit=40, image_size=size)
     assert config.load_data().augmentation.cutout == cutout
-    chosen = RunConfig(method="r-darts-drop-path", space="darts", limit=40, settings={"augmentation.cutout": "1"})
+    chosen = SearchConfig(method="r-darts-drop-path", space="darts", limit=40, settings={"augmentation.cutout": "1"})
     assert chosen.load_data().augmentation.cutout == 1
-    assert RunConfig(method="r-darts-es", space="darts", limit=40).load_data().augmentation.cutout == 0
+    assert SearchConfig(method="r-darts-es", space="darts", limit=40).load_data().augmentation.cutout == 0
 
 
 def test_a_resolved_configuration_repeats_what_the_recipe_chose() -> None:
-    config = RunConfig(method="r-darts-drop-path", space="darts", limit=40)
+    config = SearchConfig(method="r-darts-drop-path", space="darts", limit=40)
     space, method, images = config.build_space(), config.build_method(), config.load_data()
-    written = config.resolved(space, method, config.build_training(space, method), images)
+    written = named_config(config, space, method, config.build_training(space, method), images)
     assert written.settings["augmentation.cutout"] == 4
     assert written.load_data().augmentation == images.augmentation
-    gaea = RunConfig(method="gaea", limit=40)
+    gaea = SearchConfig(method="gaea", limit=40)
     space, method = gaea.build_space(), gaea.build_method()
-    again = gaea.resolved(space, method, gaea.build_training(space, method), gaea.load_data())
+    again = named_config(gaea, space, method, gaea.build_training(space, method), gaea.load_data())
     assert again.build_space() == space
     assert again.build_method() == method
 

@@ -108,7 +108,7 @@ def test_no_search_has_it_unasked(given: list[float]) -> None:
 @pytest.mark.parametrize("name", [name for name in SPACES if name not in ("s1", "s2", "s3")])  # s4 is of their kind
 def test_every_kind_of_space_can_be_searched_with_it(name: str) -> None:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    result = found(darts_minus(), ag.spaces.named(name)(channels=2, **depth), epochs=1, batch_size=24)
+    result = found(darts_minus(), ag.spaces.SPACES.constructor(name)(channels=2, **depth), epochs=1, batch_size=24)
     assert result.supernet.auxiliary_skip
     assert result.history[-1]["train_loss"] > 0
 

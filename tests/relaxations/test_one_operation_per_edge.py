@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from archgrad.operations import Operation
 from archgrad.relaxations import Concrete, GumbelHard
-from archgrad.spaces import SearchSpace, named
+from archgrad.spaces import SPACES, SearchSpace
 from archgrad.supernet import MixedCell, Supernet
 
 LABELS = torch.tensor([0, 1, 2, 0])
@@ -25,7 +25,7 @@ Place = tuple[int, int, int]
 
 def space_of(name: str) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=4, **depth)
+    return SPACES.constructor(name)(channels=4, **depth)
 
 
 def images() -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.report import to_dot, to_text
-from archgrad.spaces import AmendedA1, AmendedA2, Genotype, SearchSpace, named
+from archgrad.spaces import SPACES, AmendedA1, AmendedA2, Genotype, SearchSpace
 
 EDGES = ["2<-0", "2<-1", "3<-0", "3<-2", "4<-0", "4<-3", "5<-0", "5<-4"]
 WITHOUT_NONE = ("max_pool_3x3", "avg_pool_3x3", "skip_connect", "sep_conv_3x3", "sep_conv_5x5")
@@ -29,7 +29,7 @@ def random_genotype(space: SearchSpace, seed: int = 0) -> Genotype:
 
 @pytest.mark.parametrize("which", ["a1", "a2"])
 def test_eight_fixed_edges_survive(which: str) -> None:
-    space = named(f"amended-{which}")()
+    space = SPACES.constructor(f"amended-{which}")()
     assert (space.name, space.channels) == (f"amended-{which}", 36)
     assert space == {"a1": AmendedA1, "a2": AmendedA2}[which]()
     for block in space.blocks:
@@ -61,19 +61,19 @@ def test_a2_as_published() -> None:
 
 @pytest.mark.parametrize("which", ["a1", "a2"])
 def test_the_depth_is_a_knob(which: str) -> None:
-    assert sum(block.cells for block in named(f"amended-{which}")(channels=4, cells=5).blocks) == 5
+    assert sum(block.cells for block in SPACES.constructor(f"amended-{which}")(channels=4, cells=5).blocks) == 5
     with pytest.raises(UserError, match=rf"cells of the space 'amended-{which}' is 2; two reductions need at least 3"):
-        named(f"amended-{which}")(cells=2)
+        SPACES.constructor(f"amended-{which}")(cells=2)
 
 
 def test_names_are_looked_up_with_a_hint() -> None:
     with pytest.raises(UserError, match="unknown space 'amended-a3'; did you mean 'amended-a"):
-        named("amended-a3")
+        SPACES.constructor("amended-a3")
 
 
 @pytest.mark.parametrize("which", ["a1", "a2"])
 def test_genotypes_are_printed_and_read_back(which: str) -> None:
-    space = named(f"amended-{which}")()
+    space = SPACES.constructor(f"amended-{which}")()
     for seed in range(5):
         genotype = random_genotype(space, seed)
         assert Genotype.parse(genotype.format("darts")) == genotype == Genotype.parse(genotype.to_json())

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import Identity
-from archgrad.spaces import DARTS, SPACES, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace, named
+from archgrad.spaces import DARTS, SPACES, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace
 from archgrad.supernet import Edge, MixedCell, SupernetOptions
 from archgrad.training import WeightTraining
 
@@ -22,7 +22,7 @@ EDGES = SupernetOptions(edge_weights=True)
 
 def small(name: str, **settings: object) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(**{"channels": 4, **depth, **settings})
+    return SPACES.constructor(name)(**{"channels": 4, **depth, **settings})
 
 
 @every_space

@@ -11,13 +11,13 @@ import torch
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.knobs import knobs_of, with_settings
-from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edges_of, named
+from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edges_of
 from archgrad.spaces.staged import StagedSpace
 
 
 def small(name: str) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=4, **depth)
+    return SPACES.constructor(name)(channels=4, **depth)
 
 
 def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.spaces import DARTS, S1, SPACES, CellGenotype, Decision, Genotype, NASBench201, SearchSpace, named
+from archgrad.spaces import DARTS, S1, SPACES, CellGenotype, Decision, Genotype, NASBench201, SearchSpace
 from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
@@ -24,7 +24,7 @@ CELL = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|
 
 def small(name: str, **sizes: int) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(**{"channels": 4, **depth, **sizes})
+    return SPACES.constructor(name)(**{"channels": 4, **depth, **sizes})
 
 
 def images(size: int = 8, channels: int = 3) -> Tensor:
@@ -234,11 +234,11 @@ def test_two_reductions_need_three_cells() -> None:
 
 
 def test_names_are_looked_up_with_a_hint() -> None:
-    assert named("nasbench201") is NASBench201
+    assert SPACES.constructor("nasbench201") is NASBench201
     with pytest.raises(UserError, match="unknown space 'nasbench101'; did you mean 'nasbench201'"):
-        named("nasbench101")
+        SPACES.constructor("nasbench101")
     with pytest.raises(UserError, match="unknown space 's5'"):
-        named("s5")
+        SPACES.constructor("s5")
     with pytest.raises(UserError, match="unknown block of the space 'darts': 'normla'; did you mean 'normal'"):
         DARTS().block("normla")
 
@@ -280,7 +280,7 @@ def test_a_cell_of_nothing_is_still_a_network() -> None:
 
 @pytest.mark.parametrize("name", ["darts", "s1", "s2", "s3", "s4"])
 def test_darts_cells_as_published(name: str) -> None:
-    space = named(name)()
+    space = SPACES.constructor(name)()
     normal, reduce = space.blocks
     assert (normal.name, normal.cells, reduce.name, reduce.cells) == ("normal", 6, "reduce", 2)
     for block in space.blocks:
@@ -304,7 +304,7 @@ def test_choices_of_the_spaces() -> None:
         "s4": ("noise", "sep_conv_3x3"),
     }
     for name, choices in wanted.items():
-        assert {row.choices for block in named(name)().blocks for row in block.rows} == {choices}
+        assert {row.choices for block in SPACES.constructor(name)().blocks for row in block.rows} == {choices}
 
 
 SKIP, MAX, AVG = "skip_connect", "max_pool_3x3", "avg_pool_3x3"

@@ -11,7 +11,7 @@ from reference import reference_supernet
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.spaces import DecisionBlock, named
+from archgrad.spaces import SPACES, DecisionBlock
 from archgrad.supernet import SupernetOptions
 from archgrad.supernet.mixture import split_by_cell
 
@@ -19,7 +19,7 @@ IMAGES, CLASSES = 4, 3
 Mixture = dict[str, Tensor]
 Blocks = tuple[DecisionBlock, ...]
 OPTIONS = ("partial", "edge_weights")
-SPACES = [
+CASES = [
     pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1}, id="nasbench201"),
     pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1, "partial": 2}, id="nasbench201-2"),
     pytest.param("darts", {"channels": 2, "cells": 3}, id="darts"),
@@ -28,13 +28,13 @@ SPACES = [
     pytest.param("nasbench1shot1-2", {"channels": 2, "cells": 3}, id="nasbench1shot1-2"),
     pytest.param("nasbench1shot1-3", {"channels": 4, "cells": 3, "partial": 2}, id="nasbench1shot1-3-2"),
 ]
-every_space = pytest.mark.parametrize(("name", "sizes"), SPACES)
+every_space = pytest.mark.parametrize(("name", "sizes"), CASES)
 
 
 def case(name: str, sizes: dict[str, Any]) -> tuple[Blocks, nn.Module, nn.Module]:
     torch.manual_seed(0)
     options = SupernetOptions(**{key: value for key, value in sizes.items() if key in OPTIONS})
-    space = named(name)(**{key: value for key, value in sizes.items() if key not in OPTIONS})
+    space = SPACES.constructor(name)(**{key: value for key, value in sizes.items() if key not in OPTIONS})
     fused = space.supernet(options, num_classes=CLASSES).double()
     reference = reference_supernet(space, options, num_classes=CLASSES).double()
     reference.load_state_dict(fused.state_dict())

@@ -11,7 +11,7 @@ from torch.func import functional_call
 
 from archgrad.errors import UserError
 from archgrad.operations import Identity
-from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named
+from archgrad.spaces import SPACES, SearchSpace, StagedSpace
 
 CLASSES = 4
 
@@ -35,7 +35,7 @@ Mixture = dict[str, Tensor]
 def pair(name: str, sizes: dict[str, int], dtype: torch.dtype) -> tuple[SearchSpace, nn.Module, nn.Module]:
     """Return a space, its fused supernet and the plain one with the same weights."""
     torch.manual_seed(0)
-    space = named(name)(**sizes)
+    space = SPACES.constructor(name)(**sizes)
     fused = space.supernet(num_classes=CLASSES, input_channels=2).to(dtype)
     for norm in (module for module in fused.modules() if isinstance(module, nn.BatchNorm2d) and module.affine):
         nn.init.normal_(norm.weight, 1.0, 0.3)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.spaces import named
+from archgrad.spaces import SPACES
 from archgrad.supernet import Supernet
 
 NB201 = {"stem.1", "layers.1.first.norm", "layers.1.second.norm", "layers.3.first.norm", "layers.3.second.norm", "norm"}
@@ -28,7 +28,7 @@ AMENDED = {"stem.1", "auxiliary.features.1", "auxiliary.features.4"}
 def test_norms_with_affine_parameters_are_those_of_the_skeleton(
     name: str, sizes: dict[str, int], expected: set[str]
 ) -> None:
-    supernet = named(name)(channels=2, **sizes).supernet()
+    supernet = SPACES.constructor(name)(channels=2, **sizes).supernet()
     norms = {key.removeprefix("body."): one for key, one in supernet.named_modules() if isinstance(one, nn.BatchNorm2d)}
     assert {key for key, norm in norms.items() if norm.affine} == expected
     assert not any(norm.track_running_stats for norm in norms.values())
@@ -85,7 +85,7 @@ def randomised(supernet: Supernet) -> Supernet:
 
 
 def test_the_supernet_of_nasbench201_is_the_published_network_with_the_same_weights() -> None:
-    supernet = randomised(named("nasbench201")(channels=3, cells_per_stage=1).supernet(num_classes=4).double())
+    supernet = randomised(SPACES.create("nasbench201", channels=3, cells_per_stage=1).supernet(num_classes=4).double())
     weights = {name.removeprefix("body."): value for name, value in supernet.named_parameters()}
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(5, 3, 8, 8, generator=generator, dtype=torch.float64)

@@ -15,7 +15,7 @@ from archgrad.bilevel import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder
 from archgrad.operations import Identity, Operation, Zero
-from archgrad.spaces import SPACES, SearchSpace, named
+from archgrad.spaces import SPACES, SearchSpace
 from archgrad.supernet import MixedCell, Supernet
 
 Mixture = dict[str, Tensor]
@@ -24,7 +24,7 @@ every_space = pytest.mark.parametrize("name", SPACES)
 
 def space_of(name: str, cells: int = 3) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": cells}
-    return named(name)(channels=4, **depth)
+    return SPACES.constructor(name)(channels=4, **depth)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:

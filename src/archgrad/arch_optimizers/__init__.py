@@ -1,7 +1,5 @@
 """From a gradient to the next architecture parameters."""
 
-from collections.abc import Callable
-
 from archgrad.arch_optimizers.adam import Adam
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.arch_optimizers.exponentiated_gradient import ExponentiatedGradient
@@ -9,7 +7,7 @@ from archgrad.arch_optimizers.fixed import Fixed
 from archgrad.arch_optimizers.geometry import GEOMETRIES, Entropy, Euclidean, Geometry
 from archgrad.arch_optimizers.mirror_descent import MirrorDescent
 from archgrad.arch_optimizers.xnas import XNAS
-from archgrad.errors import chosen
+from archgrad.registry import Registry
 
 __all__ = [
     "ARCH_OPTIMIZERS",
@@ -24,23 +22,17 @@ __all__ = [
     "Fixed",
     "Geometry",
     "MirrorDescent",
-    "named",
 ]
 
-ARCH_OPTIMIZERS: dict[str, Callable[[], ArchOptimizer]] = {
-    "adam": Adam,
-    "mirror-descent": MirrorDescent,
-    "exponentiated-gradient": ExponentiatedGradient,
-    "xnas": XNAS,
-    "fixed": Fixed,
-}
+ARCH_OPTIMIZERS = Registry[ArchOptimizer](
+    "architecture optimizer",
+    ArchOptimizer,
+    {
+        "adam": Adam,
+        "mirror-descent": MirrorDescent,
+        "exponentiated-gradient": ExponentiatedGradient,
+        "xnas": XNAS,
+        "fixed": Fixed,
+    },
+)
 """The names on the command line."""
-
-
-def named(name: str) -> ArchOptimizer:
-    """Return an architecture optimiser by its name.
-
-    >>> named("exponentiated-gradient").lr
-    0.1
-    """
-    return chosen("architecture optimiser", name, ARCH_OPTIMIZERS)()

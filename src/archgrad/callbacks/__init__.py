@@ -1,7 +1,6 @@
 """Everything that watches a search; registered by name like the other parts."""
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 from archgrad.callbacks.arch_curvature import ArchCurvature, largest_eigenvalue
 from archgrad.callbacks.architecture import ArchitectureMeasures
@@ -13,7 +12,7 @@ from archgrad.callbacks.inner_curvature import InnerCurvature
 from archgrad.callbacks.layer_agreement import LayerAgreement
 from archgrad.callbacks.search import Record, Search
 from archgrad.callbacks.stationarity import Stationarity
-from archgrad.errors import chosen
+from archgrad.registry import Registry
 
 __all__ = [
     "CALLBACKS",
@@ -35,30 +34,24 @@ __all__ = [
     "Stop",
     "joined",
     "largest_eigenvalue",
-    "named",
     "standard",
 ]
 
-CALLBACKS: dict[str, Callable[..., Callback]] = {
-    "architecture": ArchitectureMeasures,
-    "discretization-gap": DiscretizationGap,
-    "layer-agreement": LayerAgreement,
-    "architecture-curvature": ArchCurvature,
-    "inner-curvature": InnerCurvature,
-    "stationarity": Stationarity,
-    "eigenvalue-stop": EigenvalueStop,
-    "doctor": Doctor,
-}
+CALLBACKS = Registry[Callback](
+    "callback",
+    Callback,
+    {
+        "architecture": ArchitectureMeasures,
+        "discretization-gap": DiscretizationGap,
+        "layer-agreement": LayerAgreement,
+        "architecture-curvature": ArchCurvature,
+        "inner-curvature": InnerCurvature,
+        "stationarity": Stationarity,
+        "eigenvalue-stop": EigenvalueStop,
+        "doctor": Doctor,
+    },
+)
 """The names on the command line."""
-
-
-def named(name: str, **knobs: Any) -> Callback:
-    """Return a callback by its name.
-
-    >>> named("architecture-curvature").steps
-    2
-    """
-    return chosen("callback", name, CALLBACKS)(**knobs)
 
 
 def standard() -> tuple[Callback, ...]:
@@ -82,7 +75,7 @@ def joined(
     found = (*_of_other_kinds(standard, (*given, *settled)), *given, *settled)
     required = dict.fromkeys(kind for one in found for kind in one.requires)
     missing = required.keys() - {one.kind for one in found}
-    return (*(named(kind) for kind in required if kind in missing), *found)
+    return (*(CALLBACKS.create(kind) for kind in required if kind in missing), *found)
 
 
 def _of_other_kinds(callbacks: Iterable[Callback], taken: Iterable[Callback]) -> list[Callback]:

@@ -11,7 +11,7 @@ import typer
 from archgrad.errors import ArchgradError, SearchInterrupted, UserError, unknown
 
 if TYPE_CHECKING:
-    from archgrad.config import RunConfig
+    from archgrad.config import SearchConfig
 
 __all__ = ["app", "main"]
 
@@ -189,7 +189,7 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Search for an architecture."""
-    from archgrad.config import RunConfig, read_config
+    from archgrad.config import SearchConfig, read_config
     from archgrad.knobs import parse_setting
 
     given = {
@@ -204,7 +204,7 @@ def search(
     values = read_config(config) if config is not None else {}
     values |= {name: value for name, value in given.items() if value is not None}
     values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings or []))}
-    chosen = RunConfig(**values)
+    chosen = SearchConfig(**values)
     if dry_run:
         _dry_run(chosen, as_json)
     else:
@@ -217,12 +217,12 @@ def resume(
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
 ) -> None:
     """Continue a search that was stopped or killed, to the same result."""
-    from archgrad.cli.running import config_of
+    from archgrad.config import read_run_config
 
-    _run(config_of(folder), folder, True, as_json)
+    _run(read_run_config(folder), folder, True, as_json)
 
 
-def _dry_run(config: RunConfig, as_json: bool) -> None:
+def _dry_run(config: SearchConfig, as_json: bool) -> None:
     from archgrad.cli.console import errors, print_json, results, say
 
     console = errors() if as_json else results()
@@ -236,7 +236,7 @@ def _dry_run(config: RunConfig, as_json: bool) -> None:
         say(show_dry_run(found))
 
 
-def _run(config: RunConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
+def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
     from archgrad.cli.console import errors, print_json, results, say
 
     console = errors() if as_json else results()

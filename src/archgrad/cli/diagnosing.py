@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from archgrad.errors import UserError
 
 if TYPE_CHECKING:
-    from archgrad.config import RunConfig
+    from archgrad.config import SearchConfig
     from archgrad.diagnostics import Diagnosis
 
 __all__ = ["diagnosis_of", "inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
@@ -25,10 +25,11 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
     By default that is ``diagnosis.svg`` in the run; without matplotlib nothing is drawn.
     """
-    from archgrad.cli.running import config_of, records_of
+    from archgrad.cli.running import records_of
+    from archgrad.config import read_run_config
     from archgrad.report import panels_of
 
-    config, records = config_of(folder), _of_last_stage(records_of(folder))
+    config, records = read_run_config(folder), _of_last_stage(records_of(folder))
     found: dict[str, Any] = {
         "run": str(folder),
         "method": config.method,
@@ -54,7 +55,7 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     return found | {"diagnosis": asdict(diagnosis) | {"text": text}, "curves": curves, "picture": picture}
 
 
-def diagnosis_of(config: RunConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
+def diagnosis_of(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
     """Diagnose a search by its records, of its last stage if it has stages; the cures are for its method."""
     from archgrad.diagnostics import diagnose
     from archgrad.reactions import cures_of, switched
@@ -132,13 +133,14 @@ def _at(values: Mapping[int, float], epoch: int) -> str:
 
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     """Score the doctor's warnings on finished runs."""
-    from archgrad.cli.running import config_of, records_of
+    from archgrad.cli.running import records_of
+    from archgrad.config import read_run_config
     from archgrad.diagnostics.warning_scores import precision_recall
 
     runs: dict[str, list[dict[str, Any]]] = {}
     planned: dict[str, int] = {}
     for folder in folders:
-        config, records, name = config_of(folder), records_of(folder), str(folder)
+        config, records, name = read_run_config(folder), records_of(folder), str(folder)
         if name in runs:
             raise UserError(f"{folder} is given twice; leave one of them out.")
         if not _is_finished(folder, config.all_epochs, records):

@@ -9,20 +9,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archgrad.config import RunConfig
+    from archgrad.config import SearchConfig
 
 __all__ = ["dry_run", "show_dry_run"]
 
 
-def dry_run(config: RunConfig, console: Console) -> dict[str, Any]:
+def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     """Check a configuration, choose its sizes where they are free, and measure a few steps; write no file."""
     from archgrad import tables
     from archgrad.cli.console import say
-    from archgrad.cli.running import check, load, with_threads
+    from archgrad.cli.running import load, with_threads
+    from archgrad.config import validate
     from archgrad.loop.estimate import estimate
 
     config = with_threads(config)
-    check(config)
+    validate(config)
     config.oracle_datasets(tables.datasets())
     config, data = load(config, console)
     space, method = config.build_space(), config.build_method()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archgrad.config import RunConfig
+    from archgrad.config import SearchConfig
     from archgrad.data import ImageData
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["ending_of", "show_ending"]
 
 
-def ending_of(result: SearchResult, config: RunConfig, data: ImageData, run: Path) -> dict[str, Any]:
+def ending_of(result: SearchResult, config: SearchConfig, data: ImageData, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the sizes of its cell and the next steps, as JSON can hold them."""
     from archgrad.cli.diagnosing import diagnosis_of
 
@@ -55,7 +55,7 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*facts, *(("next", step) for step in summary["next"])]
 
 
-def _sizes(result: SearchResult, config: RunConfig, data: ImageData) -> dict[str, str]:
+def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[str, str]:
     """Return the size of the network of the cell as wide and deep as it was searched, and as it is published."""
     space, stages = config.build_space(), config.build_method().progressive
     space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
@@ -78,7 +78,7 @@ def _size_of(space: SearchSpace, image_size: int) -> str:
     return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
 
 
-def _next(verdict: str, result: SearchResult, config: RunConfig, run: Path) -> list[str]:
+def _next(verdict: str, result: SearchResult, config: SearchConfig, run: Path) -> list[str]:
     """Return what a user would do now, with the commands."""
     from archgrad.tables import tables_for
 
@@ -86,7 +86,7 @@ def _next(verdict: str, result: SearchResult, config: RunConfig, run: Path) -> l
     if verdict == "healthy":
         again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"
         steps.append(f"{again}   # a choice that comes back is one to trust")
-    for table in () if result.undecided else tables_for(config.space):
+    for table in () if result.undecided else tables_for(str(config.space)):
         if table.is_available():
             steps.append(f"archgrad query {run}   # its accuracies in the {table.title} table")
     return [*steps, f"archgrad inspect {run}   # curves of the search"]

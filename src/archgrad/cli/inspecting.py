@@ -142,14 +142,16 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
 
 def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
     """Return what a run is set up from, and the state it was last saved in; of one in stages, those of the last."""
-    from archgrad.cli.running import config_of, with_threads
+    from archgrad.cli.running import with_threads
+    from archgrad.config import read_run_config
+    from archgrad.loop.entry import prepare
     from archgrad.loop.progressive import last_stage
     from archgrad.loop.reopen import reopened
 
-    config = config_of(folder)
+    config = read_run_config(folder)
     config = with_threads(config if device is None else replace(config, device=device))
     space, method = config.build_space(), config.build_method()
-    prepared = config.prepared(space, method)
+    prepared = prepare(config, space, method, config.load_data())
     if method.progressive is None:
         setup = prepared(space, method)
         return setup, reopened(setup, folder), None

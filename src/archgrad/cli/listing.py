@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from archgrad import (
@@ -18,6 +19,7 @@ from archgrad import (
     spaces,
 )
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
+from archgrad.registry import Registry
 from archgrad.supernet import SupernetOptions
 
 __all__ = ["LISTS", "list_settings"]
@@ -43,7 +45,7 @@ def list_spaces() -> str:
     """Describe every space and its knobs."""
     lines = []
     for name in spaces.SPACES:
-        space = spaces.named(name)()
+        space = spaces.SPACES.constructor(name)()
         shown = [
             f"--cells is {space.depth_knob}",
             *_settings(knobs_of(space), "space."),
@@ -92,44 +94,14 @@ def list_settings(name: str, space: str | None, markdown: bool) -> str:
     return settings_table.as_markdown(name) + "\n" if markdown else settings_table.as_text(name, space)
 
 
-def _list_parts(names: Iterable[str], named: Callable[[str], Any], part: str | None = None) -> str:
+def _list_parts(family: Registry[Any], part: str | None) -> str:
     """Describe every member of a family and its knobs, which are those of ``part`` or go by the member's own name."""
     lines = []
-    for name in names:
-        member = named(name)
+    for name in family:
+        member = family.create(name)
         lines.append(f"{name}: {_first_line(type(member))}")
         lines += [f"    {', '.join(_settings(knobs_of(member), f'{part or name}.'))}"] if knobs_of(member) else []
     return "\n".join(lines)
-
-
-def list_relaxations() -> str:
-    """Describe every relaxation."""
-    return _list_parts(relaxations.RELAXATIONS, relaxations.named, "relaxation")
-
-
-def list_hypergradients() -> str:
-    """Describe every architecture gradient."""
-    return _list_parts(hypergradients.HYPERGRADIENTS, hypergradients.named, "hypergradient")
-
-
-def list_optimizers() -> str:
-    """Describe every architecture optimiser."""
-    return _list_parts(arch_optimizers.ARCH_OPTIMIZERS, arch_optimizers.named, "arch_optimizer")
-
-
-def list_regularizers() -> str:
-    """Describe every regulariser."""
-    return _list_parts(regularizers.REGULARIZERS, regularizers.named)
-
-
-def list_discretizers() -> str:
-    """Describe every discretiser."""
-    return _list_parts(discretizers.DISCRETIZERS, discretizers.named, "discretizer")
-
-
-def list_callbacks() -> str:
-    """Describe every callback."""
-    return _list_parts(callbacks.CALLBACKS, callbacks.named)
 
 
 def list_data() -> str:
@@ -140,14 +112,19 @@ def list_data() -> str:
     return "\n".join([*lines, f"knobs, with defaults that suit the data: {knobs}"])
 
 
+FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
+    "relaxations": (relaxations.RELAXATIONS, "relaxation"),
+    "hypergradients": (hypergradients.HYPERGRADIENTS, "hypergradient"),
+    "optimizers": (arch_optimizers.ARCH_OPTIMIZERS, "arch_optimizer"),
+    "regularizers": (regularizers.REGULARIZERS, None),
+    "discretizers": (discretizers.DISCRETIZERS, "discretizer"),
+    "callbacks": (callbacks.CALLBACKS, None),
+}
+"""The families of parts, and what the knobs of their members begin with; None: the member's own name."""
+
 LISTS: dict[str, Callable[[], str]] = {
     "spaces": list_spaces,
     "methods": list_methods,
-    "relaxations": list_relaxations,
-    "hypergradients": list_hypergradients,
-    "optimizers": list_optimizers,
-    "regularizers": list_regularizers,
-    "discretizers": list_discretizers,
-    "callbacks": list_callbacks,
+    **{name: partial(_list_parts, *family) for name, family in FAMILIES.items()},
     "data": list_data,
 }

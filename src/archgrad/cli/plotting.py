@@ -7,8 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from archgrad.cli.running import config_of, records_of
-from archgrad.config import RunConfig
+from archgrad.cli.running import records_of
+from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.report import Curve, curve_of, draw_curves
 
@@ -60,7 +60,7 @@ def _unlike(kinds: Mapping[Path, set[str]]) -> tuple[tuple[Path, set[str]], tupl
 
 def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
     """Put the seeds of one experiment together, under a label that tells it from the others."""
-    configs = {folder: config_of(folder) for folder in folders}
+    configs = {folder: read_run_config(folder) for folder in folders}
     experiments = {folder: _experiment(config) for folder, config in configs.items()}
     groups: dict[str, list[Path]] = {}
     for folder in folders:
@@ -72,7 +72,7 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
     return groups
 
 
-def _experiment(config: RunConfig) -> dict[str, Any]:
+def _experiment(config: SearchConfig) -> dict[str, Any]:
     """Return all that a search depends on but its seed."""
     choices = {name: value for name, value in asdict(config).items() if name not in _NOT_THE_EXPERIMENT}
     return {**choices, **config.settings}

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.config import RunConfig, read_config
+from archgrad.config import SearchConfig, config_with, validate
 from archgrad.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,17 +23,7 @@ if TYPE_CHECKING:
 DEFAULT_MINUTES = 5.0
 """The limit of time of a search that is given no sizes."""
 
-__all__ = ["DEFAULT_MINUTES", "check", "config_of", "load", "records_of", "run", "with_threads"]
-
-
-def config_of(folder: Path) -> RunConfig:
-    """Read the configuration of a run."""
-    if not (folder / "config.toml").is_file():
-        if folder.name.startswith("stage-") and (folder.parent / "config.toml").is_file():
-            raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
-        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
-    earlier = {"alpha_budget": "off"}  # what runs were that do not say it yet
-    return RunConfig(**(earlier | read_config(folder / "config.toml")))
+__all__ = ["DEFAULT_MINUTES", "load", "records_of", "run", "with_threads"]
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
@@ -48,7 +38,7 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
     raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it anew.")
 
 
-def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
+def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
     """Run or resume a search, draw what it found, and return the content of ``summary.json`` and how it ended.
 
     Without ``out`` the run gets a new directory under ``runs/``.
@@ -56,40 +46,22 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     from archgrad.cli.console import say
     from archgrad.cli.ending import ending_of
     from archgrad.cli.progress import progress_for
-    from archgrad.loop import search
+    from archgrad.loop.entry import run_search
 
-    config = with_threads(config)
-    check(config)
+    config = config_with(with_threads(config), {})
+    validate(config)
     oracles, sources = _oracles(config, config.build_space(), console)
     config, data = load(config, console, choose_sizes=not resume)
-    space, method = config.build_space(), config.build_method()
-    training = config.build_training(space, method)
-    resolved = config.resolved(space, method, training, data)
     reserved = out is None
     out = out or _new_folder(config)
     loaded = f"{len(data):,} images of {data.num_classes} classes, {data.image_size}×{data.image_size} pixels"
     say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {out}", console)
     progress = progress_for(console)
     try:
-        result = search(
-            space,
-            method,
-            data,
-            seed=config.seed,
-            training=training,
-            batch_size=config.batch_size,
-            split=config.split,
-            held_out=config.held_out,
-            device=config.device,
-            out=out,
-            files={"config.toml": resolved.to_toml(), **({"oracle.txt": f"{sources}\n"} if sources else {})},
-            resume=resume,
-            interruptible=True,
-            callbacks=[*oracles, *config.build_callbacks(), progress],
-            on_collapse=config.on_collapse,
-            alpha_budget=config.budget,
-            compile=config.compile,
-        )
+        result = run_search(
+            config, images=data, out=out, resume=resume, files={"oracle.txt": f"{sources}\n"} if sources else {},
+            interruptible=True, callbacks=[*oracles, progress],
+        )  # fmt: skip
     except UserError:
         if reserved:
             with suppress(OSError):  # it is not empty if the search has begun
@@ -100,22 +72,10 @@ def run(config: RunConfig, out: Path | None, resume: bool, console: Console) -> 
     if not result.undecided:
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return summary | ending_of(result, resolved, data, out)
+    return summary | ending_of(result, config, data, out)
 
 
-def check(config: RunConfig) -> None:
-    """Refuse parts and settings that do not fit each other, before any data is loaded."""
-    from archgrad.loop.setup import fractions_of
-    from archgrad.reactions import check_reaction
-
-    space, method = config.build_space(), config.build_method()
-    config.build_training(space, method)
-    method.check(space)
-    check_reaction(config.on_collapse, method, space)
-    fractions_of(config.split, method.schedule.level)
-
-
-def load(config: RunConfig, console: Console, choose_sizes: bool = True) -> tuple[RunConfig, ImageData]:
+def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, ImageData]:
     """Load the data, and choose the sizes that are not given."""
     from archgrad.cli.console import say
 
@@ -127,7 +87,7 @@ def load(config: RunConfig, console: Console, choose_sizes: bool = True) -> tupl
     return config, config.load_data() if config.limit else data
 
 
-def _sized(config: RunConfig, data: ImageData, console: Console) -> RunConfig:
+def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchConfig:
     """Choose the sizes that are not given by a limit of time, and say so."""
     from archgrad.cli.console import say
     from archgrad.cli.sizing import fitted
@@ -139,9 +99,9 @@ def _sized(config: RunConfig, data: ImageData, console: Console) -> RunConfig:
     return sizes.config
 
 
-def _new_folder(config: RunConfig) -> Path:
+def _new_folder(config: SearchConfig) -> Path:
     """Make a folder under ``runs/`` that says what is in it; of two that start together each gets its own."""
-    base = f"{config.space}-{config.method}-{config.data.partition(':')[0]}-seed{config.seed}"
+    base = f"{config.space}-{config.method}-{str(config.data).partition(':')[0]}-seed{config.seed}"
     for number in itertools.count(1):
         path = Path("runs") / (base if number == 1 else f"{base}-{number}")
         try:
@@ -155,7 +115,7 @@ def _new_folder(config: RunConfig) -> Path:
     raise AssertionError("unreachable")
 
 
-def with_threads(config: RunConfig) -> RunConfig:
+def with_threads(config: SearchConfig) -> SearchConfig:
     """Fix the number of threads, on which the last bits of a sum depend."""
     import torch
 
@@ -167,7 +127,7 @@ def with_threads(config: RunConfig) -> RunConfig:
     return config
 
 
-def _oracles(config: RunConfig, space: SearchSpace, console: Console) -> tuple[list[Callback], str]:
+def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tuple[list[Callback], str]:
     """Return what looks accuracies up, and a sentence that says where they are from."""
     from archgrad import tables
     from archgrad.cli.console import errors, say

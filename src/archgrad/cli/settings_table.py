@@ -28,7 +28,7 @@ def rows_of(name: str, space: str | None = None) -> list[Row]:
     families = {recipes.family_of(space): space} if space is not None else _EXAMPLES
     found: dict[tuple[str, str, str], list[str]] = {}
     for family, example in families.items():
-        sized = spaces.named(example)()
+        sized = spaces.SPACES.constructor(example)()
         for setting in recipes.listed(recipes.named(name, sized), sized):
             found.setdefault((setting.path, shown(setting.value), setting.source), []).append(family)
     order = list(dict.fromkeys(path for path, _, _ in found))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from archgrad.errors import UserError
 
 if TYPE_CHECKING:
-    from archgrad.config import RunConfig
+    from archgrad.config import SearchConfig
     from archgrad.data import ImageData
 
 __all__ = ["FittedSizes", "fitted", "rungs"]
@@ -28,7 +28,7 @@ Size = tuple[int, int | None]
 class FittedSizes:
     """The sizes that were chosen, and the time that a step of the weights takes with them."""
 
-    config: RunConfig
+    config: SearchConfig
     step_seconds: float
     steps: int
 
@@ -51,7 +51,7 @@ class FittedSizes:
         )
 
 
-def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
+def fitted(config: SearchConfig, data: ImageData) -> FittedSizes:
     """Return the configuration with all sizes that it does not give: the largest supernet that has time to learn.
 
     Supernets are tried from the smallest to the published one, a few steps each, and the last of those is taken that
@@ -64,7 +64,7 @@ def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
     _check_free(config)
     seconds = 60 * (config.time_limit or 0.0) / OVERHEAD
     config = _with_batches(config, data)
-    chosen: tuple[RunConfig, float] | None = None
+    chosen: tuple[SearchConfig, float] | None = None
     for channels, cells in rungs(config):
         sized = replace(config, channels=channels, cells=cells)
         step = _step_seconds(sized, data)
@@ -75,13 +75,13 @@ def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
     return _with_epochs(*chosen, seconds, data)
 
 
-def rungs(config: RunConfig) -> list[Size]:
+def rungs(config: SearchConfig) -> list[Size]:
     """Return widths and depths from half the published width and little depth to the published ones, as far as free.
 
     Those that the method cannot search are left out, such as layer alignment with one cell of a kind.
 
-    >>> from archgrad.config import RunConfig
-    >>> rungs(RunConfig(space="nasbench201")), rungs(RunConfig(space="darts", cells=8))
+    >>> from archgrad.config import SearchConfig
+    >>> rungs(SearchConfig(space="nasbench201")), rungs(SearchConfig(space="darts", cells=8))
     ([(8, 1), (8, 3), (8, 5), (16, 5)], [(8, 8), (16, 8)])
     """
     space, method = config.build_space(), config.build_method()
@@ -98,7 +98,7 @@ def rungs(config: RunConfig) -> list[Size]:
     return [*(size for size in others if _fits(config, size)), largest]
 
 
-def _fits(config: RunConfig, size: Size) -> bool:
+def _fits(config: SearchConfig, size: Size) -> bool:
     from archgrad.reactions import check_reaction
 
     sized = replace(config, channels=size[0], cells=size[1])
@@ -111,7 +111,7 @@ def _fits(config: RunConfig, size: Size) -> bool:
     return True
 
 
-def _check_free(config: RunConfig) -> None:
+def _check_free(config: SearchConfig) -> None:
     """Refuse a limit of time that would choose nothing."""
     sizes = (config.epochs, config.channels, config.cells, config.batch_size, config.limit)
     if all(size is not None for size in sizes):
@@ -121,15 +121,13 @@ def _check_free(config: RunConfig) -> None:
         )
 
 
-def _shares(config: RunConfig) -> tuple[float, float]:
+def _shares(config: SearchConfig) -> tuple[float, float]:
     """Return the share of the images that train the weights, and the smaller one of weights and architecture."""
-    from archgrad.loop.setup import fractions_of
-
-    fractions = fractions_of(config.split, config.build_method().schedule.level)
+    fractions = config.split_fractions(config.build_method().schedule.level)
     return (1 - config.held_out,) * 2 if fractions is None else (fractions[0], min(fractions))
 
 
-def _with_batches(config: RunConfig, data: ImageData) -> RunConfig:
+def _with_batches(config: SearchConfig, data: ImageData) -> SearchConfig:
     """Give an epoch of little data at least a few batches, by smaller ones."""
     if config.batch_size is not None:
         return config
@@ -140,7 +138,7 @@ def _with_batches(config: RunConfig, data: ImageData) -> RunConfig:
     return replace(config, batch_size=max(min(size, fewest), 1))
 
 
-def _with_epochs(config: RunConfig, step: float, seconds: float, data: ImageData) -> FittedSizes:
+def _with_epochs(config: SearchConfig, step: float, seconds: float, data: ImageData) -> FittedSizes:
     """Spend the steps that there is time for on epochs, or on fewer images where those would be too few."""
     method = config.build_method()
     schedule, stages = method.schedule, 1 if method.progressive is None else len(method.progressive.stages)
@@ -156,11 +154,11 @@ def _with_epochs(config: RunConfig, step: float, seconds: float, data: ImageData
     return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps)
 
 
-def _batches(config: RunConfig, images: int) -> int:
+def _batches(config: SearchConfig, images: int) -> int:
     return max(int(_shares(config)[0] * images) // (config.batch_size or 1), 1)
 
 
-def _with_fewer_images(config: RunConfig, batches: int, data: ImageData) -> RunConfig:
+def _with_fewer_images(config: SearchConfig, batches: int, data: ImageData) -> SearchConfig:
     """Take as many images as make so many batches, and at least two of each class in each part of the data."""
     share, smaller = _shares(config)
     rarest = int(data.labels.bincount(minlength=data.num_classes).min())
@@ -170,7 +168,7 @@ def _with_fewer_images(config: RunConfig, batches: int, data: ImageData) -> RunC
     return replace(config, limit=limit) if limit < len(data) else config
 
 
-def _step_seconds(config: RunConfig, data: ImageData) -> float:
+def _step_seconds(config: SearchConfig, data: ImageData) -> float:
     """Measure a step of the search at these sizes, of the last stage if there are several."""
     from archgrad.loop.estimate import step_seconds
 

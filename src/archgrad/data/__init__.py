@@ -12,7 +12,7 @@ from archgrad.data.sources.digits import digits
 from archgrad.data.sources.folder import folder
 from archgrad.data.sources.npz import npz
 from archgrad.data.sources.parquet import parquet
-from archgrad.data.split import HALVES, Split, parse_split, split
+from archgrad.data.split import HALVES, Split, parse_split, split, split_fractions
 
 __all__ = [
     "HALVES",
@@ -34,4 +34,5 @@ __all__ = [
     "parquet",
     "parse_split",
     "split",
+    "split_fractions",
 ]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from archgrad.data.dataset import ImageData
+from archgrad.data.dataset import ImageData, Origin
 from archgrad.data.sources.cifar import cifar10, cifar100
 from archgrad.data.sources.digits import digits
 from archgrad.data.sources.folder import folder
@@ -48,7 +49,8 @@ def load(
     if name in _FROM_PATH:
         if not path:
             raise UserError(f"the data {spec!r} has no path; write {name}:PATH, such as {name}:my-data.")
-        return _FROM_PATH[name](path, train, limit=limit, image_size=image_size, seed=seed)
+        images = _FROM_PATH[name](path, train, limit=limit, image_size=image_size, seed=seed)
+        return replace(images, origin=Origin(spec, limit, image_size, seed) if train else None)
     if name not in SOURCES:
         raise unknown("data", spec, SOURCES)
     if colon:

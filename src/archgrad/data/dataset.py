@@ -14,7 +14,7 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.resize import resize
 from archgrad.errors import UserError
 
-__all__ = ["ImageData", "check_labels"]
+__all__ = ["ImageData", "Origin", "check_labels"]
 
 
 def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
@@ -32,6 +32,17 @@ def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
         raise UserError(f"the data {name!r} has {len(classes)} class; classification needs at least 2.")
 
 
+@dataclass(frozen=True)
+class Origin:
+    """How to load images again: the arguments of :func:`archgrad.data.load`."""
+
+    spec: str
+    limit: int | None = None
+    image_size: int | None = None
+    seed: int = 0
+    folder: str | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class ImageData:
     """Images (uint8 [N, C, H, W] on the CPU), labels (int64 [N]), and the augmentation that suits them.
@@ -47,6 +58,7 @@ class ImageData:
     labels: Tensor = field(repr=False)
     classes: tuple[str, ...]
     augmentation: Augmentation = field(default_factory=Augmentation)
+    origin: Origin | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         images, labels = self.images, self.labels
@@ -88,7 +100,7 @@ class ImageData:
 
     def select(self, indices: Tensor) -> ImageData:
         """Return the images with these indices, in this order."""
-        return replace(self, images=self.images[indices], labels=self.labels[indices])
+        return replace(self, images=self.images[indices], labels=self.labels[indices], origin=None)
 
     def limited(self, count: int, seed: int) -> ImageData:
         """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
@@ -97,7 +109,7 @@ class ImageData:
     def resized(self, size: int) -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
         augmentation = self.augmentation.scaled(min(self.images.shape[2:]), size)
-        return replace(self, images=resize(self.images, size), augmentation=augmentation)
+        return replace(self, images=resize(self.images, size), augmentation=augmentation, origin=None)
 
     def digest(self) -> str:
         """Return 16 letters that tell this data from any other: a hash of its shape, pixels and labels."""

@@ -11,8 +11,9 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.data import stratified
 from archgrad.errors import UserError, check_held_out
+from archgrad.schedule import Level
 
-__all__ = ["HALVES", "Split", "parse_split", "split"]
+__all__ = ["HALVES", "Split", "parse_split", "split", "split_fractions"]
 
 HALVES = (0.5, 0.5)
 
@@ -97,6 +98,28 @@ def parse_split(text: str) -> tuple[float, float] | None:
         ) from None
     _check_fractions(weights, architecture)
     return weights, architecture
+
+
+def split_fractions(split: tuple[float, float] | str | None, level: Level) -> tuple[float, float] | None:
+    """Return how the data is divided: as asked for, or as the level of the search needs it.
+
+    >>> split_fractions(None, "bilevel"), split_fractions("0.1:0.025", "bilevel"), split_fractions(None, "single")
+    ((0.5, 0.5), (0.1, 0.025), None)
+    """
+    if split is None:
+        return HALVES if level == "bilevel" else None
+    fractions = parse_split(split) if isinstance(split, str) else split
+    if fractions is None and level == "bilevel":
+        raise UserError(
+            "the split is none, but a bilevel search trains the architecture on images of its own; "
+            "give two fractions such as 0.5:0.5, or set schedule.level=single."
+        )
+    if fractions is not None and level == "single":
+        raise UserError(
+            f"the split is {fractions[0]:g}:{fractions[1]:g}, but a single-level search trains weights and "
+            f"architecture on all the data; leave it out, or set schedule.level=bilevel."
+        )
+    return fractions
 
 
 def _check_fractions(weights: float, architecture: float) -> None:

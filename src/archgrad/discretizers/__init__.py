@@ -1,7 +1,5 @@
 """From probabilities to a genotype."""
 
-from collections.abc import Callable
-
 from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest
 from archgrad.discretizers.best_sampled import BestSampled
@@ -9,7 +7,7 @@ from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.perturbation import Perturbation
 from archgrad.discretizers.ties import Ties, leads, ties_of
 from archgrad.discretizers.top_edges import TopEdges
-from archgrad.errors import chosen
+from archgrad.registry import Registry
 
 __all__ = [
     "DISCRETIZERS",
@@ -23,25 +21,19 @@ __all__ = [
     "TopEdges",
     "Tuning",
     "leads",
-    "named",
     "strongest",
     "ties_of",
 ]
 
-DISCRETIZERS: dict[str, Callable[[], Discretizer]] = {
-    "argmax": Argmax,
-    "top-edges": TopEdges,
-    "best-sampled": BestSampled,
-    "perturbation": Perturbation,
-    "limited-skips": LimitedSkips,
-}
+DISCRETIZERS = Registry[Discretizer](
+    "discretizer",
+    Discretizer,
+    {
+        "argmax": Argmax,
+        "top-edges": TopEdges,
+        "best-sampled": BestSampled,
+        "perturbation": Perturbation,
+        "limited-skips": LimitedSkips,
+    },
+)
 """The names on the command line."""
-
-
-def named(name: str) -> Discretizer:
-    """Return a discretiser by its name.
-
-    >>> named("perturbation").tune_epochs
-    5
-    """
-    return chosen("discretiser", name, DISCRETIZERS)()

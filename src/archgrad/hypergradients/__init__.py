@@ -1,9 +1,7 @@
 """From a bilevel problem to the gradient of its outer parameters."""
 
-from collections.abc import Callable
 from functools import partial
 
-from archgrad.errors import chosen
 from archgrad.hypergradients.amended import Amended
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
@@ -18,6 +16,7 @@ from archgrad.hypergradients.reverse_mode import ReverseMode
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
 from archgrad.hypergradients.unrolled import Unrolled
+from archgrad.registry import Registry
 
 __all__ = [
     "HYPERGRADIENTS",
@@ -38,28 +37,22 @@ __all__ = [
     "Unrolled",
     "evaluate_at",
     "largest_safe_rate",
-    "named",
 ]
 
-HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {
-    "first-order": FirstOrder,
-    "per-example": PerExample,
-    "unrolled": partial(Unrolled, products="forward"),
-    "t1-t2": partial(T1T2, products="forward"),
-    "neumann": partial(Neumann, products="forward"),
-    "conjugate-gradient": partial(ConjugateGradient, products="forward"),
-    "reverse": partial(ReverseMode, products="forward"),
-    "truncated-reverse": partial(TruncatedReverse, products="forward"),
-    "amended": partial(Amended, products="forward"),
-    "exact-implicit": ExactImplicit,
-}
+HYPERGRADIENTS = Registry[Hypergradient](
+    "hypergradient",
+    Hypergradient,
+    {
+        "first-order": FirstOrder,
+        "per-example": PerExample,
+        "unrolled": partial(Unrolled, products="forward"),
+        "t1-t2": partial(T1T2, products="forward"),
+        "neumann": partial(Neumann, products="forward"),
+        "conjugate-gradient": partial(ConjugateGradient, products="forward"),
+        "reverse": partial(ReverseMode, products="forward"),
+        "truncated-reverse": partial(TruncatedReverse, products="forward"),
+        "amended": partial(Amended, products="forward"),
+        "exact-implicit": ExactImplicit,
+    },
+)
 """The names on the command line, with the cheapest products that are true enough."""
-
-
-def named(name: str) -> Hypergradient:
-    """Return a hypergradient by its name.
-
-    >>> named("neumann").terms
-    2
-    """
-    return chosen("hypergradient", name, HYPERGRADIENTS)()

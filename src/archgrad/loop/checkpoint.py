@@ -13,10 +13,11 @@ from torch import Tensor
 
 from archgrad.errors import UserError
 from archgrad.files import replacing
+from archgrad.loop.identity import Identity
 
 __all__ = ["Checkpoints"]
 
-_FORMAT = "archgrad.checkpoint/1"
+_FORMAT = "archgrad.checkpoint/2"
 _log = logging.getLogger("archgrad")
 
 
@@ -36,9 +37,9 @@ class Checkpoints:
         """Tell whether there is anything to resume from."""
         return self.current.exists() or self.previous.exists()
 
-    def save(self, content: dict[str, Any], description: dict[str, str]) -> None:
+    def save(self, content: dict[str, Any], identity: Identity) -> None:
         """Write a checkpoint, and keep the one before it."""
-        body = {"format": _FORMAT, "description": description, "content": content}
+        body = {"format": _FORMAT, "identity": dict(identity.data), "content": content}
         with replacing(self.current) as file:
             torch.save(body | {"digest": _digest(body)}, file)
             file.flush()
@@ -48,7 +49,7 @@ class Checkpoints:
                 self.current.replace(self.previous)
         self._current_is_broken = False
 
-    def load(self, description: dict[str, str]) -> dict[str, Any]:
+    def load(self, identity: Identity) -> dict[str, Any]:
         """Return the newest whole checkpoint; raise a UserError if there is none or it is of another search."""
         problems = []
         for path in (self.current, self.previous):
@@ -61,7 +62,7 @@ class Checkpoints:
                 continue
             for problem in problems:
                 _log.warning("%s Going on from the checkpoint before it, %s.", problem, path.name)
-            _compare(body["description"], description, path)
+            identity.check(body["identity"], path)
             self._current_is_broken = bool(problems)
             content: dict[str, Any] = body["content"]
             return content
@@ -78,24 +79,13 @@ def _read(path: Path) -> dict[str, Any]:
     except Exception as error:
         raise UserError(f"{path} is not a whole checkpoint: it is truncated, or something else.") from error
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
-        raise UserError(f"{path} is not a checkpoint of archgrad; expected the format {_FORMAT!r}.")
+        raise UserError(
+            f"{path} is not a checkpoint that this version of archgrad reads: expected the format {_FORMAT!r}."
+        )
     digest = body.pop("digest", None)
     if digest != _digest(body):
         raise UserError(f"{path} was altered after it was written: its digest does not match its content.")
     return body
-
-
-_EARLIER = {"alpha_budget": "1.0"}
-"""What the searches of checkpoints were that do not say it yet."""
-
-
-def _compare(saved: dict[str, str], wanted: dict[str, str], path: Path) -> None:
-    for name, value in wanted.items():
-        if saved.get(name, _EARLIER.get(name)) != value:
-            raise UserError(
-                f"{path} belongs to another search: its {name} is {saved.get(name)}, this one's is {value}; "
-                f"resume with the settings it was started with, or choose another folder."
-            )
 
 
 def _digest(content: object) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-
-import torch
+from typing import Any
 
 from archgrad import callbacks as watching
 from archgrad import random_streams
-from archgrad.alpha_budget import BudgetChoice
 from archgrad.callbacks import Callback
+from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
-from archgrad.errors import UserError
+from archgrad.errors import UserError, unknown
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import own_modes, seed_globally
 from archgrad.loop.interrupts import catch_signals
@@ -23,70 +23,125 @@ from archgrad.loop.result import SearchResult
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
 from archgrad.method import Method
-from archgrad.reactions import check_reaction, doctors
+from archgrad.reactions import doctors
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import SearchSpace
-from archgrad.training import WeightTraining
 from archgrad.warn_once import forget_warnings
 
-__all__ = ["search"]
+__all__ = ["prepare", "resume", "run_search", "search"]
+
+
+_POSITIONAL = ("space", "method", "data")
+_OF_THE_COMMAND = ("time_limit", "threads", "oracle", "needs")
+"""Fields of a configuration that only the command, or a run directory, makes something of."""
 
 
 def search(
-    space: SearchSpace,
-    method: Method,
-    data: ImageData,
+    space: SearchSpace | str = "nasbench201",
+    method: Method | str = "gaea-simultaneous",
+    data: ImageData | str = "digits",
     *,
-    epochs: int | None = None,
-    seed: int = 0,
-    batch_size: int | None = None,
-    training: WeightTraining | None = None,
-    split: tuple[float, float] | str | None = None,
-    held_out: float = 0.1,
-    device: torch.device | str = "cpu",
     out: Path | str | None = None,
-    files: Mapping[str, str] | None = None,
     resume: bool = False,
+    files: Mapping[str, str] | None = None,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
     standard_callbacks: bool = True,
-    on_collapse: str = "warn",
-    alpha_budget: BudgetChoice = "published",
-    compile: bool = False,  # noqa: A002 - the word PyTorch uses
+    **options: Any,
 ) -> SearchResult:
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
 
-    The weights are trained by ``training`` (by default the space's published settings with what the method changes of
-    them; ``epochs`` and ``batch_size`` override it). A bilevel search trains the weights on one part of the data and α
-    on the other, as ``split`` says, by default on halves; a single-level one trains both on all of it but the share
-    ``held_out``. Every epoch ends with the loss and accuracy on so many images that did not train the weights, as they
-    are: those kept out, or in a bilevel search some of the architecture's own; 0 measures and keeps out nothing. The
-    supernet is built for the channels and classes of the data. ``out`` is the run directory, with a checkpoint
-    after every epoch and with ``files``, texts by name; ``resume`` continues from it, to the same bits as if nothing
-    had happened. ``interruptible`` catches SIGINT and SIGTERM while the search runs, and ends it with a checkpoint.
-    ``callbacks`` watch the search beside the standard ones, or alone; one of the same kind takes the place of a
-    standard one. ``on_collapse`` says what to do when the records show that the search collapses into skip connections
-    or ``none``: warn, stop with the last sound architecture, switch to layer alignment from there, or ignore it.
-    ``alpha_budget`` says how far α may move: by default as far as in the published search, for which the
-    learning rate of α is multiplied by published steps / own steps where there are fewer; "off" keeps the bare rate,
-    and a number is a factor for it. ``compile`` runs the supernet through ``torch.compile``. A progressive method
+    Each of the three is an object or a name: ``search("nasbench201", "gaea", "digits", epochs=3)``. A name stands for
+    the settings that are published for it. All ``options`` are fields of :class:`archgrad.SearchConfig`:
+
+    - ``epochs``, ``batch_size``, ``training``: how the weights are trained, by default as published;
+    - ``seed``, ``device``, ``compile``;
+    - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
+    - ``held_out``: the share of the images that measures each epoch and trains no weights;
+    - ``alpha_budget``: how far α may move. By default that is as far as in the published search: the learning rate of
+      α is multiplied by published steps / own steps where there are fewer. "off" keeps the bare rate, a number is a
+      factor for it;
+    - ``on_collapse``: warn, stop with the last sound architecture, switch to layer alignment from there, or ignore;
+    - ``settings``: any other knob, such as ``{"arch_optimizer.lr": 0.01}``.
+
+    ``out`` is the run directory. It gets a description of the search, a checkpoint after every epoch, and ``files``,
+    texts by name; ``resume`` continues from it to the same bits, and so does :func:`archgrad.resume`. ``interruptible``
+    catches SIGINT and SIGTERM while the search runs, and ends it with a checkpoint. ``callbacks`` watch the search
+    beside the standard ones, or alone; one of the same kind takes the place of a standard one. A progressive method
     searches in stages of ``epochs`` epochs each.
     """
-    folder = _checked_folder(out, resume, interruptible)
-    _check_compile(compile, method)
-    prepared = partial(
-        Setup.of, data=data, epochs=epochs, seed=seed, batch_size=batch_size, training=training, split=split,
-        held_out=held_out, device=device, on_collapse=on_collapse, alpha_budget=alpha_budget,
+    known = [one.name for one in fields(SearchConfig) if one.name not in (*_POSITIONAL, *_OF_THE_COMMAND)]
+    for name in options:
+        if name not in known:
+            raise unknown("option of search:", name, known)
+    config = SearchConfig(space=space, method=method, data=data, **options)
+    return run_search(
+        config, out=out, resume=resume, files=files, interruptible=interruptible, callbacks=callbacks,
+        standard_callbacks=standard_callbacks,
     )  # fmt: skip
-    method.check(space)
-    check_reaction(on_collapse, method, space)
-    watched = _watching(method, callbacks, standard_callbacks, on_collapse)
-    carried_out = partial(_carried_out, interruptible=interruptible, compile_=compile)
+
+
+def resume(
+    folder: Path | str,
+    *,
+    space: SearchSpace | None = None,
+    method: Method | None = None,
+    data: ImageData | None = None,
+    interruptible: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> SearchResult:
+    """Continue the search in a run directory, to the same bits as if it had never stopped.
+
+    What the directory could not name, such as images that were only in memory, is given again, and compared with what
+    the search was started with.
+    """
+    given = {"space": space, "method": method, "data": data}
+    config = config_with(read_run_config(Path(folder)), {name: one for name, one in given.items() if one is not None})
+    return run_search(config, out=folder, resume=True, interruptible=interruptible, callbacks=callbacks)
+
+
+def run_search(
+    config: SearchConfig,
+    *,
+    images: ImageData | None = None,
+    out: Path | str | None = None,
+    resume: bool = False,
+    files: Mapping[str, str] | None = None,
+    interruptible: bool = False,
+    callbacks: Sequence[Callback] = (),
+    standard_callbacks: bool = True,
+) -> SearchResult:
+    """Run the search that a configuration describes; ``images`` are its data, if they are loaded already."""
+    folder = _checked_folder(out, resume, interruptible)
+    validate(config)
+    space, method = config.build_space(), config.build_method()
+    _check_compile(config.compile, method)
+    watched = _watching(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
+    images = config.load_data() if images is None else images
+    prepared = prepare(config, space, method, images)
+    carried_out = partial(_carried_out, interruptible=interruptible, compile_=config.compile)
+    kept = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
+    kept |= files or {}
     if method.progressive is not None:
         stages = partial(in_stages, space, method, method.progressive, prepared, carried_out)
-        return stages(out=folder, files=files, resume=resume, callbacks=watched)
+        return stages(out=folder, files=kept, resume=resume, callbacks=watched)
     setup = prepared(space, method)
-    return carried_out(setup, RunFolder(folder, setup.description, files) if folder else None, resume, watched)
+    return carried_out(setup, RunFolder(folder, setup.identity, kept) if folder else None, resume, watched)
+
+
+def prepare(
+    config: SearchConfig, space: SearchSpace, method: Method, images: ImageData
+) -> Callable[[SearchSpace, Method], Setup]:
+    """Return what sets up a search of this space and method, or a stage of it, with all else that is configured."""
+    return partial(
+        Setup.of, data=images, seed=config.seed, training=config.build_training(space, method),
+        batch_size=config.batch_size, split=config.split, held_out=config.held_out, device=config.device,
+        on_collapse=config.on_collapse, alpha_budget=config.budget,
+    )  # fmt: skip
+
+
+def _described(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> str:
+    return config_to_toml(named_config(config, space, method, config.build_training(space, method), images))
 
 
 def _carried_out(

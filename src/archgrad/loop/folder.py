@@ -15,6 +15,7 @@ from archgrad.callbacks import Callback, Record, Search
 from archgrad.errors import UserError
 from archgrad.files import write_text
 from archgrad.loop.checkpoint import Checkpoints
+from archgrad.loop.identity import Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
 
@@ -50,12 +51,12 @@ class RunFolder(Callback):
     def __init__(
         self,
         path: Path,
-        description: dict[str, str],
+        identity: Identity,
         files: Mapping[str, str] | None = None,
         part: StageOf | None = None,
     ) -> None:
         self.path = path
-        self.description = description
+        self.identity = identity
         self.files = dict(files or {})
         self.part = part
         self.checkpoints = Checkpoints(path)
@@ -66,9 +67,9 @@ class RunFolder(Callback):
         """The folder to resume: this one, or that of the whole search of which this is a stage."""
         return self.path if self.part is None else self.part.home
 
-    def stage(self, description: dict[str, str], part: StageOf) -> RunFolder:
+    def stage(self, identity: Identity, part: StageOf) -> RunFolder:
         """Return the folder of a stage of this search; what a stage is includes what it is a stage of."""
-        own = {**description, "stage": f"{part} of {self.description['method']}"}
+        own = identity.with_parts(stage=str(part), of=self.identity.digest)
         return RunFolder(self.path / f"stage-{part.number}", own, part=part)
 
     def is_begun(self) -> bool:
@@ -84,7 +85,7 @@ class RunFolder(Callback):
         with self._writing():
             self._sweep()
             if not self.checkpoints.exist():
-                self.checkpoints.save({}, self.description)
+                self.checkpoints.save({}, self.identity)
 
     @contextmanager
     def opened(self, resume: bool) -> Iterator[dict[str, Any] | None]:
@@ -99,7 +100,7 @@ class RunFolder(Callback):
             fresh = not resume or self._is_fresh()
             if fresh:
                 self._claim()
-            yield None if fresh else self.checkpoints.load(self.description)
+            yield None if fresh else self.checkpoints.load(self.identity)
 
     def _claim(self) -> None:
         """Make the folder this search's own; refuse one that holds another search or anything else."""
@@ -179,16 +180,16 @@ class RunFolder(Callback):
     def save(self, search: Search) -> None:
         """Write a checkpoint."""
         with self._writing():
-            self.checkpoints.save(search.tensors(), self.description)
+            self.checkpoints.save(search.tensors(), self.identity)
 
     def keep(self, search: Search) -> None:
         """Keep a state that the search may have to go back to."""
         with self._writing():
-            self.sound.save(search.tensors(), self.description)
+            self.sound.save(search.tensors(), self.identity)
 
     def kept(self) -> dict[str, Any]:
         """Return the content of the checkpoint that was kept."""
-        return self.sound.load(self.description)
+        return self.sound.load(self.identity)
 
     def _sweep(self) -> None:
         """Remove what a killed process was writing."""
@@ -215,7 +216,8 @@ class RunFolder(Callback):
 
         summary = {
             "archgrad": __version__,
-            **self.description,
+            "identity": self.identity.digest,
+            **self.identity.data,
             "epochs": epochs,
             "seconds": round(seconds, 3),
             "genotype": None if nothing_decided(history, more.get("stopped")) else str(genotype),

@@ -51,14 +51,14 @@ def in_stages(
     the epochs of all stages, and say in which ``stage`` they were made; ``switched_from`` counts those of its stage.
     """
     whole = prepared(space, method)
-    folder = None if out is None else RunFolder(out, whole.description, files)
+    folder = None if out is None else RunFolder(out, whole.identity, files)
     told, stages = _Whole(folder), len(plan.stages)
     seconds = 0.0
     with folder.opened(resume) if folder else nullcontext():
         searched = plan.sized(space, 0)
         for number in range(1, stages + 1):
             setup = prepared(searched, method_of(method, plan, number, searched))
-            own = None if folder is None else folder.stage(setup.description, StageOf(folder.path, number, stages))
+            own = None if folder is None else folder.stage(setup.identity, StageOf(folder.path, number, stages))
             watching = (told,) if own is not None and own.is_finished() else (told, *callbacks)
             for callback in watching:
                 callback.on_stage_start(Stage(number, stages, setup.space))
@@ -92,7 +92,7 @@ def last_stage(
         setup, own = prepared(searched, method_of(method, plan, number, searched)), home / f"stage-{number}"
         if number == len(plan.stages) or not Checkpoints(home / f"stage-{number + 1}").exist():
             return number, setup, reopened(setup, own)
-        alpha = Checkpoints(own).load(setup.description)["alpha"]
+        alpha = Checkpoints(own).load(setup.identity)["alpha"]
         found = setup.method.relaxation.probabilities(setup.blocks, alpha)
         searched, number = plan.narrowed(searched, found, number), number + 1
 

@@ -18,7 +18,7 @@ __all__ = ["evaluate_at_state", "reopened"]
 
 def reopened(setup: Setup, folder: Path) -> SearchState:
     """Return the state that a run was last saved in."""
-    saved = Checkpoints(folder).load(setup.description)
+    saved = Checkpoints(folder).load(setup.identity)
     with torch.random.fork_rng([]):
         state = setup.initial_state()
     state.restore(saved)

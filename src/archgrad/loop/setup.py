@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
@@ -12,24 +13,24 @@ from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
-from archgrad.data import HALVES, ImageData, Loader, Split, measure, parse_split
+from archgrad.data import ImageData, Loader, Split, measure, split_fractions
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.loop.description import describe
+from archgrad.loop.identity import Identity
 from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.method import Method
 from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
-from archgrad.schedule import Level, Moves
+from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import SupernetOptions
 from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
-__all__ = ["Setup", "fractions_of"]
+__all__ = ["Setup"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class Setup:
     arch_loader: Loader
     evaluation_loader: Loader
     held_out_loader: Loader | None
-    description: dict[str, str]
+    described: Mapping[str, Any]
     budget: AlphaBudget
     budget_line: str
     on_collapse: str = "warn"
@@ -80,7 +81,7 @@ class Setup:
         check_reaction(on_collapse, method, space)
         options = method.supernet_options(space)
         settings = _settings(training or method.trained(space.training), epochs, batch_size)
-        fractions = fractions_of(split, method.schedule.level)
+        fractions = split_fractions(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
         _check_batch_size(batch_size, parts, fractions is None)
         device = _usable(device)
@@ -114,19 +115,28 @@ class Setup:
         budget = AlphaBudget.of(alpha_budget, method.arch_optimizer, published, setup.arch_steps)
         optimizer = method.arch_optimizer if budget.factor == 1 else method.arch_optimizer.scaled(budget.factor)
         scaled = replace(method, arch_optimizer=optimizer)
-        description = describe(space, options, method, data, settings, seed, fractions, held_out)
+        described = {
+            "space": space, "supernet": options, "method": replace(method, training={}), "training": settings,
+            "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": int(seed),
+            "held_out": float(held_out), "on_collapse": on_collapse, "alpha_budget": budget.factor,
+        }  # fmt: skip
         return replace(
             setup,
             method=scaled,
             budget=budget,
             budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
-            description=description | {"on_collapse": on_collapse, "alpha_budget": str(budget.factor)},
+            described=described,
         )
 
     @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """All blocks that have architecture parameters."""
         return self.space.searched_blocks(self.options)
+
+    @cached_property
+    def identity(self) -> Identity:
+        """What tells this search from another one, for its checkpoints."""
+        return Identity.of(**self.described)
 
     @property
     def steps(self) -> int:
@@ -192,26 +202,8 @@ class Setup:
         return Stepper.of(self.space, self.options, method, self.training, self.seed, state.supernet, compile_)
 
 
-def fractions_of(split: tuple[float, float] | str | None, level: Level) -> tuple[float, float] | None:
-    """Return how the data is divided: as asked for, or as the level of the search needs it.
-
-    >>> fractions_of(None, "bilevel"), fractions_of("0.1:0.025", "bilevel"), fractions_of(None, "single")
-    ((0.5, 0.5), (0.1, 0.025), None)
-    """
-    if split is None:
-        return HALVES if level == "bilevel" else None
-    fractions = parse_split(split) if isinstance(split, str) else split
-    if fractions is None and level == "bilevel":
-        raise UserError(
-            "the split is none, but a bilevel search trains the architecture on images of its own; "
-            "give two fractions such as 0.5:0.5, or set schedule.level=single."
-        )
-    if fractions is not None and level == "single":
-        raise UserError(
-            f"the split is {fractions[0]:g}:{fractions[1]:g}, but a single-level search trains weights and "
-            f"architecture on all the data; leave it out, or set schedule.level=bilevel."
-        )
-    return fractions
+def _about(data: ImageData) -> dict[str, Any]:
+    return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
 
 
 def _settings(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from archgrad.recipes.published import BASES, PUBLISHED_IN, SETTINGS
-from archgrad.spaces import SearchSpace, named
+from archgrad.spaces import SPACES, SearchSpace
 
 __all__ = ["FAMILIES", "OURS", "Setting", "chain_of", "declared", "family_of", "sized"]
 
@@ -53,7 +53,7 @@ def family_of(space: SearchSpace | str) -> str:
         return space.family
     if space in FAMILIES or space == "own":
         return space
-    return named(space)().family
+    return SPACES.constructor(space)().family
 
 
 def chain_of(recipe: str) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
 def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
     """Return the fields of a space that a recipe was published with, by name.
 
-    >>> sized("gaea", named("nasbench201")())
+    >>> sized("gaea", SPACES.constructor("nasbench201")())
     {'exclude': ('none',)}
     """
     settings = [one for one in declared(recipe, space).values() if one.path.startswith("space.")]

@@ -1,8 +1,6 @@
 """Terms added to a step of the search."""
 
-from collections.abc import Callable
-
-from archgrad.errors import chosen
+from archgrad.registry import Registry
 from archgrad.regularizers.adversarial_perturbation import AdversarialPerturbation
 from archgrad.regularizers.auxiliary_skip import AuxiliarySkip
 from archgrad.regularizers.base import OuterStep, PerturbStep, Regularizer, WeightStep
@@ -26,28 +24,22 @@ __all__ = [
     "Regularizer",
     "WeightStep",
     "name_of",
-    "named",
 ]
 
-REGULARIZERS: dict[str, Callable[[], Regularizer]] = {
-    "entropy": EntropyTerm,
-    "dirichlet-kl": DirichletKL,
-    "layer-alignment": LayerAlignment,
-    "random-perturbation": RandomPerturbation,
-    "adversarial-perturbation": AdversarialPerturbation,
-    "beta-decay": BetaDecay,
-    "auxiliary-skip": AuxiliarySkip,
-}
+REGULARIZERS = Registry[Regularizer](
+    "regularizer",
+    Regularizer,
+    {
+        "entropy": EntropyTerm,
+        "dirichlet-kl": DirichletKL,
+        "layer-alignment": LayerAlignment,
+        "random-perturbation": RandomPerturbation,
+        "adversarial-perturbation": AdversarialPerturbation,
+        "beta-decay": BetaDecay,
+        "auxiliary-skip": AuxiliarySkip,
+    },
+)
 """The names on the command line."""
-
-
-def named(name: str) -> Regularizer:
-    """Return a regulariser by its name.
-
-    >>> named("dirichlet-kl").weight
-    0.001
-    """
-    return chosen("regulariser", name, REGULARIZERS)()
 
 
 def name_of(regularizer: Regularizer) -> str | None:

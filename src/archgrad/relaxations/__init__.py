@@ -1,8 +1,6 @@
 """From architecture parameters to the mixture a supernet computes."""
 
-from collections.abc import Callable
-
-from archgrad.errors import chosen
+from archgrad.registry import Registry
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, expand_to_cells
 from archgrad.relaxations.concrete import Concrete
 from archgrad.relaxations.dirichlet import Dirichlet, concentration
@@ -26,24 +24,18 @@ __all__ = [
     "Uniform",
     "concentration",
     "expand_to_cells",
-    "named",
 ]
 
-RELAXATIONS: dict[str, Callable[[], Relaxation]] = {
-    "softmax": Softmax,
-    "simplex": Simplex,
-    "gumbel-hard": GumbelHard,
-    "concrete": Concrete,
-    "dirichlet": Dirichlet,
-    "uniform": Uniform,
-}
+RELAXATIONS = Registry[Relaxation](
+    "relaxation",
+    Relaxation,
+    {
+        "softmax": Softmax,
+        "simplex": Simplex,
+        "gumbel-hard": GumbelHard,
+        "concrete": Concrete,
+        "dirichlet": Dirichlet,
+        "uniform": Uniform,
+    },
+)
 """The names on the command line."""
-
-
-def named(name: str) -> Relaxation:
-    """Return a relaxation by its name.
-
-    >>> named("gumbel-hard").tau
-    (10.0, 0.1)
-    """
-    return chosen("relaxation", name, RELAXATIONS)()

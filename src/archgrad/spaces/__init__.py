@@ -1,9 +1,8 @@
 """What can be built: decision blocks, genotypes, and one file per search space."""
 
-from collections.abc import Callable
 from functools import partial
 
-from archgrad.errors import chosen
+from archgrad.registry import Registry
 from archgrad.spaces.amended import AmendedA1, AmendedA2
 from archgrad.spaces.block import DecisionBlock, Row, edges_of
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
@@ -42,20 +41,14 @@ __all__ = [
     "build_edges",
     "cost",
     "edges_of",
-    "named",
 ]
 
-SPACES: dict[str, Callable[..., SearchSpace]] = {
-    **{space.name: space for space in (NASBench201, DARTS, S1, S2, S3, S4, AmendedA1, AmendedA2)},
-    **{f"nasbench1shot1-{number}": partial(NASBench1Shot1, number=number) for number in (1, 2, 3)},
-}
+SPACES = Registry[SearchSpace](
+    "space",
+    SearchSpace,
+    {
+        **{space.name: space for space in (NASBench201, DARTS, S1, S2, S3, S4, AmendedA1, AmendedA2)},
+        **{f"nasbench1shot1-{number}": partial(NASBench1Shot1, number=number) for number in (1, 2, 3)},
+    },
+)
 """The names on the command line."""
-
-
-def named(name: str) -> Callable[..., SearchSpace]:
-    """Return the constructor of a space by its name.
-
-    >>> named("s3")(channels=4).name
-    's3'
-    """
-    return chosen("space", name, SPACES)

@@ -17,7 +17,7 @@ from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvBN
-from archgrad.spaces import SPACES, SearchSpace, StagedSpace, named
+from archgrad.spaces import SPACES, SearchSpace, StagedSpace
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions, shuffle
 from archgrad.supernet import cell as cell_module
 
@@ -48,7 +48,7 @@ class Case(NamedTuple):
 
 def case_of(name: str, **options: Any) -> Case:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    space = named(name)(channels=2 * options.get("partial", 1), **depth)
+    space = SPACES.constructor(name)(channels=2 * options.get("partial", 1), **depth)
     return Case(space, SupernetOptions(**{"auxiliary_skip": True, **options}))
 
 

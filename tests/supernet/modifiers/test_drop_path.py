@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from archgrad.errors import UserError
 from archgrad.operations import Identity, Operation, Source, Weighted
-from archgrad.spaces import SPACES, Genotype, SearchSpace, named
+from archgrad.spaces import SPACES, Genotype, SearchSpace
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet
 from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
 
@@ -21,7 +21,7 @@ every_space = pytest.mark.parametrize("name", SPACES)
 
 def space_of(name: str, channels: int = 4) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=channels, **depth)
+    return SPACES.constructor(name)(channels=channels, **depth)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:

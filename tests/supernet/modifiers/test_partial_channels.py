@@ -14,7 +14,7 @@ from torch.func import functional_call
 
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.operations import Identity, Operation, Source
-from archgrad.spaces import DecisionBlock, named
+from archgrad.spaces import SPACES, DecisionBlock
 from archgrad.supernet import CellMixture, Edge, MixedCell, SupernetOptions, shuffle
 
 CLASSES = 4
@@ -57,7 +57,7 @@ def pair(name: str, sizes: Sizes) -> tuple[Blocks, nn.Module, nn.Module]:
     """Return the searched blocks of a space, its fused supernet and the plain one with the same weights."""
     torch.manual_seed(0)
     options = SupernetOptions(**{key: value for key, value in sizes.items() if key not in SIZES})
-    space = named(name)(**{key: value for key, value in sizes.items() if key in SIZES})
+    space = SPACES.constructor(name)(**{key: value for key, value in sizes.items() if key in SIZES})
     fused = space.supernet(options, num_classes=CLASSES, input_channels=2).double()
     reference = reference_supernet(space, options, num_classes=CLASSES, input_channels=2).double()
     reference.load_state_dict(fused.state_dict())
@@ -202,7 +202,7 @@ def test_operations_see_one_in_k_channels(name: str, partial: int, monkeypatch: 
 
 @pytest.mark.parametrize("name", ["nasbench201", "darts"])
 def test_a_quarter_of_the_channels_has_few_weights(name: str) -> None:
-    whole, part = (named(name)(channels=16).supernet(SupernetOptions(partial)) for partial in (1, 4))
+    whole, part = (SPACES.constructor(name)(channels=16).supernet(SupernetOptions(partial)) for partial in (1, 4))
 
     def weights(net: nn.Module) -> int:
         return sum(value.numel() for key, value in net.named_parameters() if ".edges." in key)
@@ -326,11 +326,11 @@ def test_the_pooled_bypass_can_be_frozen(size: int) -> None:
 
 def test_the_default_has_no_trace_of_it() -> None:
     torch.manual_seed(0)
-    plain = named("darts")(channels=4, cells=3).supernet()
+    plain = SPACES.constructor("darts")(channels=4, cells=3).supernet()
     assert plain.edges == {}
     assert set(plain.shapes) == {"normal", "reduce"}
     torch.manual_seed(0)
-    weighed = named("darts")(channels=4, cells=3).supernet(SupernetOptions(edge_weights=True))
+    weighed = SPACES.constructor("darts")(channels=4, cells=3).supernet(SupernetOptions(edge_weights=True))
     weights, others = plain.state_dict(), weighed.state_dict()
     assert weights.keys() == others.keys()
     assert all(torch.equal(value, others[key]) for key, value in weights.items())

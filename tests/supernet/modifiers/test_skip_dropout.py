@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archgrad.errors import UserError
 from archgrad.operations import FactorizedReduce, Identity, Operation, Site
-from archgrad.spaces import SPACES, SearchSpace, named
+from archgrad.spaces import SPACES, SearchSpace
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions
 from archgrad.supernet.modifiers.skip_dropout import kept_elements
 
@@ -22,7 +22,7 @@ every_space = pytest.mark.parametrize("name", SPACES)
 
 def space_of(name: str) -> SearchSpace:
     depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return named(name)(channels=4, **depth)
+    return SPACES.constructor(name)(channels=4, **depth)
 
 
 def supernet_of(space: SearchSpace) -> Supernet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tarfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData
+from archgrad.data.dataset import ImageData, Origin
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
 from archgrad.data.sources.common import existing, shrunk
 from archgrad.data.sources.parquet import parquet
@@ -37,7 +38,8 @@ def cifar10(
     seed: int = 0,
 ) -> ImageData:
     """Load CIFAR-10 (10 classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
-    return cifar(CIFAR10, folder, train, limit, image_size, seed)
+    origin = Origin("cifar10", limit, image_size, seed, None if folder is None else str(folder)) if train else None
+    return replace(cifar(CIFAR10, folder, train, limit, image_size, seed), origin=origin)
 
 
 def cifar100(
@@ -49,7 +51,8 @@ def cifar100(
     seed: int = 0,
 ) -> ImageData:
     """Load CIFAR-100 (100 fine classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
-    return cifar(CIFAR100, folder, train, limit, image_size, seed)
+    origin = Origin("cifar100", limit, image_size, seed, None if folder is None else str(folder)) if train else None
+    return replace(cifar(CIFAR100, folder, train, limit, image_size, seed), origin=origin)
 
 
 def cifar(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData
+from archgrad.data.dataset import ImageData, Origin
 from archgrad.data.sources.common import shrunk
 
 __all__ = ["digits"]
@@ -24,4 +26,4 @@ def digits(*, limit: int | None = None, image_size: int | None = None, seed: int
     images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]
     labels = torch.from_numpy(bunch.target).long()
     data = ImageData("digits", images, labels, tuple(map(str, range(10))), Augmentation(crop_padding=1))
-    return shrunk(data, limit, image_size, seed)
+    return replace(shrunk(data, limit, image_size, seed), origin=Origin("digits", limit, image_size, seed))

@@ -1,0 +1,16 @@
+"""One description of a run, which the library, the command, the run directory and a resume share."""
+
+from archgrad.config.naming import config_with, named_config
+from archgrad.config.search_config import SearchConfig
+from archgrad.config.toml import config_to_toml, read_config, read_run_config
+from archgrad.config.validation import validate
+
+__all__ = [
+    "SearchConfig",
+    "config_to_toml",
+    "config_with",
+    "named_config",
+    "read_config",
+    "read_run_config",
+    "validate",
+]

@@ -1,0 +1,167 @@
+"""From objects to names: the configuration that a run directory keeps, so that anybody can repeat the run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archgrad.config.search_config import SearchConfig, families
+from archgrad.errors import UserError
+from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
+from archgrad.registry import Registry
+
+if TYPE_CHECKING:
+    from archgrad.data import ImageData
+    from archgrad.method import Method
+    from archgrad.spaces import SearchSpace
+    from archgrad.training import WeightTraining
+
+__all__ = ["config_with", "named_config"]
+
+
+def named_config(
+    config: SearchConfig, space: SearchSpace, method: Method, training: WeightTraining, images: ImageData
+) -> SearchConfig:
+    """Write out every default, name every object and make every path absolute.
+
+    Parts of a user's own go by ``module:Name`` with their fields. What cannot be named so, because building it from
+    the names gives something else, is listed in ``needs``.
+    """
+    config = _with_names(config, space, method, images)
+    parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
+    parts |= {part: member for part in OPTIONAL_PARTS if (member := getattr(method, part)) is not None}
+    parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
+    parts |= _regularizers_by_name(method) | config.named_callbacks()
+    stages = () if method.progressive is None else method.progressive.stages
+    depth = None if stages and all(stage.cells for stage in stages) else getattr(space, space.depth_knob)
+    sizes: dict[str, Any] = {"channels": space.channels, "cells": depth, "epochs": training.epochs}
+    elsewhere = {"space.channels", f"space.{space.depth_knob}", "weights.epochs"}
+    knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in _knobs(member).items()}
+    kept = {path: without_none(value) for path, value in knobs.items() if path not in elsewhere}
+    named = replace(config, **sizes, time_limit=None, training=None, settings=kept)
+    built: dict[str, tuple[Callable[[], Any], Any]] = {
+        "space": (named.build_space, space),
+        "method": (lambda: replace(named.build_method(), training={}), replace(method, training={})),
+    }
+    needs = {*named.needs, *(name for name, (build, wanted) in built.items() if not _builds(build, wanted))}
+    return _without(replace(named, needs=tuple(sorted(needs))))
+
+
+def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> SearchConfig:
+    """Put names in the places of objects."""
+    changes: dict[str, Any] = {}
+    if not isinstance(config.space, str):
+        changes["space"] = _space_name(space)
+    if not isinstance(config.method, str):
+        names = {part: _name(family, getattr(method, part)) for part, family in families().items()}
+        regularizers = ",".join(_regularizers_by_name(method)) or "none"
+        changes |= {"method": method.name, **names, "regularizer": regularizers}
+    if isinstance(config.split, tuple):
+        changes["split"] = f"{config.split[0]}:{config.split[1]}"
+    if isinstance(config.data, str):
+        kind, colon, path = config.data.partition(":")
+        folder = config.data_dir or os.environ.get("ARCHGRAD_DATA")
+        changes["data"] = f"{kind}:{Path(path).resolve()}" if colon else config.data
+        changes["data_dir"] = str(Path(folder).resolve()) if folder and not colon else None
+    else:
+        changes |= _origin(config, images)
+    return replace(config, **changes)
+
+
+def _origin(config: SearchConfig, images: ImageData) -> dict[str, Any]:
+    """Return how to load images again that were given as an object, or that they are needed."""
+    origin = images.origin
+    if origin is None or config.limit is not None or config.image_size is not None:
+        return {"data": images.name, "needs": ("data",), "limit": None, "image_size": None}
+    if origin.limit is not None and origin.seed != config.seed:  # another seed would choose other images
+        return {"data": images.name, "needs": ("data",)}
+    folder = None if origin.folder is None else str(Path(origin.folder).resolve())
+    return {"data": origin.spec, "data_dir": folder, "limit": origin.limit, "image_size": origin.image_size}
+
+
+def _space_name(space: SearchSpace) -> str:
+    from archgrad.spaces import SPACES
+
+    own = SPACES.get(space.name)
+    return space.name if own is not None and type(own()) is type(space) else _name(SPACES, space)
+
+
+def _regularizers_by_name(method: Method) -> dict[str, Any]:
+    from archgrad.regularizers import REGULARIZERS
+
+    return {_name(REGULARIZERS, part): part for part in method.regularizers}
+
+
+def _name(family: Registry[Any], part: Any) -> str:
+    """Return the name of a part; that one has none shows when nothing can be built from this."""
+    try:
+        return family.name_of(part)
+    except UserError:
+        return f"unnamed:{type(part).__name__}"
+
+
+def _knobs(part: Any) -> dict[str, Any]:
+    """Return the settings of a part that a file can hold."""
+    try:
+        knobs = knobs_of(part)
+    except TypeError:  # no dataclass
+        return {}
+    return {name: value for name, value in knobs.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _builds(build: Callable[[], Any], wanted: Any) -> bool:
+    """Tell whether building from names gives what is wanted."""
+    from archgrad.serialization import to_data
+
+    try:
+        return bool(to_data(build()) == to_data(wanted))
+    except (UserError, TypeError, ValueError):
+        return False
+
+
+def _without(config: SearchConfig) -> SearchConfig:
+    """Leave out settings of parts that are needed as objects: they could not be applied."""
+    if "method" not in config.needs:
+        return config
+    kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in _method_parts()}
+    parts: dict[str, Any] = dict.fromkeys((*families(), "regularizer"))
+    return replace(config, **parts, settings=kept)
+
+
+def _method_parts() -> set[str]:
+    from archgrad.regularizers import REGULARIZERS
+
+    return {*PARTS, *OPTIONAL_PARTS, *REGULARIZERS}
+
+
+def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
+    """Put objects in the places of what a run directory names, and of what it could not name."""
+    missing = [name for name in config.needs if name not in given]
+    if missing:
+        wanted = ", ".join(f"{name}=…" for name in missing)
+        raise UserError(
+            f"this run was searched with {' and '.join(missing)} that cannot be named in a file; continue it from "
+            f"Python with archgrad.resume(DIR, {wanted})."
+        )
+    changes: dict[str, Any] = dict(given)
+    dropped: set[str] = set()
+    if "space" in given:
+        changes |= {"channels": None, "cells": None}
+        dropped.add("space")
+    if "method" in given:
+        changes |= dict.fromkeys((*families(), "regularizer"))
+        dropped |= _method_parts()
+    if "data" in given:
+        changes |= {"limit": None, "image_size": None}
+        dropped.add("augmentation")
+    kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in dropped}
+    return replace(config, **changes, needs=(), settings=kept)

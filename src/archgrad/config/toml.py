@@ -1,0 +1,96 @@
+"""Configurations as TOML: files that a user writes, and ``config.toml`` in a run directory."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+from archgrad.config.search_config import SearchConfig
+from archgrad.errors import UserError, unknown
+
+__all__ = ["config_to_toml", "read_config", "read_run_config"]
+
+FORMAT = "archgrad.config/1"
+
+
+def config_to_toml(config: SearchConfig) -> str:
+    """Return a configuration of names and plain values as TOML, readable by ``--config``."""
+    import tomli_w
+
+    content = {name: value for name, value in asdict(config).items() if value is not None and name != "settings"}
+    return tomli_w.dumps({"format": FORMAT} | content | {"set": _nested(config.settings)})
+
+
+def read_run_config(folder: Path) -> SearchConfig:
+    """Read the configuration of a run directory."""
+    if not (folder / "config.toml").is_file():
+        if folder.name.startswith("stage-") and (folder.parent / "config.toml").is_file():
+            raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
+        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
+    earlier = {"alpha_budget": "off"}  # what runs were that do not say it yet
+    return SearchConfig(**(earlier | read_config(folder / "config.toml")))
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``."""
+    content = _read_toml(path)
+    if content.pop("format", FORMAT) != FORMAT:
+        raise UserError(f"{path} has another format than {FORMAT!r}; it was written by another version of archgrad.")
+    allowed = [knob.name for knob in fields(SearchConfig) if knob.name not in ("settings", "training")] + ["set"]
+    for name in content:
+        if name not in allowed:
+            raise unknown(f"key in {path}:", name, allowed)
+    settings = _flat(content.pop("set", {}), path)
+    return {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"there is no configuration file {path}; check the path.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"the configuration file {path} cannot be read ({error}).") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path} is not valid TOML: {error}.") from error
+
+
+def _checked(name: str, value: Any, path: Path) -> Any:
+    if name == "needs":
+        return tuple(map(str, value)) if isinstance(value, list) else ()
+    kinds = _KINDS[name]
+    if type(value) is int and float in kinds:
+        return float(value)
+    if type(value) not in kinds:
+        raise UserError(f"{name} in {path} is {value!r}; it must be {_WORDS[kinds[0]]}.")
+    return value
+
+
+def _flat(content: Any, path: Path) -> dict[str, Any]:
+    if not isinstance(content, dict) or not all(isinstance(knobs, dict) for knobs in content.values()):
+        raise UserError(f"the table [set] in {path} must hold knobs by part, such as arch_optimizer.lr = 0.001.")
+    return {f"{part}.{knob}": value for part, knobs in content.items() for knob, value in knobs.items()}
+
+
+def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    nested: dict[str, dict[str, Any]] = {}
+    for path, value in settings.items():
+        part, _, knob = path.rpartition(".")
+        nested.setdefault(part, {})[knob] = value
+    return nested
+
+
+_WORDS: dict[Any, str] = {bool: "true or false", str: "text in quotes", int: "a whole number", float: "a number"}
+_KINDS = {
+    one.name: [kind for kind in _WORDS if kind.__name__ in re.findall(r"\w+", str(one.type))]
+    for one in fields(SearchConfig)
+}
+"""What a file may give for each option, by the types of the fields."""

@@ -1,0 +1,48 @@
+"""Whether a search can be what its configuration says, asked of all parts before data is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from archgrad.config.search_config import SearchConfig
+from archgrad.errors import UserError
+from archgrad.reactions import check_reaction
+
+__all__ = ["validate"]
+
+
+def validate(config: SearchConfig) -> None:
+    """Raise one UserError that says everything that is wrong with a configuration.
+
+    >>> validate(SearchConfig(epochs=1))
+    """
+    problems: list[str] = []
+
+    def ask(question: Callable[[], Any]) -> Any:
+        try:
+            return question()
+        except UserError as error:
+            if str(error) not in problems:
+                problems.append(str(error))
+            return None
+
+    space, method = ask(config.build_space), ask(config.build_method)
+    ask(config.build_callbacks)
+    if space is not None and method is not None:
+        ask(lambda: config.build_training(space, method))
+        ask(lambda: method.check(space))
+        ask(lambda: check_reaction(config.on_collapse, method, space))
+    if method is not None:
+        ask(lambda: config.split_fractions(method.schedule.level))
+    ask(lambda: _check_seed(config.seed))
+    if len(problems) == 1:
+        raise UserError(problems[0])
+    if problems:
+        listed = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, start=1))
+        raise UserError(f"{len(problems)} things are wrong with this search:\n{listed}")
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise UserError(f"seed is {seed!r}; it must be a whole number.")

@@ -1,0 +1,59 @@
+"""What makes a search what it is, as nested data that a checkpoint keeps and a resume compares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from archgrad.errors import UserError
+from archgrad.serialization import differences, digest, to_data
+
+__all__ = ["Identity"]
+
+_SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The parts and settings of a search by name; ``required`` leaves out fields that are at their defaults.
+
+    >>> Identity.of(seed=0, split=(0.5, 0.5)).data
+    {'seed': 0, 'split': [0.5, 0.5]}
+    """
+
+    data: Mapping[str, Any]
+    required: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, **parts: Any) -> Identity:
+        """Describe these parts."""
+        return cls(to_data(parts), to_data(parts, sparse=True))
+
+    def with_parts(self, **parts: Any) -> Identity:
+        """Return the identity of a search that has these parts as well."""
+        more = Identity.of(**parts)
+        return Identity({**self.data, **more.data}, {**self.required, **more.required})
+
+    @property
+    def digest(self) -> str:
+        """16 letters that tell this search from any other."""
+        return digest(self.data)
+
+    def check(self, saved: Any, path: Path) -> None:
+        """Raise a UserError if the checkpoint in ``path`` was saved by another search."""
+        found = list(differences(saved, dict(self.data), dict(self.required)))
+        if not found:
+            return
+        named = [f"its {place} is {_short(old)}, this one's is {_short(new)}" for place, old, new in found[:_SHOWN]]
+        more = f" (and {len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
+        raise UserError(
+            f"{path} belongs to another search: {'; '.join(named)}{more}. Resume with the settings it was started "
+            f"with, or choose another folder."
+        )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:80]}…"

@@ -1,0 +1,144 @@
+"""One description of a run: names and objects, the run directory, resume, and parts of a user's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.config import SearchConfig, read_run_config, validate
+from archgrad.errors import UserError
+from archgrad.relaxations import Softmax
+
+TINY: dict[str, Any] = {"epochs": 2, "batch_size": 20}
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+
+
+@dataclass(frozen=True)
+class Sharp(Softmax):
+    """p = softmax(α / τ)."""
+
+    tau: float = 0.5
+
+    def probabilities(self, blocks: Any, alpha: Any) -> Any:
+        return super().probabilities(blocks, {name: value / self.tau for name, value in alpha.items()})
+
+
+def test_names_do_where_objects_do() -> None:
+    by_name = ag.search("nasbench201", "darts", "digits", channels=2, cells=1, limit=60, **TINY)
+    by_object = ag.search(SPACE, ag.recipes.darts(), ag.data.digits(limit=60), **TINY)
+    assert by_name.genotype == by_object.genotype
+    assert all(torch.equal(by_name.alpha[name], by_object.alpha[name]) for name in by_name.alpha)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (((3,), {}), "space is 3; it must be a name .* or an object of archgrad.spaces:SearchSpace"),
+        (((SPACE, SPACE), {}), "method is NASBench201"),
+        (((SPACE, "darts", [1, 2]), {}), r"data is \[1, 2\]; it must be a name"),
+        ((("nasbench20",), {}), "unknown space 'nasbench20'; did you mean 'nasbench201'"),
+        ((("nasbench201", "gaia"), {}), "unknown method 'gaia'; did you mean 'gaea'"),
+        (((), {"epoch": 3}), "unknown option of search: 'epoch'; did you mean 'epochs'"),
+        (((), {"threads": 3}), "unknown option of search: 'threads'"),
+        (((), {"training": 3}), "training is 3; it must be an archgrad.WeightTraining"),
+    ],
+)
+def test_a_wrong_type_or_name_is_a_sentence(arguments: tuple[Any, dict[str, Any]], sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        ag.search(*arguments[0], **arguments[1])
+
+
+def test_validate_says_everything_that_is_wrong() -> None:
+    wrong = SearchConfig(method="darts", split="none", on_collapse="switch", settings={"relaxation.nothing": "1"})
+    with pytest.raises(UserError, match="unknown knob"):
+        validate(wrong)
+    wrong = SearchConfig(method="random-nas", split="none", on_collapse="stop", seed="zero")  # type: ignore[arg-type]
+    with pytest.raises(UserError) as caught:
+        validate(wrong)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "3 things are wrong with this search:"
+    assert [line.split(" is ")[0].strip() for line in lines[1:]] == ["1. on_collapse", "2. the split", "3. seed"]
+
+
+def same(one: ag.SearchResult, other: ag.SearchResult) -> bool:
+    weights, others = one.supernet.state_dict(), other.supernet.state_dict()
+    return (
+        one.genotype == other.genotype
+        and all(torch.equal(one.alpha[name], other.alpha[name]) for name in one.alpha)
+        and all(torch.equal(weights[name], others[name]) for name in weights)
+    )
+
+
+class Killed(ag.callbacks.Callback):
+    """Ends a search in its second epoch, as a kill would."""
+
+    def on_step_end(self, search: Any, means: Any) -> None:
+        if search.epoch == 1:
+            raise KeyboardInterrupt
+
+
+METHODS = {
+    "recipe": ag.recipes.gaea(),
+    "combination": ag.recipes.lambda_darts(base=ag.recipes.gaea(level="bilevel")),
+    "own part": replace(ag.recipes.darts(), relaxation=Sharp(tau=0.3), name="sharp"),
+}
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_what_the_library_leaves_can_be_resumed_by_name(name: str, tmp_path: Path) -> None:
+    data, whole = ag.data.digits(limit=60), tmp_path / "whole"
+    expected = ag.search(SPACE, METHODS[name], data, **TINY, out=whole)
+    with pytest.raises(KeyboardInterrupt):
+        ag.search(SPACE, METHODS[name], data, **TINY, out=tmp_path / "run", callbacks=[Killed()])
+    assert read_run_config(tmp_path / "run").needs == ()
+    assert same(ag.resume(tmp_path / "run"), expected)
+
+
+def test_the_command_takes_what_the_library_leaves(tmp_path: Path, archgrad: Any) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        ag.search(SPACE, METHODS["own part"], ag.data.digits(limit=60), **TINY, out=out, callbacks=[Killed()])
+    for command in (["resume", out], ["inspect", out], ["draw", out], ["plot", out, "-o", tmp_path / "curve.svg"]):
+        code, _, err = archgrad(*command)
+        assert code == 0, err
+
+
+def local_part() -> Softmax:
+    @dataclass(frozen=True)
+    class Local(Softmax):
+        tau: float = 1.0
+
+    return Local()
+
+
+def test_what_cannot_be_named_is_handed_over_and_checked(tmp_path: Path, archgrad: Any) -> None:
+    method, data = (
+        replace(ag.recipes.darts(), relaxation=local_part()),
+        ag.data.digits(limit=60).select(torch.arange(50)),
+    )
+    expected = ag.search(SPACE, method, data, **TINY, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        ag.search(SPACE, method, data, **TINY, out=tmp_path / "run", callbacks=[Killed()])
+    assert read_run_config(tmp_path / "run").needs == ("data", "method")
+    with pytest.raises(UserError, match=r"archgrad\.resume\(DIR, data=…, method=…\)"):
+        ag.resume(tmp_path / "run")
+    code, _, err = archgrad("resume", tmp_path / "run")
+    assert (code, "cannot be named in a file" in err) == (2, True)
+    with pytest.raises(UserError, match=r"belongs to another search: its method\.relaxation"):
+        ag.resume(tmp_path / "run", data=data, method=ag.recipes.darts())
+    with pytest.raises(UserError, match=r"belongs to another search: its data\.digest"):
+        ag.resume(tmp_path / "run", data=ag.data.digits(limit=50), method=method)
+    assert same(ag.resume(tmp_path / "run", data=data, method=method), expected)
+
+
+def test_two_parts_of_ones_own_with_other_settings_are_not_the_same(tmp_path: Path) -> None:
+    methods = [replace(METHODS["own part"], relaxation=Sharp(tau=tau)) for tau in (0.3, 0.4)]
+    data = ag.data.digits(limit=60)
+    ag.search(SPACE, methods[0], data, **TINY, out=tmp_path / "run")
+    with pytest.raises(UserError, match=r"its method.relaxation.tau is 0.3, this one's is 0.4"):
+        ag.resume(tmp_path / "run", method=methods[1])
