@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,8 @@ FEWEST_STEPS = 1000
 FEWEST_EPOCHS = 20
 """Where there is no time for so many epochs, a part of the images has to do."""
 _FEWEST_BATCHES, _SMALLEST_BATCH = 10, 16
+_MEASURING_SHARE = 0.1
+"""Which share of the limit a measurement may take, if two steps are timed."""
 
 Size = tuple[int, int | None]
 """Width and depth; None where stages have depths of their own."""
@@ -26,11 +30,12 @@ Size = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class FittedSizes:
-    """The sizes that were chosen, and the time that a step of the weights takes with them."""
+    """The sizes that were chosen, the time that a step of the weights takes with them, and the time of measuring it."""
 
     config: RunConfig
     step_seconds: float
     steps: int
+    measuring_seconds: float = 0.0
 
     @property
     def minutes(self) -> float:
@@ -42,37 +47,40 @@ class FittedSizes:
     def __str__(self) -> str:
         chosen, limit = self.config, self.config.time_limit or 0.0
         images = "all images" if chosen.limit is None else f"{chosen.limit:,} images"
-        depth = "" if chosen.cells is None else f"depth {chosen.cells} (--cells), "
         long = "; less than that cannot be chosen" if self.minutes > 1.1 * limit else ""
         return (
-            f"chosen for {limit:g} minutes (--time-limit): {chosen.channels} channels, {depth}{chosen.epochs} epochs, "
-            f"{images}, batches of {chosen.batch_size}: {self.steps:,} steps of {self.step_seconds:.2g} s, about "
+            f"chosen for {limit:g} minutes (--time-limit): {_size_in_words(chosen)}, {chosen.epochs} epochs, {images}, "
+            f"batches of {chosen.batch_size}: {self.steps:,} steps of {self.step_seconds:.2g} s, about "
             f"{self.minutes:.2g} minutes{long}"
         )
 
 
-def fitted(config: RunConfig, data: ImageData) -> FittedSizes:
+def fitted(config: RunConfig, data: ImageData, tell: Callable[[str], None] = lambda text: None) -> FittedSizes:
     """Return the configuration with all sizes that it does not give: the largest supernet that has time to learn.
 
-    Supernets are tried from the smallest to the published one, a few steps each, and the last of those is taken that
-    could make FEWEST_STEPS steps within the limit. The rest of the time goes into epochs, up to the published number or
-    as many as those steps need.
+    A few steps of each supernet are measured, from the smallest to the published one, as long as there is time for
+    FEWEST_STEPS steps of it. The last of those is taken, or the smallest. The rest of the time goes into epochs, up to
+    the published number or as many as those steps need. The time of measuring counts. ``tell`` is given a line about
+    each measurement.
     """
     from archgrad.loop.estimate import OVERHEAD
 
     config = config.with_sizes()
     _check_free(config)
-    seconds = 60 * (config.time_limit or 0.0) / OVERHEAD
     config = _with_batches(config, data)
+    started, limit = time.monotonic(), 60 * (config.time_limit or 0.0)
     chosen: tuple[RunConfig, float] | None = None
     for channels, cells in rungs(config):
         sized = replace(config, channels=channels, cells=cells)
-        step = _step_seconds(sized, data)
-        if chosen is not None and seconds / step < FEWEST_STEPS:
+        tell(f"measuring a few steps with {_size_in_words(sized)}")
+        step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
+        is_enough = (limit - time.monotonic() + started) / OVERHEAD / step >= FEWEST_STEPS
+        if is_enough or chosen is None:
+            chosen = sized, step
+        if not is_enough:
             break
-        chosen = sized, step
     assert chosen is not None  # noqa: S101 - there is at least one rung
-    return _with_epochs(*chosen, seconds, data)
+    return _with_epochs(*chosen, time.monotonic() - started, data)
 
 
 def rungs(config: RunConfig) -> list[Size]:
@@ -111,6 +119,10 @@ def _fits(config: RunConfig, size: Size) -> bool:
     return True
 
 
+def _size_in_words(config: RunConfig) -> str:
+    return f"{config.channels} channels" + ("" if config.cells is None else f", depth {config.cells} (--cells)")
+
+
 def _check_free(config: RunConfig) -> None:
     """Refuse a limit of time that would choose nothing."""
     sizes = (config.epochs, config.channels, config.cells, config.batch_size, config.limit)
@@ -140,8 +152,11 @@ def _with_batches(config: RunConfig, data: ImageData) -> RunConfig:
     return replace(config, batch_size=max(min(size, fewest), 1))
 
 
-def _with_epochs(config: RunConfig, step: float, seconds: float, data: ImageData) -> FittedSizes:
+def _with_epochs(config: RunConfig, step: float, spent: float, data: ImageData) -> FittedSizes:
     """Spend the steps that there is time for on epochs, or on fewer images where those would be too few."""
+    from archgrad.loop.estimate import OVERHEAD
+
+    seconds = (60 * (config.time_limit or 0.0) - spent) / OVERHEAD
     method = config.build_method()
     schedule, stages = method.schedule, 1 if method.progressive is None else len(method.progressive.stages)
     affordable = max(int(seconds / step / stages / schedule.inner_steps), 1)
@@ -153,7 +168,7 @@ def _with_epochs(config: RunConfig, step: float, seconds: float, data: ImageData
     published = config.build_training(config.build_space(), method).epochs
     most = max(published, math.ceil(FEWEST_STEPS / batches))
     epochs = config.epochs or max(min(affordable // batches, most), fewest)
-    return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps)
+    return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps, spent)
 
 
 def _batches(config: RunConfig, images: int) -> int:
@@ -170,8 +185,8 @@ def _with_fewer_images(config: RunConfig, batches: int, data: ImageData) -> RunC
     return replace(config, limit=limit) if limit < len(data) else config
 
 
-def _step_seconds(config: RunConfig, data: ImageData) -> float:
-    """Measure a step of the search at these sizes, of the last stage if there are several."""
+def _step_seconds(config: RunConfig, data: ImageData, at_most: float) -> float:
+    """Measure a step of the search at these sizes, of the last stage if there are several, for so many seconds."""
     from archgrad.loop.estimate import step_seconds
 
     space, method = config.build_space(), config.build_method()
@@ -181,5 +196,5 @@ def _step_seconds(config: RunConfig, data: ImageData) -> float:
         method = method.in_stage(last, space)
     return step_seconds(
         space, method, data, training=config.build_training(space, method), seed=config.seed, split=config.split,
-        held_out=config.held_out, device=config.device,
+        held_out=config.held_out, device=config.device, at_most=at_most,
     )  # fmt: skip
