@@ -8,7 +8,7 @@ import pytest
 
 import archgrad as ag
 from archgrad.loop import estimate as timing
-from archgrad.loop.estimate import estimate, step_seconds
+from archgrad.loop.estimate import estimate, stages_of, step_seconds
 from archgrad.loop.setup import Setup
 
 
@@ -40,3 +40,11 @@ def test_a_measurement_ends_when_its_time_is_over(
     training = ag.WeightTraining(batch_size=10)
     assert step_seconds(space, method, data, training=training, at_most=at_most) == 1.0
     assert now[0] == 1 + steps  # the timer looks at the clock when it begins and after each step
+
+
+def test_stages_are_measured_with_as_many_choices_as_they_will_have() -> None:
+    stages = [space for space, _ in stages_of(ag.spaces.DARTS(), ag.recipes.p_darts())]
+    assert [sum(block.cells for block in space.blocks) for space in stages] == [5, 11, 17]
+    rows = [[row.choices for block in space.blocks for row in block.rows] for space in stages]
+    assert [{len(choices) for choices in own} for own in rows] == [{8}, {5}, {3}]
+    assert len({choice for choices in rows[-1] for choice in choices}) == 8  # convolutions too

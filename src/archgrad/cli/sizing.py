@@ -187,13 +187,9 @@ def _with_fewer_images(config: RunConfig, batches: int, data: ImageData) -> RunC
 
 def _step_seconds(config: RunConfig, data: ImageData, at_most: float) -> float:
     """Measure a step of the search at these sizes, of the last stage if there are several, for so many seconds."""
-    from archgrad.loop.estimate import step_seconds
+    from archgrad.loop.estimate import stages_of, step_seconds
 
-    space, method = config.build_space(), config.build_method()
-    if method.progressive is not None:
-        last = len(method.progressive.stages) - 1
-        space = method.progressive.sized(space, last)
-        method = method.in_stage(last, space)
+    *_, (space, method) = stages_of(config.build_space(), config.build_method())
     return step_seconds(
         space, method, data, training=config.build_training(space, method), seed=config.seed, split=config.split,
         held_out=config.held_out, device=config.device, at_most=at_most,

@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from archgrad import random_streams
 from archgrad.callbacks import Callback, Search
 from archgrad.data import ImageData
 from archgrad.discretizers import Argmax
@@ -20,7 +23,7 @@ from archgrad.method import Method
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["OVERHEAD", "Estimate", "estimate", "step_seconds"]
+__all__ = ["OVERHEAD", "Estimate", "estimate", "stages_of", "step_seconds"]
 
 OVERHEAD = 1.25
 """What an epoch takes beyond its steps, as a factor: measurements and checkpoints."""
@@ -50,7 +53,7 @@ def estimate(
 ) -> Estimate:
     """Take a few steps of the search that these arguments of :func:`search` describe, and leave nothing behind."""
     _forget_peak()
-    stages = list(_stages(space, method))
+    stages = list(stages_of(space, method))
     setups = [Setup.of(*stage, data, training=training, **options) for stage in stages]
     options.pop("batch_size", None)  # the setups have checked it, and it is in the training
     sized = replace(training, batch_size=setups[0].weight_loader.batch_size)
@@ -116,18 +119,18 @@ class _StepTimer(Callback):
             raise _TimedEnough
 
 
-def _stages(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
-    """Yield what each stage searches, if every choice were as good as any other."""
+def stages_of(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
+    """Yield what each stage searches, if each row drops choices by chance; a method without stages has one."""
     plan = method.progressive
     if plan is None:
         yield space, method
         return
-    searched = plan.sized(space, 0)
+    searched, generator = plan.sized(space, 0), random_streams.generator(0, "estimate")
     for number in range(1, len(plan.stages) + 1):
         yield searched, method_of(method, plan, number, searched)
         if number < len(plan.stages):
-            even = {block.name: block.mask.float() for block in searched.blocks}
-            searched = plan.narrowed(searched, even, number)
+            drawn = {block.name: torch.rand(block.shape, generator=generator) for block in searched.blocks}
+            searched = plan.narrowed(searched, drawn, number)
 
 
 def _forget_peak() -> None:
