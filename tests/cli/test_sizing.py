@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +117,14 @@ def test_sizes_that_are_settings_are_given_too(speed: Machine) -> None:
     ],
 )
 def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
-    counts: list[int], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, said: list[str]
+    counts: list[int], options: dict[str, Any], speed: Machine, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     images = torch.randint(256, (len(labels), 1, 4, 4), dtype=torch.uint8)
     data = ag.data.ImageData("odd", images, labels, tuple(map(str, range(len(counts)))))
     monkeypatch.setattr(sizing, "rungs", lambda config: [(2, 1)])
-    config = fitted(RunConfig(time_limit=0.005, **options), data).config
+    monkeypatch.setattr(sizing, "LONGEST", float("inf"))
+    config = fitted(RunConfig(time_limit=1e-6, **options), data).config
     space, method = config.build_space(), config.build_method()
     part = data if config.limit is None else data.limited(config.limit, seed=0)
     training = config.build_training(space, method)
@@ -131,9 +133,46 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     assert said == []
 
 
-def test_what_cannot_be_kept_is_said(speed: Machine) -> None:
-    assert "less than that cannot be chosen" in str(fitted(RunConfig(time_limit=0.001), DIGITS))
-    assert "cannot" not in str(fitted(RunConfig(time_limit=1.0), DIGITS))
+def test_little_time_is_enough_for_few_epochs_of_few_images(speed: Machine) -> None:
+    speed.scale = 1e-2
+    found = fitted(RunConfig(time_limit=0.05), DIGITS)  # 30 steps
+    assert (found.config.epochs, found.config.limit) == (15, 153)
+    assert found.minutes <= 0.05
+    found = fitted(RunConfig(time_limit=0.006), DIGITS)  # 3 steps
+    assert (found.config.epochs, found.config.limit) == (3, 82)
+    assert found.minutes <= 0.006
+    given = RunConfig(time_limit=0.02, limit=640, batch_size=64)  # 12 steps, 9 an epoch
+    assert fitted(given, ag.data.digits(limit=640)).config.epochs == 2
+
+
+def test_the_fewest_images_are_two_of_each_class_in_each_part(speed: Machine) -> None:
+    found = fitted(RunConfig(method="darts", batch_size=4, time_limit=0.01), DIGITS).config
+    assert found.limit is not None
+    data = DIGITS.limited(found.limit, seed=0)
+    parts = ag.data.split(data.labels)
+    assert min(data.labels[part].bincount().min().item() for part in (parts.weights, parts.architecture)) >= 2
+
+
+def test_a_method_in_stages_becomes_shallow_and_short(speed: Machine) -> None:
+    config = RunConfig(space="darts", method="p-darts", time_limit=0.032)
+    found = fitted(config, DIGITS)
+    warmup = found.config.build_method().schedule.warmup_epochs
+    assert (found.config.channels, found.config.cells, found.config.epochs) == (8, 3, 2 * warmup + 1)
+    assert found.steps == 3 * found.config.epochs  # a batch an epoch
+    assert speed.measured == [(8, 3)]
+    assert fitted(replace(config, time_limit=1.0), DIGITS).config.cells == 5
+    assert fitted(replace(config, time_limit=60.0), DIGITS).config.cells is None
+
+
+def test_what_cannot_be_kept_is_said_or_refused(speed: Machine) -> None:
+    speed.scale = 1.0  # two steps of 8 seconds, so 20 in all
+    assert "less than that cannot be chosen" in str(fitted(RunConfig(time_limit=0.3), DIGITS))
+    assert "cannot" not in str(fitted(RunConfig(time_limit=0.4), DIGITS))
+    with pytest.raises(ag.UserError, match=r"2 epochs.* about 0.33 minutes.*time_limit is 0.2; give --time-limit 0.4,"):
+        fitted(RunConfig(time_limit=0.2), DIGITS)
+    speed.measuring = 10.0
+    with pytest.raises(ag.UserError, match=r"about 0.5 minutes"):
+        fitted(RunConfig(time_limit=0.3), DIGITS)
 
 
 def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None:
@@ -151,10 +190,13 @@ def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str)
     assert found.epochs > chosen.schedule.warmup_epochs
 
 
-def test_a_search_without_sizes_chooses_them_and_says_so(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_without_sizes_chooses_them_and_says_so(
+    archgrad: Any, speed: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sizing, "rungs", lambda config: [(2, 1)])
     code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--out", "run")
     assert code == 0, err
+    assert "measuring a few steps with 2 channels, depth 1" in out
     assert "chosen for 0.01 minutes (--time-limit): 2 channels, depth 1" in out
     config = RunConfig(**read_config(Path("run/config.toml")))
     assert (config.channels, config.cells, config.time_limit) == (2, 1, None)
