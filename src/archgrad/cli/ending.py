@@ -18,9 +18,7 @@ __all__ = ["ending_of", "show_ending"]
 
 def ending_of(result: SearchResult, config: RunConfig, data: ImageData, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the sizes of its cell and the next steps, as JSON can hold them."""
-    from archgrad.cli.diagnosing import diagnosis_of
-
-    diagnosis = diagnosis_of(config, result.history)
+    diagnosis = result.diagnosis
     return {
         "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
         "sizes": {} if result.undecided else _sizes(result, config, data),
