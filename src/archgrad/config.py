@@ -333,14 +333,25 @@ class RunConfig:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a TOML file into the arguments of :class:`RunConfig`; knobs stand in the table ``[set]``."""
+    """Read a TOML file into the arguments of :class:`RunConfig`; knobs stand in the table ``[set]``.
+
+    Runs did not scale the learning rate of α before there was ``alpha_budget``. So it is "off" in a file that a run has
+    written without it.
+    """
     content = _read_toml(path)
     allowed = [knob.name for knob in fields(RunConfig) if knob.name != "settings"] + ["set"]
     for name in content:
         if name not in allowed:
             raise unknown(f"key in {path}:", name, allowed)
     settings = _flat(content.pop("set", {}), path)
-    return {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+    earlier = {"alpha_budget": "off"} if _is_of_a_run(settings) else {}
+    return earlier | {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+
+
+def _is_of_a_run(settings: Mapping[str, Any]) -> bool:
+    """Tell whether a run has written these settings: it writes every knob, and nobody else gives all of these."""
+    weights = {f"weights.{knob}" for knob in ("lr", "lr_min", "momentum", "weight_decay", "clip", "batch_size")}
+    return weights <= set(settings) and any(path.startswith("augmentation.") for path in settings)
 
 
 def _whole(name: str, value: Any) -> int:

@@ -32,8 +32,7 @@ def config_of(folder: Path) -> RunConfig:
         if folder.name.startswith("stage-") and (folder.parent / "config.toml").is_file():
             raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
         raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
-    earlier = {"alpha_budget": "off"}  # what runs were that do not say it yet
-    return RunConfig(**(earlier | read_config(folder / "config.toml")))
+    return RunConfig(**read_config(folder / "config.toml"))
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
