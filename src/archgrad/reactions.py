@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,12 @@ from archgrad.errors import UserError, check_one_of
 
 if TYPE_CHECKING:
     from archgrad.callbacks import Callback
+    from archgrad.diagnostics import Diagnosis
+    from archgrad.diagnostics.records import Record
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
 
-__all__ = ["REACTIONS", "check_reaction", "cures_of", "doctors", "switched"]
+__all__ = ["REACTIONS", "check_reaction", "cures_of", "diagnosed", "doctors", "switched"]
 
 REACTIONS = ("warn", "stop", "switch", "ignore")
 """What a search may do when it collapses."""
@@ -81,6 +84,20 @@ def cures_of(method: Method) -> tuple[str, ...]:
     aligned = any(part.aligns_cells for part in method.regularizers)
     geometric = method.arch_optimizer.domain == "simplex"
     return (*(() if aligned else (alignment,)), *(() if geometric else (geometry,)))
+
+
+def diagnosed(records: Sequence[Record], epochs: int, method: Method) -> Diagnosis:
+    """Diagnose a search of so many epochs by its records, of its last stage if it has stages.
+
+    The advice names cures that the method lacks; after a switch that is the method switched to.
+    """
+    from archgrad.diagnostics import diagnose
+    from archgrad.diagnostics.records import of_last_stage
+
+    own = of_last_stage(records)
+    if any("switched_from" in record for record in own):
+        method = switched(method)
+    return diagnose(own, max(epochs, len(own)), cures=cures_of(method))
 
 
 def doctors(reaction: str, method: Method) -> tuple[Callback, ...]:

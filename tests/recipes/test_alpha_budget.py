@@ -13,7 +13,7 @@ import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
 from archgrad.alpha_budget import MOST, AlphaBudget
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
-from archgrad.config import SearchConfig, read_config
+from archgrad.config import SearchConfig, read_config, read_run_config
 from archgrad.loop.setup import Setup
 from archgrad.recipes import RECIPES, published_arch_steps
 
@@ -176,6 +176,20 @@ def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_pa
     assert SearchConfig(**read_config(tmp_path / "run.toml")).budget == 2.5
     code, _, err = archgrad(*run, "--alpha-budget", "more")
     assert (code, "alpha_budget is 'more'" in err) == (2, True)
+
+
+def test_a_run_of_a_version_without_a_budget_keeps_its_bare_rate(archgrad: Any, tmp_path: Any) -> None:
+    run, written = tmp_path / "run", tmp_path / "run" / "config.toml"
+    options = ["--channels", 2, "--cells", 1, "--epochs", 1, "--limit", 80, "--method", "darts"]
+    assert archgrad("search", *options, "--out", run)[0] == 0
+    assert read_run_config(run).budget == "published"
+    written.write_text(written.read_text().replace('alpha_budget = "published"\n', ""))
+    assert read_run_config(run).budget == "off"  # of resume
+    assert SearchConfig(**read_config(written)).budget == "off"  # of search --config
+    code, out, _ = archgrad("search", "--config", written, "--out", tmp_path / "again")
+    assert (code, "α's learning rate is 0.0003 ×" in out) == (0, False)
+    (tmp_path / "own.toml").write_text("epochs = 1\n[set.weights]\nlr = 0.1\n")
+    assert SearchConfig(**read_config(tmp_path / "own.toml")).budget == "published"
 
 
 @pytest.mark.parametrize("name", sorted(arch_optimizers.ARCH_OPTIMIZERS))

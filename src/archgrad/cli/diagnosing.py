@@ -27,9 +27,10 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     """
     from archgrad.cli.running import records_of
     from archgrad.config import read_run_config
+    from archgrad.diagnostics.records import of_last_stage
     from archgrad.report import panels_of
 
-    config, records = read_run_config(folder), _of_last_stage(records_of(folder))
+    config, records = read_run_config(folder), of_last_stage(records_of(folder))
     found: dict[str, Any] = {
         "run": str(folder),
         "method": config.method,
@@ -57,13 +58,9 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
 def diagnosis_of(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
     """Diagnose a search by its records, of its last stage if it has stages; the cures are for its method."""
-    from archgrad.diagnostics import diagnose
-    from archgrad.reactions import cures_of, switched
+    from archgrad.reactions import diagnosed
 
-    own, method = _of_last_stage(list(records)), config.build_method()
-    if any("switched_from" in record for record in own):
-        method = switched(method)
-    return diagnose(own, max(config.epochs or 0, len(own)), cures=cures_of(method))
+    return diagnosed(records, config.epochs or 0, config.build_method())
 
 
 def show_diagnosis(found: Mapping[str, Any]) -> str:
@@ -87,11 +84,6 @@ def _returned(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the record whose architecture the run has returned, or would: that of the last, unless it stopped."""
     place = int(records[-1].get("stopped_to", len(records)))
     return records[place - 1]
-
-
-def _of_last_stage(records: list[Any]) -> list[Any]:
-    """Leave out the stages before the last of a search in stages, which begins anew in each."""
-    return [record for record in records if record.get("stage") == records[-1].get("stage")]
 
 
 def _drawn(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
@@ -135,6 +127,7 @@ def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     """Score the doctor's warnings on finished runs."""
     from archgrad.cli.running import records_of
     from archgrad.config import read_run_config
+    from archgrad.diagnostics.records import of_last_stage
     from archgrad.diagnostics.warning_scores import precision_recall
 
     runs: dict[str, list[dict[str, Any]]] = {}
@@ -148,7 +141,7 @@ def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
                 f"{folder} has finished {len(records)} of {config.all_epochs} epochs, so that nobody knows yet whether "
                 f"it collapses; leave it out, or resume it first."
             )
-        runs[name] = _of_last_stage(records)
+        runs[name] = of_last_stage(records)
         planned[name] = max(config.epochs or 0, len(runs[name]))
     score = precision_recall(runs, epochs=planned)
     outcomes = [asdict(one) | {"lead": one.lead} for one in score.outcomes]

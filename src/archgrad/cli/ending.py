@@ -18,9 +18,7 @@ __all__ = ["ending_of", "show_ending"]
 
 def ending_of(result: SearchResult, config: SearchConfig, data: ImageData, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the sizes of its cell and the next steps, as JSON can hold them."""
-    from archgrad.cli.diagnosing import diagnosis_of
-
-    diagnosis = diagnosis_of(config, result.history)
+    diagnosis = result.diagnosis
     return {
         "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
         "sizes": {} if result.undecided else _sizes(result, config, data),
@@ -56,25 +54,28 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[str, str]:
-    """Return the size of the network of the cell as wide and deep as it was searched, and as it is published."""
+    """Return the size of the network of the cell: as it was searched, and as wide and deep as results are published.
+
+    The published size is that of a network for the images of the publications, so that it can be compared with them.
+    """
     space, stages = config.build_space(), config.build_method().progressive
     space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
     searched = replace(space, restriction=None)
-    sizes = {"as searched": searched}
+    sizes = {"as searched": (searched, {"input_channels": data.channels, "image_size": data.image_size})}
     if space.compared_at:
         wanted: dict[str, Any] = dict(space.compared_at)
-        sizes["at the size that results are published for"] = replace(searched, **wanted)
-    shape = {"num_classes": data.num_classes, "input_channels": data.channels, "image_size": data.image_size}
+        published = replace(searched, **wanted), dict(space.compared_images)
+        sizes["at the size that results are published for"] = published
     return {
-        f"{what}, {_size_of(sized, data.image_size)}": str(sized.cost(result.genotype, **shape))
-        for what, sized in sizes.items()
+        f"{what}, {_size_of(sized, images)}": str(sized.cost(result.genotype, num_classes=data.num_classes, **images))
+        for what, (sized, images) in sizes.items()
     }
 
 
-def _size_of(space: SearchSpace, image_size: int) -> str:
+def _size_of(space: SearchSpace, images: Mapping[str, int]) -> str:
     depth = getattr(space, space.depth_knob)
     cells = {"cells_per_stage": "a stage", "cells": "in all"}.get(space.depth_knob, space.depth_knob)
-    pixels = f"{image_size}×{image_size} pixels"
+    pixels = f"{images['image_size']}×{images['image_size']} pixels"
     return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
 
 

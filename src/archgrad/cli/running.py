@@ -93,8 +93,8 @@ def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchCon
     from archgrad.cli.sizing import fitted
 
     limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
-    say(f"measuring which size fits into {limit:g} minutes", console)
-    sizes = fitted(replace(config, time_limit=limit), data)
+    say(f"choosing a size that fits into {limit:g} minutes (--time-limit)", console)
+    sizes = fitted(replace(config, time_limit=limit), data, lambda text: say(text, console))
     say(str(sizes), console)
     return sizes.config
 

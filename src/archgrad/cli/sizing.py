@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,14 +13,19 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from archgrad.config import SearchConfig
     from archgrad.data import ImageData
+    from archgrad.schedule import Schedule
 
 __all__ = ["FittedSizes", "fitted", "rungs"]
 
 FEWEST_STEPS = 1000
 """A larger supernet is taken only if there is time for so many steps of its weights."""
 FEWEST_EPOCHS = 20
-"""Where there is no time for so many epochs, a part of the images has to do."""
+"""A search takes fewer images rather than fewer epochs than this, down to two batches."""
+LONGEST = 1.5
+"""A search that would take more than so many times the limit is refused."""
 _FEWEST_BATCHES, _SMALLEST_BATCH = 10, 16
+_MEASURING_SHARE = 0.1
+"""Which share of the limit a measurement may take, if two steps are timed."""
 
 Size = tuple[int, int | None]
 """Width and depth; None where stages have depths of their own."""
@@ -26,11 +33,12 @@ Size = tuple[int, int | None]
 
 @dataclass(frozen=True)
 class FittedSizes:
-    """The sizes that were chosen, and the time that a step of the weights takes with them."""
+    """The sizes that were chosen, the time that a step of the weights takes with them, and the time of measuring it."""
 
     config: SearchConfig
     step_seconds: float
     steps: int
+    measuring_seconds: float = 0.0
 
     @property
     def minutes(self) -> float:
@@ -39,50 +47,77 @@ class FittedSizes:
 
         return self.steps * self.step_seconds * OVERHEAD / 60
 
+    @property
+    def all_minutes(self) -> float:
+        """How long the search and the measurements take."""
+        return self.minutes + self.measuring_seconds / 60
+
+    def check(self) -> None:
+        """Refuse sizes that would take much longer than the limit."""
+        limit, needed = self.config.time_limit or 0.0, self.all_minutes
+        if needed > LONGEST * limit:
+            raise UserError(
+                f"the smallest search that can be chosen ({self._sizes}) would take about {needed:.2g} minutes, but "
+                f"time_limit is {limit:g}; give --time-limit {_rounded_up(needed)}, or smaller sizes (--channels, "
+                f"--cells, --epochs, --limit)."
+            )
+
     def __str__(self) -> str:
-        chosen, limit = self.config, self.config.time_limit or 0.0
-        images = "all images" if chosen.limit is None else f"{chosen.limit:,} images"
-        depth = "" if chosen.cells is None else f"depth {chosen.cells} (--cells), "
-        long = "; less than that cannot be chosen" if self.minutes > 1.1 * limit else ""
+        limit = self.config.time_limit or 0.0
+        long = "; less than that cannot be chosen" if self.all_minutes > 1.1 * limit else ""
         return (
-            f"chosen for {limit:g} minutes (--time-limit): {chosen.channels} channels, {depth}{chosen.epochs} epochs, "
-            f"{images}, batches of {chosen.batch_size}: {self.steps:,} steps of {self.step_seconds:.2g} s, about "
-            f"{self.minutes:.2g} minutes{long}"
+            f"chosen for {limit:g} minutes (--time-limit): {self._sizes}: {self.steps:,} steps of "
+            f"{self.step_seconds:.2g} s, about {self.minutes:.2g} minutes{long}"
         )
 
+    @property
+    def _sizes(self) -> str:
+        chosen = self.config
+        images = "all images" if chosen.limit is None else f"{chosen.limit:,} images"
+        return f"{_size_in_words(chosen)}, {chosen.epochs} epochs, {images}, batches of {chosen.batch_size}"
 
-def fitted(config: SearchConfig, data: ImageData) -> FittedSizes:
+
+def fitted(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = lambda text: None) -> FittedSizes:
     """Return the configuration with all sizes that it does not give: the largest supernet that has time to learn.
 
-    Supernets are tried from the smallest to the published one, a few steps each, and the last of those is taken that
-    could make FEWEST_STEPS steps within the limit. The rest of the time goes into epochs, up to the published number or
-    as many as those steps need.
+    A few steps of each supernet are measured, from the smallest to the published one, as long as there is time for
+    FEWEST_STEPS steps of it. The last of those is taken, or the smallest. The rest of the time goes into epochs, up to
+    the published number or as many as those steps need. The time of measuring counts. ``tell`` is given a line about
+    each measurement. Sizes that would take much longer than the limit are refused.
     """
     from archgrad.loop.estimate import OVERHEAD
 
     config = config.with_sizes()
     _check_free(config)
-    seconds = 60 * (config.time_limit or 0.0) / OVERHEAD
     config = _with_batches(config, data)
+    started, limit = time.monotonic(), 60 * (config.time_limit or 0.0)
     chosen: tuple[SearchConfig, float] | None = None
     for channels, cells in rungs(config):
         sized = replace(config, channels=channels, cells=cells)
-        step = _step_seconds(sized, data)
-        if chosen is not None and seconds / step < FEWEST_STEPS:
+        tell(f"measuring a few steps with {_size_in_words(sized)}")
+        step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
+        is_enough = (limit - time.monotonic() + started) / OVERHEAD / step >= FEWEST_STEPS
+        if is_enough or chosen is None:
+            chosen = sized, step
+        if not is_enough:
             break
-        chosen = sized, step
     assert chosen is not None  # noqa: S101 - there is at least one rung
-    return _with_epochs(*chosen, seconds, data)
+    sizes = _with_epochs(*chosen, time.monotonic() - started, data)
+    sizes.check()
+    return sizes
 
 
 def rungs(config: SearchConfig) -> list[Size]:
     """Return widths and depths from half the published width and little depth to the published ones, as far as free.
 
-    Those that the method cannot search are left out, such as layer alignment with one cell of a kind.
+    Those that the method cannot search are left out, such as layer alignment with one cell of a kind. A method in
+    stages has their own depths (None), or one smaller depth for all of them.
 
     >>> from archgrad.config import SearchConfig
     >>> rungs(SearchConfig(space="nasbench201")), rungs(SearchConfig(space="darts", cells=8))
     ([(8, 1), (8, 3), (8, 5), (16, 5)], [(8, 8), (16, 8)])
+    >>> rungs(SearchConfig(space="darts", method="p-darts"))
+    [(8, 3), (8, 5), (8, None), (16, None)]
     """
     space, method = config.build_space(), config.build_method()
     depth = getattr(space, space.depth_knob)
@@ -91,7 +126,7 @@ def rungs(config: SearchConfig) -> list[Size]:
     found = [(half, min(least, depth)), (half, math.ceil(0.6 * depth)), (half, depth), (space.channels, depth)]
     staged = method.progressive is not None and config.cells is None
     sizes: list[Size] = [
-        (width if config.channels is None else config.channels, None if staged else config.cells or cells)
+        (config.channels or width, None if staged and cells == depth else config.cells or cells)
         for width, cells in found
     ]
     *others, largest = dict.fromkeys(sizes)
@@ -109,6 +144,10 @@ def _fits(config: SearchConfig, size: Size) -> bool:
     except UserError:
         return False
     return True
+
+
+def _size_in_words(config: SearchConfig) -> str:
+    return f"{config.channels} channels" + ("" if config.cells is None else f", depth {config.cells} (--cells)")
 
 
 def _check_free(config: SearchConfig) -> None:
@@ -138,46 +177,71 @@ def _with_batches(config: SearchConfig, data: ImageData) -> SearchConfig:
     return replace(config, batch_size=max(min(size, fewest), 1))
 
 
-def _with_epochs(config: SearchConfig, step: float, seconds: float, data: ImageData) -> FittedSizes:
+def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageData) -> FittedSizes:
     """Spend the steps that there is time for on epochs, or on fewer images where those would be too few."""
+    from archgrad.loop.estimate import OVERHEAD
+
     method = config.build_method()
-    schedule, stages = method.schedule, 1 if method.progressive is None else len(method.progressive.stages)
-    affordable = max(int(seconds / step / stages / schedule.inner_steps), 1)
-    fewest = config.epochs or max(FEWEST_EPOCHS, 2 * schedule.warmup_epochs)
-    batches = _batches(config, len(data))
-    if affordable // batches < fewest and config.limit is None:
-        config = _with_fewer_images(config, max(affordable // fewest, 2), data)
-        batches = _batches(config, config.limit or len(data))
+    stages = 1 if method.progressive is None else len(method.progressive.stages)
+    inner_steps = method.schedule.inner_steps
+    seconds = (60 * (config.time_limit or 0.0) - spent) / OVERHEAD
+    affordable = max(int(seconds / step / stages / inner_steps), 1)
+    least = config.epochs or _least_epochs(method.schedule)
+    config = _with_fewer_images(config, affordable, least, data)
+    batches = _batches(config, data)
     published = config.build_training(config.build_space(), method).epochs
     most = max(published, math.ceil(FEWEST_STEPS / batches))
-    epochs = config.epochs or max(min(affordable // batches, most), fewest)
-    return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps)
+    epochs = config.epochs or max(min(affordable // batches, most), least)
+    return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * inner_steps, spent)
 
 
-def _batches(config: SearchConfig, images: int) -> int:
+def _least_epochs(schedule: Schedule) -> int:
+    """Return how many epochs a search needs at least: more that move the architecture than warm up.
+
+    Where chance says what a step moves, there must be enough steps that both move.
+    """
+    return max(2 * schedule.warmup_epochs + 1, 10 if schedule.updates == "random" else 2)
+
+
+def _batches(config: SearchConfig, data: ImageData) -> int:
+    images = len(data) if config.limit is None else min(config.limit, len(data))
     return max(int(_shares(config)[0] * images) // (config.batch_size or 1), 1)
 
 
-def _with_fewer_images(config: SearchConfig, batches: int, data: ImageData) -> SearchConfig:
+def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: ImageData) -> SearchConfig:
+    """Take fewer images if so many batches are too few for FEWEST_EPOCHS epochs, or at least for the ``least``."""
+    wanted = config.epochs or max(FEWEST_EPOCHS, least)
+    if config.limit is not None or affordable // _batches(config, data) >= wanted:
+        return config
+    two_or_more, one = (_with_images_for(config, count, data) for count in (max(affordable // wanted, 2), 1))
+    return two_or_more if least * _batches(two_or_more, data) <= affordable else one
+
+
+def _with_images_for(config: SearchConfig, batches: int, data: ImageData) -> SearchConfig:
     """Take as many images as make so many batches, and at least two of each class in each part of the data."""
     share, smaller = _shares(config)
     rarest = int(data.labels.bincount(minlength=data.num_classes).min())
     size = config.batch_size or 1
-    enough = max(batches * size / share, size / smaller, 2 * len(data) / max(rarest, 1), data.num_classes / smaller)
+    enough = max(batches * size / share, size / smaller, 2 * len(data) / max(rarest, 1) / smaller)
     limit = math.ceil(enough) + data.num_classes
     return replace(config, limit=limit) if limit < len(data) else config
 
 
-def _step_seconds(config: SearchConfig, data: ImageData) -> float:
-    """Measure a step of the search at these sizes, of the last stage if there are several."""
-    from archgrad.loop.estimate import step_seconds
+def _rounded_up(minutes: float) -> str:
+    """Return a number of minutes to give as a limit.
 
-    space, method = config.build_space(), config.build_method()
-    if method.progressive is not None:
-        last = len(method.progressive.stages) - 1
-        space = method.progressive.sized(space, last)
-        method = method.in_stage(last, space)
+    >>> _rounded_up(0.71), _rounded_up(12.2)
+    ('0.8', '13')
+    """
+    return f"{math.ceil(10 * minutes) / 10 if minutes < 1 else math.ceil(minutes):g}"
+
+
+def _step_seconds(config: SearchConfig, data: ImageData, at_most: float) -> float:
+    """Measure a step of the search at these sizes, of the last stage if there are several, for so many seconds."""
+    from archgrad.loop.estimate import stages_of, step_seconds
+
+    *_, (space, method) = stages_of(config.build_space(), config.build_method())
     return step_seconds(
         space, method, data, training=config.build_training(space, method), seed=config.seed, split=config.split,
-        held_out=config.held_out, device=config.device,
+        held_out=config.held_out, device=config.device, at_most=at_most,
     )  # fmt: skip

@@ -31,12 +31,15 @@ def read_run_config(folder: Path) -> SearchConfig:
         if folder.name.startswith("stage-") and (folder.parent / "config.toml").is_file():
             raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
         raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
-    earlier = {"alpha_budget": "off"}  # what runs were that do not say it yet
-    return SearchConfig(**(earlier | read_config(folder / "config.toml")))
+    return SearchConfig(**read_config(folder / "config.toml"))
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``."""
+    """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``.
+
+    Runs did not scale the learning rate of α before there was ``alpha_budget``. So it is "off" in a file that a run has
+    written without it.
+    """
     content = _read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
         raise UserError(f"{path} has another format than {FORMAT!r}; it was written by another version of archgrad.")
@@ -45,7 +48,14 @@ def read_config(path: Path) -> dict[str, Any]:
         if name not in allowed:
             raise unknown(f"key in {path}:", name, allowed)
     settings = _flat(content.pop("set", {}), path)
-    return {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+    earlier = {"alpha_budget": "off"} if _is_of_a_run(settings) else {}
+    return earlier | {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+
+
+def _is_of_a_run(settings: Mapping[str, Any]) -> bool:
+    """Tell whether a run has written these settings: it writes every knob, and nobody else gives all of these."""
+    weights = {f"weights.{knob}" for knob in ("lr", "lr_min", "momentum", "weight_decay", "clip", "batch_size")}
+    return weights <= set(settings) and any(path.startswith("augmentation.") for path in settings)
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -10,10 +10,22 @@ from typing import Any
 
 from archgrad.spaces import SKIP, Decision, Genotype
 
-__all__ = ["Record", "changed_share", "decided_share", "mean_in", "moved", "number_in", "share_of", "skip_share"]
+__all__ = [
+    "Record", "changed_share", "decided_share", "mean_in", "moved", "number_in", "of_last_stage", "share_of",
+    "skip_share",
+]  # fmt: skip
 
 Record = Mapping[str, Any]
 """One line of ``metrics.jsonl``."""
+
+
+def of_last_stage(records: Sequence[Any]) -> list[Any]:
+    """Leave out the stages before the last of a search in stages, which begins anew in each.
+
+    >>> of_last_stage([{"stage": 1, "epoch": 1}, {"stage": 2, "epoch": 2}])
+    [{'stage': 2, 'epoch': 2}]
+    """
+    return [record for record in records if record.get("stage") == records[-1].get("stage")]
 
 
 def moved(records: Sequence[Record]) -> Sequence[Record]:

@@ -164,8 +164,10 @@ def _carried_out(
             Run(setup, setup.stepper(state, compile_), told, folder, interrupt, compile_).go(state)
     blocks = setup.blocks
     mixture = expand_to_cells(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
-    history = tuple(state.history)
-    return SearchResult(state.genotype, history, mixture, state.alpha, state.supernet, state.seconds, state.stopped)
+    return SearchResult(
+        state.genotype, tuple(state.history), mixture, state.alpha, state.supernet, state.seconds, setup.method,
+        setup.training.epochs, setup.budget_line, state.stopped,
+    )  # fmt: skip
 
 
 def _watching(method: Method, given: Sequence[Callback], with_standard: bool, on_collapse: str) -> tuple[Callback, ...]:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from archgrad import random_streams
 from archgrad.callbacks import Callback, Search
 from archgrad.data import ImageData
 from archgrad.discretizers import Argmax
@@ -20,11 +23,12 @@ from archgrad.method import Method
 from archgrad.spaces import SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["OVERHEAD", "Estimate", "estimate", "step_seconds"]
+__all__ = ["OVERHEAD", "Estimate", "estimate", "stages_of", "step_seconds"]
 
 OVERHEAD = 1.25
 """What an epoch takes beyond its steps, as a factor: measurements and checkpoints."""
-_TIMED = 6
+_TIMED, _LEAST_TIMED = 6, 2
+"""How many steps are timed, and how many at least where time is short."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def estimate(
 ) -> Estimate:
     """Take a few steps of the search that these arguments of :func:`search` describe, and leave nothing behind."""
     _forget_peak()
-    stages = list(_stages(space, method))
+    stages = list(stages_of(space, method))
     setups = [Setup.of(*stage, data, training=training, **options) for stage in stages]
     options.pop("batch_size", None)  # the setups have checked it, and it is in the training
     sized = replace(training, batch_size=setups[0].weight_loader.batch_size)
@@ -67,15 +71,23 @@ def estimate(
 
 
 def step_seconds(
-    space: SearchSpace, method: Method, data: ImageData, *, training: WeightTraining, **options: Any
+    space: SearchSpace,
+    method: Method,
+    data: ImageData,
+    *,
+    training: WeightTraining,
+    at_most: float = math.inf,
+    **options: Any,
 ) -> float:
-    """Measure a step of a search: the mean of a few after the first, without warm-up, early stop and diagnostics."""
+    """Measure a step of a search: the mean of a few after the first, without warm-up, early stop and diagnostics.
+
+    The measurement ends early when it has taken ``at_most`` seconds and has timed two steps after the first.
+    """
     schedule = replace(method.schedule, warmup_epochs=0)
     derivation = Argmax() if method.discretizer.measures else method.discretizer
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
-    count = math.ceil(_TIMED / schedule.inner_steps) * schedule.inner_steps
-    timer = _StepTimer(count)
-    training = replace(training, epochs=10 * count)
+    timer = _StepTimer(schedule.inner_steps, at_most)
+    training = replace(training, epochs=10 * timer.most)
     with suppress(_TimedEnough):
         search(
             space, method, data, training=training, callbacks=[timer], standard_callbacks=False, on_collapse="ignore",
@@ -89,29 +101,36 @@ class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measure
 
 
 class _StepTimer(Callback):
-    """Notes when steps end, and ends the search after so many."""
+    """Notes when steps end, and ends the search after some of them.
 
-    def __init__(self, count: int) -> None:
-        self.count, self.times = count, list[float]()
+    The timed steps are a multiple of ``inner_steps``, so that the architecture has its share of them.
+    """
+
+    def __init__(self, inner_steps: int, at_most: float) -> None:
+        self.inner_steps = inner_steps
+        self.least, self.most = (math.ceil(count / inner_steps) * inner_steps for count in (_LEAST_TIMED, _TIMED))
+        self.end, self.times = time.perf_counter() + at_most, list[float]()
 
     def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
         self.times.append(time.perf_counter())
-        if len(self.times) > self.count:
+        timed = len(self.times) - 1
+        late = self.times[-1] >= self.end and timed >= self.least and timed % self.inner_steps == 0
+        if late or timed >= self.most:
             raise _TimedEnough
 
 
-def _stages(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
-    """Yield what each stage searches, if every choice were as good as any other."""
+def stages_of(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
+    """Yield what each stage searches, if each row drops choices by chance; a method without stages has one."""
     plan = method.progressive
     if plan is None:
         yield space, method
         return
-    searched = plan.sized(space, 0)
+    searched, generator = plan.sized(space, 0), random_streams.generator(0, "estimate")
     for number in range(1, len(plan.stages) + 1):
         yield searched, method_of(method, plan, number, searched)
         if number < len(plan.stages):
-            even = {block.name: block.mask.float() for block in searched.blocks}
-            searched = plan.narrowed(searched, even, number)
+            drawn = {block.name: torch.rand(block.shape, generator=generator) for block in searched.blocks}
+            searched = plan.narrowed(searched, drawn, number)
 
 
 def _forget_peak() -> None:

@@ -42,6 +42,8 @@ class SearchSpace(ABC):
     """Which published space it is or belongs to, as far as settings of methods go; "own" for any other."""
     compared_at: ClassVar[Mapping[str, int]] = {}
     """The width and depth at which its architectures are compared in the literature, by field; empty where unknown."""
+    compared_images: ClassVar[Mapping[str, int]] = {"input_channels": 3, "image_size": 32}
+    """The images of that comparison: CIFAR's."""
     has_auxiliary_head: ClassVar[bool] = False
     """Whether its supernet can have a second head."""
 
