@@ -23,8 +23,9 @@ def name(page: Path) -> str:
 
 
 @pytest.fixture
-def shown(monkeypatch) -> types.ModuleType:
+def shown(monkeypatch, tmp_path) -> types.ModuleType:
     """A module for the code of a page to live in, as dataclasses expect."""
+    monkeypatch.chdir(tmp_path)
     module = types.ModuleType("shown")
     monkeypatch.setitem(sys.modules, "shown", module)
     return module
