@@ -70,6 +70,7 @@ RISING = [0.0, 1 / 6, 1 / 6, 2 / 6, 3 / 6, 3 / 6, 3 / 6]
         (records([0.2] * 4, heldout_accuracy=15.0, train_accuracy=99.0, heldout_chance=10.0), "memorising", None),
         (records(RISING, heldout_accuracy=60.0, train_accuracy=99.0), "collapsing", 7),
         (records([0.9] * 5, heldout_accuracy=3.0, heldout_chance=10.0), "untrained", None),  # before its skips count
+        (records([0.9] * 5, heldout_accuracy=9.0, heldout_chance=10.0, train_accuracy=36.0), "collapsing", 3),
         (records([0.2] * 4, entropy=1.38, heldout_accuracy=30.0, train_accuracy=99.0), "memorising", None),
         (records([0.2] * 4, heldout_accuracy=0.0, train_accuracy=99.0, heldout_images=2), "healthy", None),  # who knows
         (records([0.2] * 4, train_accuracy=11.0, train_chance=10.0), "untrained", None),

@@ -27,7 +27,16 @@ class AccuracySigns:
         accuracy, chance = self._measured
         if accuracy is None or chance is None or chance >= 100 or self.memorises or self._too_few:
             return False
+        return self._is_near(accuracy, chance)
+
+    def _is_near(self, accuracy: float, chance: float) -> bool:
         return (accuracy - chance) / (100 - chance) < self.limits.trained
+
+    @property
+    def learned_nothing(self) -> bool:
+        """Whether accuracy is near chance on the training images too."""
+        training, chance = self._now("train_accuracy"), self._measured[1]
+        return training is None or chance is None or self._is_near(training, chance)
 
     @property
     def memorises(self) -> bool:

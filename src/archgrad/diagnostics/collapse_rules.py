@@ -73,10 +73,12 @@ class Signs:
             return "undecided"
         if not self.records or (not self.over and self._is_early):
             return "too early"
-        if self.accuracy.is_untrained:
+        if self.accuracy.is_untrained and self.accuracy.learned_nothing:
             return "untrained"
         if self.decision.stands_out and self._collapses and not (self.still or self._is_early):
             return "collapsing"
+        if self.accuracy.is_untrained:
+            return "untrained"
         if self.accuracy.memorises:
             return "memorising"
         if not self.decision.has_decided:
