@@ -1,7 +1,7 @@
 """A run that this format was written by stays readable: it goes on to its end.
 
-``tests/stored/make.py`` has made it. If it can no longer be read, the format has changed: give the format another number
-(``checkpoint.py``, ``config/toml.py``), say so in the changelog, and make a new one.
+``tests/stored/make.py`` has made it. If it can no longer be read, the format has changed: give the format another
+number (``checkpoint.py``, ``config/toml.py``), say so in the changelog, and make a new one.
 """
 
 from __future__ import annotations
