@@ -9,6 +9,7 @@ import torch
 
 from archgrad import random_streams
 from archgrad.discretizers import SupernetEvaluation, Tuning
+from archgrad.loop.divergence import check_state
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.relaxations import Relaxed
@@ -88,5 +89,5 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
             stepper.architecture_step(copy, batches)
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
-    stepper.check(copy)
+    check_state(copy)
     return setup.method.relaxation.probabilities(setup.blocks, copy.alpha)

@@ -11,9 +11,11 @@ from archgrad.callbacks import Callback, Decision, Record
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop import measuring
+from archgrad.loop.divergence import check_state
 from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
+from archgrad.loop.held_out import evaluate_held_out
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
 from archgrad.loop.kept import KeptInMemory, KeptState
 from archgrad.loop.setup import Setup
@@ -100,7 +102,7 @@ class Run:
         """Answer a signal; it is only caught where there is a folder."""
         assert self.folder is not None  # noqa: S101 - for the type checker
         if state.step:  # at the end of an epoch everything is saved already
-            self.stepper.check(state)
+            check_state(state)
             self._save(state)
         raise interrupted(state, self.folder, self.interrupt.signal)
 
@@ -116,7 +118,7 @@ class Run:
         index = state.index
         # For operations that draw from the global generator, such as a user's dropout: whatever callbacks draw, and
         # whether or not the steps before were taken in this process.
-        seed_globally(random_streams.seed_of(self.stepper.seed, "global", index), state.device)
+        seed_globally(random_streams.seed_of(self.setup.seed, "global", index), state.device)
         batches, moves = self.setup.step_batches(index), self.setup.moves(index)
         due = measuring.due_at_point(self.callbacks, state)
         self._compare(state, batches, moves, due)
@@ -159,7 +161,7 @@ class Run:
             compare_products(self.stepper, state, batches, kind)
         if moves.weights and any(part.freezes_kinks for part in method.regularizers):
             compare_regularizers(self.stepper, state, batches.inner(0))
-            if self.compile and self.stepper.regularizers(state) != method.regularizers:
+            if self.compile and self.stepper.losses.regularizers(state) != method.regularizers:
                 raise UserError(
                     "differences of gradients mislead a regulariser here, and torch.compile cannot take exact "
                     "derivatives in their place; search without compile."
@@ -169,7 +171,7 @@ class Run:
 
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
-        self.stepper.check(state)
+        check_state(state)
         snapshot = self._snapshot(state)
         record = self._own_record(state, snapshot)
         state.history.append(record)
@@ -184,11 +186,11 @@ class Run:
 
     def _snapshot(self, state: SearchState) -> Snapshot:
         """Derive the genotype, and return what callbacks may see of the architecture."""
-        method, space = self.stepper.method, self.stepper.space
-        probabilities = method.relaxation.probabilities(self.stepper.blocks, state.alpha)
+        method, space = self.stepper.method, self.setup.space
+        probabilities = method.relaxation.probabilities(self.setup.blocks, state.alpha)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._derived(state, probabilities, last)
-        initial = method.relaxation.probabilities(self.stepper.blocks, self.setup.first_alpha())
+        initial = method.relaxation.probabilities(self.setup.blocks, self.setup.first_alpha())
         ties = method.discretizer.ties(space, probabilities, last)
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, and the first in order is taken.", ties)
@@ -205,7 +207,11 @@ class Run:
         record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.training.lr_at(state.epoch)}
         record |= state.sums.means()
         unseen = self.setup.held_out_loader
-        record |= {"train_chance": self.setup.train_chance} if unseen is None else self.stepper.held_out(state, unseen)
+        record |= (
+            {"train_chance": self.setup.train_chance}
+            if unseen is None
+            else evaluate_held_out(self.stepper.losses, state, unseen)
+        )
         record |= {"ties": snapshot.ties} if snapshot.ties else {}
         record |= {"derived_by": "accuracy"} if self._by_accuracy(snapshot.last) else {}
         before = sum(earlier["seconds"] for earlier in state.history)
@@ -217,11 +223,11 @@ class Run:
 
         The checkpoint before it is where a resumed search begins it anew, with the same weights and draws.
         """
-        space, discretizer, started = self.stepper.space, self.stepper.method.discretizer, time.perf_counter()
+        space, discretizer, started = self.setup.space, self.stepper.method.discretizer, time.perf_counter()
         if not (last and discretizer.once):
             return discretizer.interim(space, probabilities, supernet_evaluation(self.setup, state))
         self._save(state)
-        seed_globally(random_streams.seed_of(self.stepper.seed, "derivation"), state.device)
+        seed_globally(random_streams.seed_of(self.setup.seed, "derivation"), state.device)
 
         def report(what: str, done: int, total: int) -> None:
             for callback in self.callbacks:

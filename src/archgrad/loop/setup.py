@@ -21,6 +21,7 @@ from archgrad.loop.identity import Identity
 from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
+from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.method import Method
 from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
@@ -199,7 +200,8 @@ class Setup:
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return what takes the steps of this search, by the method that its state has switched to if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        return Stepper.of(self.space, self.options, method, self.training, self.seed, state.supernet, compile_)
+        losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_)
+        return Stepper(losses, self.training)
 
 
 def _about(data: ImageData) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.state import PRODUCTS, SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
+from archgrad.loop.weight_pass import added_gradient
 from archgrad.regularizers import Regularizer
 from archgrad.tensors import Weights
 
@@ -39,7 +39,7 @@ def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches,
     if key in state.trusted:
         return
     inner, outer = Batches([_few(batches.inner(0))]), _few(batches.outer())
-    plain = replace(stepper, forward=stepper.plain)
+    plain = stepper.uncompiled()
 
     def at(measure: Callable[[EvaluationPoint], Found]) -> Found:
         with plain.bilevel_step(state).at(state.alpha, inner, outer) as point:
@@ -61,7 +61,7 @@ def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches,
 
 def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch) -> None:
     """Note the same of what each regulariser adds to the weights' gradient, as soon as it adds anything."""
-    plain, few = replace(stepper, forward=stepper.plain), _few(batch)
+    plain, few = stepper.uncompiled(), _few(batch)
     for part in stepper.method.regularizers:
         name = type(part).__name__
         if not part.freezes_kinks or name in state.trusted:
@@ -72,7 +72,7 @@ def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch) -> 
 
 
 def _added(stepper: Stepper, part: Regularizer, state: SearchState, batch: Batch) -> tuple[Weights] | None:
-    found = stepper.added_gradient(part, state, stepper.relaxed(state), batch)
+    found = added_gradient(stepper.losses, part, state, batch, stepper.unperturbed(state))
     return (found,) if found else None
 
 
