@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.config.search_config import SearchConfig, families
+from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
 from archgrad.registry import Registry
@@ -56,7 +56,7 @@ def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images
     if not isinstance(config.space, str):
         changes["space"] = _space_name(space)
     if not isinstance(config.method, str):
-        names = {part: _name(family, getattr(method, part)) for part, family in families().items()}
+        names = {part: _name(family, getattr(method, part)) for part, family in _families().items()}
         regularizers = ",".join(_regularizers_by_name(method)) or "none"
         changes |= {"method": method.name, **names, "regularizer": regularizers}
     if isinstance(config.split, tuple):
@@ -80,6 +80,12 @@ def _origin(config: SearchConfig, images: ImageData) -> dict[str, Any]:
         return {"data": images.name, "needs": ("data",)}
     folder = None if origin.folder is None else str(Path(origin.folder).resolve())
     return {"data": origin.spec, "data_dir": folder, "limit": origin.limit, "image_size": origin.image_size}
+
+
+def _families() -> Mapping[str, Registry[Any]]:
+    from archgrad.config.build import FAMILIES  # with PyTorch, which a fast command does without
+
+    return FAMILIES
 
 
 def _space_name(space: SearchSpace) -> str:
@@ -133,7 +139,7 @@ def _without(config: SearchConfig) -> SearchConfig:
     if "method" not in config.needs:
         return config
     kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in _method_parts()}
-    parts: dict[str, Any] = dict.fromkeys((*families(), "regularizer"))
+    parts: dict[str, Any] = dict.fromkeys((*_families(), "regularizer"))
     return replace(config, **parts, settings=kept)
 
 
@@ -158,7 +164,7 @@ def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
         changes |= {"channels": None, "cells": None}
         dropped.add("space")
     if "method" in given:
-        changes |= dict.fromkeys((*families(), "regularizer"))
+        changes |= dict.fromkeys((*_families(), "regularizer"))
         dropped |= _method_parts()
     if "data" in given:
         changes |= {"limit": None, "image_size": None}

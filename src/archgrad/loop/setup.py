@@ -1,4 +1,4 @@
-"""What a search is set up from: everything but its state, checked before anything is trained."""
+"""The setup of a search: everything but its state, checked before anything is trained."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from numbers import Integral
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
-from archgrad.data import ImageData, Loader, Split, measure, split_fractions
+from archgrad.data import ImageData, Loader, split_fractions
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.loop.identity import Identity
+from archgrad.loop.loaders import Loaders, check_batch_size
 from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
@@ -36,11 +36,10 @@ __all__ = ["Setup"]
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A space, the options of its supernet, a method, how the weights are trained, and the batches of both.
+    """Everything that a search needs but its state: space, method, training of the weights, loaders.
 
-    ``evaluation_loader`` has unaugmented images to evaluate architectures on: those that train the architecture, or in
-    a single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
-    The method's learning rate of α is scaled already, as ``budget`` says.
+    The loaders are those of :class:`archgrad.loop.loaders.Loaders`. The method's learning rate of α is scaled already,
+    as ``budget`` says. ``described`` is what the identity of the search consists of.
     """
 
     space: SearchSpace
@@ -76,57 +75,38 @@ class Setup:
         alpha_budget: BudgetChoice = "published",
     ) -> Setup:
         """Check and complete what a search was given."""
-        if isinstance(seed, bool) or not isinstance(seed, Integral):
-            raise UserError(f"seed is {seed!r}; it must be a whole number.")
+        _check_seed(seed)
         method.check(space)
         check_reaction(on_collapse, method, space)
         options = method.supernet_options(space)
-        settings = _settings(training or method.trained(space.training), epochs, batch_size)
+        settings = _with_sizes(training or method.trained(space.training), epochs, batch_size)
         fractions = split_fractions(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
-        _check_batch_size(batch_size, parts, fractions is None)
+        check_batch_size(batch_size, parts, fractions is None)
         device = _usable(device)
-        normalisation = measure(data, parts.weights)
-        unseen = len(parts.held_out) > 0
-        judged = parts.held_out if unseen and fractions is None else parts.architecture
-
-        def loader(indices: Tensor, stream: str, size: int | None = None) -> Loader:
-            augmentation = data.augmentation if stream in ("weights", "architecture") else None
-            return Loader(data, indices, size or settings.batch_size, normalisation, augmentation, seed, stream, device)
-
-        setup = cls(
-            space,
-            options,
-            method,
-            settings,
-            seed,
-            device,
-            loader(parts.weights, "weights"),
-            loader(parts.architecture, "architecture"),
-            loader(judged, "judge", _even(len(judged), settings.batch_size) if judged is parts.held_out else None),
-            loader(parts.held_out, "held-out", _even(len(parts.held_out), settings.batch_size)) if unseen else None,
-            {},
-            AlphaBudget("off", 0, 0, 1.0),
-            "",
-            on_collapse,
-        )
-        _check_length(setup)
-        _check_heads(options, setup.weight_loader)
-        published = published_arch_steps(method, space)
-        budget = AlphaBudget.of(alpha_budget, method.arch_optimizer, published, setup.arch_steps)
-        optimizer = method.arch_optimizer if budget.factor == 1 else method.arch_optimizer.scaled(budget.factor)
-        scaled = replace(method, arch_optimizer=optimizer)
+        loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
         described = {
             "space": space, "supernet": options, "method": replace(method, training={}), "training": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": int(seed),
-            "held_out": float(held_out), "on_collapse": on_collapse, "alpha_budget": budget.factor,
+            "held_out": float(held_out), "on_collapse": on_collapse,
         }  # fmt: skip
+        off = AlphaBudget("off", 0, 0, 1.0)
+        setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "", on_collapse)
+        _check_length(setup)
+        _check_heads(options, setup.weight_loader)
+        return setup._with_budget(alpha_budget)
+
+    def _with_budget(self, choice: BudgetChoice) -> Setup:
+        """Return the setup with the learning rate of α scaled to its budget."""
+        method, optimizer = self.method, self.method.arch_optimizer
+        budget = AlphaBudget.of(choice, optimizer, published_arch_steps(method, self.space), self.arch_steps)
+        scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
         return replace(
-            setup,
-            method=scaled,
+            self,
+            method=replace(method, arch_optimizer=scaled),
             budget=budget,
-            budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
-            described=described,
+            budget_line=budget.said(optimizer, scaled),
+            described={**self.described, "alpha_budget": budget.factor},
         )
 
     @cached_property
@@ -204,24 +184,18 @@ class Setup:
         return Stepper(losses, self.training)
 
 
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise UserError(f"seed is {seed!r}; it must be a whole number.")
+
+
 def _about(data: ImageData) -> dict[str, Any]:
     return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
 
 
-def _settings(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:
+def _with_sizes(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size}
     return replace(training, **{name: value for name, value in given.items() if value is not None})
-
-
-def _check_batch_size(batch_size: int | None, parts: Split, single: bool) -> None:
-    """Refuse a wish that cannot be met; a space's own batch size is cut to small data silently."""
-    kept = f"; {len(parts.held_out)} are held out (held_out)" if single and len(parts.held_out) else ""
-    for name, part in (("weights", parts.weights), ("architecture", parts.architecture)):
-        if batch_size is not None and batch_size > len(part):
-            raise UserError(
-                f"batch_size is {batch_size}, but only {len(part)} images train the {name}{kept}; "
-                f"it must be at most {min(len(parts.weights), len(parts.architecture))}, or give more data."
-            )
 
 
 def _check_length(setup: Setup) -> None:
@@ -239,15 +213,6 @@ def _check_length(setup: Setup) -> None:
         f"the architecture stays where it is for {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but the "
         f"search has only {epochs}; give more epochs, or set fewer to warm up."
     )
-
-
-def _even(count: int, most: int) -> int:
-    """Return the size of batches that divide so many images evenly, none of them larger than ``most``.
-
-    >>> _even(180, 64)
-    60
-    """
-    return max(count // -(-count // most), 1)
 
 
 def _check_heads(options: SupernetOptions, loader: Loader) -> None:
