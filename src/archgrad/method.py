@@ -28,7 +28,7 @@ class Method:
     """A frozen bundle of five parts, any of which may be exchanged with :func:`dataclasses.replace`.
 
     ``schedule`` says when the architecture moves and on which data, ``supernet`` how the supernet is built, and
-    ``training`` what the method changes of the space's settings for the weights, by name. ``stop`` is a
+    ``weights`` what the method changes of the space's settings for the weights, by name. ``stop`` is a
     callback that may end a search early (None: never), and ``progressive`` has it run in stages (None: in one).
     """
 
@@ -39,7 +39,7 @@ class Method:
     regularizers: tuple[Regularizer, ...] = ()
     schedule: Schedule = field(default_factory=Schedule)
     supernet: SupernetOptions = field(default_factory=SupernetOptions)
-    training: Mapping[str, float | int | bool] = field(default_factory=dict, hash=False)
+    weights: Mapping[str, float | int | bool] = field(default_factory=dict, hash=False)
     stop: Callback | None = None
     progressive: Progressive | None = None
     name: str = "custom"
@@ -73,10 +73,10 @@ class Method:
     def _check_training(self) -> None:
         """Refuse settings of the weights that there are none of; keep them in one order, for what is compared."""
         known = [knob.name for knob in fields(WeightTraining)]
-        for knob in self.training:
+        for knob in self.weights:
             if knob not in known:
-                raise unknown("setting in the method's training:", knob, known)
-        object.__setattr__(self, "training", dict(sorted(self.training.items())))
+                raise unknown("setting in the method's weights:", knob, known)
+        object.__setattr__(self, "weights", dict(sorted(self.weights.items())))
         self.trained(WeightTraining())
 
     def _check_motion(self) -> None:
@@ -217,4 +217,4 @@ class Method:
 
     def trained(self, training: WeightTraining) -> WeightTraining:
         """Return the space's settings for the weights with the method's own in their place."""
-        return replace(training, **self.training)  # type: ignore[arg-type]
+        return replace(training, **self.weights)  # type: ignore[arg-type]

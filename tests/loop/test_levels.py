@@ -60,11 +60,9 @@ class Tracing:
 @pytest.mark.parametrize("base", [ag.recipes.gaea(), ag.recipes.darts()], ids=lambda method: method.name)
 def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) -> None:
     method, trace = single("simultaneous", base), Tracing()
-    training = replace(SPACE.training, batch_size=32, epochs=1)
-    setup = Setup.of(SPACE, method, DATA, seed=1, training=training, held_out=0)
-    ag.search(
-        SPACE, method, DATA, seed=1, training=training, held_out=0, callbacks=listening(trace), alpha_budget="off"
-    )
+    training = replace(SPACE.weights, batch_size=32, epochs=1)
+    setup = Setup.of(SPACE, method, DATA, seed=1, weights=training, held_out=0)
+    ag.search(SPACE, method, DATA, seed=1, weights=training, held_out=0, callbacks=listening(trace), alpha_budget="off")
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
     p = alpha["cell"] if base.name == "gaea" else alpha["cell"].softmax(-1)
@@ -127,7 +125,7 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
     for index in range(steps, 2 * steps):
         taken = [name for name, at in happened if at == index]
         assert taken == names if names else taken in (["architecture_step"], ["weight_step"])
-    assert setup.training.epochs == 25
+    assert setup.weights.epochs == 25
     if updates == "random":
         assert 0.3 * 24 * steps < setup.arch_steps < 0.7 * 24 * steps
     else:

@@ -120,7 +120,7 @@ class Skips(SearchSpace):
         rows = edges_of([(1, [0]), (2, [0, 1]), (3, [0])], SKIPS)
         return tuple(self.offered(DecisionBlock(name, 1, rows)) for name in ("normal", "reduce"))
 
-    training = property(lambda self: ag.WeightTraining())  # type: ignore[assignment]
+    weights = property(lambda self: ag.WeightTraining())  # type: ignore[assignment]
 
     def build(self, *args: object) -> Any:
         raise AssertionError
@@ -191,7 +191,7 @@ def test_a_derivation_by_samples_is_limited_too() -> None:
 def test_the_published_stages() -> None:
     method = named("p-darts")
     assert method.progressive == Progressive()
-    assert (method.training["epochs"], method.schedule.warmup_epochs) == (25, 10)
+    assert (method.weights["epochs"], method.schedule.warmup_epochs) == (25, 10)
     plain = p_darts(priors=False)
     assert plain.progressive == Progressive(skip_dropout=(0.0, 0.0, 0.0), max_skips=None)
     assert lambda_darts(base=plain).progressive == plain.progressive

@@ -130,7 +130,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     found = {
         **_standing(folder, state, stage),
         "batches": batches,
-        "lr": setup.training.lr_at(state.current_epoch),
+        "lr": setup.weights.lr_at(state.current_epoch),
         "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
         "lambda_max": mean(one.lambda_max for one in references),
         "lambda_min": mean(one.lambda_min for one in references),

@@ -148,7 +148,7 @@ def build_training(config: SearchConfig, space: SearchSpace, method: Method) -> 
     """Return the weight-training settings: the space's, then the method's, then the user's."""
     chosen = {"epochs": config.epochs, "batch_size": config.batch_size}
     given = {name: value for name, value in chosen.items() if value is not None}
-    base = method.trained(space.training) if config.training is None else config.training
+    base = method.trained(space.weights) if config.weights is None else config.weights
     return with_settings(base, {**config.settings_of("weights"), **given}, "weights")
 
 

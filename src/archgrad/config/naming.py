@@ -41,10 +41,10 @@ def named_config(
     elsewhere = {"space.channels", f"space.{space.depth_knob}", "weights.epochs"}
     knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in _knobs(member).items()}
     kept = {path: without_none(value) for path, value in knobs.items() if path not in elsewhere}
-    named = replace(config, **sizes, time_limit=None, training=None, settings=kept)
+    named = replace(config, **sizes, time_limit=None, weights=None, settings=kept)
     built: dict[str, tuple[Callable[[], Any], Any]] = {
         "space": (named.build_space, space),
-        "method": (lambda: replace(named.build_method(), training={}), replace(method, training={})),
+        "method": (lambda: replace(named.build_method(), weights={}), replace(method, weights={})),
     }
     needs = {*named.needs, *(name for name, (build, wanted) in built.items() if not _builds(build, wanted))}
     return _without(replace(named, needs=tuple(sorted(needs))))

@@ -38,7 +38,7 @@ class SearchConfig:
     """One description of a search: what :func:`archgrad.search`, the command, a run directory and a resume share.
 
     ``space``, ``method`` and ``data`` are names or objects. None means the default of the space, the method or the
-    data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``training`` replaces the published
+    data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``weights`` replaces the published
     settings of the weights. ``needs`` names what a run directory could not write down.
     """
 
@@ -68,7 +68,7 @@ class SearchConfig:
     on_collapse: str = "warn"
     alpha_budget: str | float = "published"
     oracle: str = "auto"
-    training: WeightTraining | None = None
+    weights: WeightTraining | None = None
     needs: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
@@ -205,10 +205,10 @@ class SearchConfig:
 
 
 def check_kinds(config: SearchConfig) -> None:
-    """Reject anything but names and objects of the right kind for space, method, data and training."""
+    """Reject anything but names and objects of the right kind for space, method, data and weights."""
     given = {name: getattr(config, name) for name in ("space", "method", "data")}
     objects = {name: value for name, value in given.items() if not isinstance(value, str)}
-    if not objects and config.training is None:
+    if not objects and config.weights is None:
         return  # without PyTorch, for a fast command
     from archgrad.data import ImageData
     from archgrad.method import Method
@@ -222,8 +222,8 @@ def check_kinds(config: SearchConfig) -> None:
                 f"{name} is {_shown(value)}; it must be a name (see `archgrad list {_LISTS[name]}`) or an object of "
                 f"{class_path(kinds[name])}."
             )
-    if config.training is not None and not isinstance(config.training, WeightTraining):
-        raise UserError(f"training is {_shown(config.training)}; it must be an archgrad.WeightTraining.")
+    if config.weights is not None and not isinstance(config.weights, WeightTraining):
+        raise UserError(f"weights is {_shown(config.weights)}; it must be an archgrad.WeightTraining.")
 
 
 _LISTS = {"space": "spaces", "method": "methods", "data": "data"}

@@ -43,7 +43,7 @@ def read_config(path: Path) -> dict[str, Any]:
     content = _read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
         raise UserError(f"{path} has another format than {FORMAT!r}; it was written by another version of archgrad.")
-    allowed = [knob.name for knob in fields(SearchConfig) if knob.name not in ("settings", "training")] + ["set"]
+    allowed = [knob.name for knob in fields(SearchConfig) if knob.name not in ("settings", "weights")] + ["set"]
     for name in content:
         if name not in allowed:
             raise unknown(f"key in {path}:", name, allowed)

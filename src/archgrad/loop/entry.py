@@ -54,7 +54,7 @@ def search(
     Each of the three is an object or a name: ``search("nasbench201", "gaea", "digits", epochs=3)``. A name stands for
     the settings that are published for it. All ``options`` are fields of :class:`archgrad.SearchConfig`:
 
-    - ``epochs``, ``batch_size``, ``training``: how the weights are trained, by default as published;
+    - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
     - ``seed``, ``device``, ``compile``;
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
     - ``held_out``: the share of the images that measures each epoch and trains no weights;
@@ -134,7 +134,7 @@ def prepare(
 ) -> Callable[[SearchSpace, Method], Setup]:
     """Return what sets up a search of this space and method, or a stage of it, with all else that is configured."""
     return partial(
-        Setup.of, data=images, seed=config.seed, training=config.build_training(space, method),
+        Setup.of, data=images, seed=config.seed, weights=config.build_training(space, method),
         batch_size=config.batch_size, split=config.split, held_out=config.held_out, device=config.device,
         on_collapse=config.on_collapse, alpha_budget=config.budget,
     )  # fmt: skip
@@ -166,7 +166,7 @@ def _carried_out(
     mixture = expand_to_cells(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
     return SearchResult(
         state.genotype, tuple(state.history), mixture, state.alpha, state.supernet, state.seconds, setup.method,
-        setup.training.epochs, setup.budget_line, state.stopped,
+        setup.weights.epochs, setup.budget_line, state.stopped,
     )  # fmt: skip
 
 

@@ -49,16 +49,16 @@ class Estimate:
 
 
 def estimate(
-    space: SearchSpace, method: Method, data: ImageData, *, training: WeightTraining, **options: Any
+    space: SearchSpace, method: Method, data: ImageData, *, weights: WeightTraining, **options: Any
 ) -> Estimate:
     """Take a few steps of the search that these arguments of :func:`search` describe, and leave nothing behind."""
     _forget_peak()
     stages = list(stages_of(space, method))
-    setups = [Setup.of(*stage, data, training=training, **options) for stage in stages]
-    options.pop("batch_size", None)  # the setups have checked it, and it is in the training
-    sized = replace(training, batch_size=setups[0].weight_loader.batch_size)
-    times = [step_seconds(*stage, data, training=sized, **options) for stage in stages]
-    steps = [setup.training.epochs * setup.steps for setup in setups]
+    setups = [Setup.of(*stage, data, weights=weights, **options) for stage in stages]
+    options.pop("batch_size", None)  # the setups have checked it, and it is in the weights
+    sized = replace(weights, batch_size=setups[0].weight_loader.batch_size)
+    times = [step_seconds(*stage, data, weights=sized, **options) for stage in stages]
+    steps = [setup.weights.epochs * setup.steps for setup in setups]
     seconds = sum(count * taken for count, taken in zip(steps, times, strict=True))
     return Estimate(
         max(sum(weight.numel() for weight in setup.space.supernet(setup.options).parameters()) for setup in setups),
@@ -75,7 +75,7 @@ def step_seconds(
     method: Method,
     data: ImageData,
     *,
-    training: WeightTraining,
+    weights: WeightTraining,
     at_most: float = math.inf,
     **options: Any,
 ) -> float:
@@ -87,10 +87,10 @@ def step_seconds(
     derivation = Argmax() if method.discretizer.measures else method.discretizer
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
     timer = _StepTimer(schedule.inner_steps, at_most)
-    training = replace(training, epochs=10 * timer.most)
+    weights = replace(weights, epochs=10 * timer.most)
     with suppress(_TimedEnough):
         search(
-            space, method, data, training=training, callbacks=[timer], standard_callbacks=False, on_collapse="ignore",
+            space, method, data, weights=weights, callbacks=[timer], standard_callbacks=False, on_collapse="ignore",
             alpha_budget="off", **options,
         )  # fmt: skip
     return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)

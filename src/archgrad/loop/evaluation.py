@@ -60,7 +60,7 @@ def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
 def _copied(setup: Setup, state: SearchState) -> SearchState:
     """Copy what training changes, without its momentum; the copy stands at the end of the last epoch."""
     supernet = deepcopy(state.supernet)
-    settings = setup.training
+    settings = setup.weights
     optimizer = torch.optim.SGD(
         supernet.parameters(), lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov
     )

@@ -69,7 +69,7 @@ def in_stages(
                 searched = plan.narrowed(searched, found, number)
         if folder is not None:
             folder.show(told.records, result.genotype)
-            planned, more = stages * whole.training.epochs, {"stages": stages, "switched": _switches(told.records)}
+            planned, more = stages * whole.weights.epochs, {"stages": stages, "switched": _switches(told.records)}
             folder.conclude(told.records, result.genotype, planned, seconds, more)
     return replace(result, history=tuple(told.records), seconds=seconds)
 

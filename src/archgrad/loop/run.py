@@ -204,7 +204,7 @@ class Run:
 
     def _own_record(self, state: SearchState, snapshot: Snapshot) -> Record:
         """Return what the loop itself says of the epoch, before any callback."""
-        record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.training.lr_at(state.epoch)}
+        record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.weights.lr_at(state.epoch)}
         record |= state.sums.means()
         unseen = self.setup.held_out_loader
         record |= (

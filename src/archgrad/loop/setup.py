@@ -45,7 +45,7 @@ class Setup:
     space: SearchSpace
     options: SupernetOptions
     method: Method
-    training: WeightTraining
+    weights: WeightTraining
     seed: int
     device: torch.device
     weight_loader: Loader
@@ -67,7 +67,7 @@ class Setup:
         epochs: int | None = None,
         seed: int = 0,
         batch_size: int | None = None,
-        training: WeightTraining | None = None,
+        weights: WeightTraining | None = None,
         split: tuple[float, float] | str | None = None,
         held_out: float = 0.1,
         device: torch.device | str = "cpu",
@@ -79,14 +79,14 @@ class Setup:
         method.check(space)
         check_reaction(on_collapse, method, space)
         options = method.supernet_options(space)
-        settings = _with_sizes(training or method.trained(space.training), epochs, batch_size)
+        settings = _with_sizes(weights or method.trained(space.weights), epochs, batch_size)
         fractions = split_fractions(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
         check_batch_size(batch_size, parts, fractions is None)
         device = _usable(device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
         described = {
-            "space": space, "supernet": options, "method": replace(method, training={}), "training": settings,
+            "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": int(seed),
             "held_out": float(held_out), "on_collapse": on_collapse,
         }  # fmt: skip
@@ -137,7 +137,7 @@ class Setup:
     @cached_property
     def arch_steps(self) -> int:
         """How often the architecture moves in the whole search."""
-        return sum(self.moves(index).architecture for index in range(self.training.epochs * self.steps))
+        return sum(self.moves(index).architecture for index in range(self.weights.epochs * self.steps))
 
     def first_alpha(self) -> Alpha:
         """Return the architecture parameters that the search begins with."""
@@ -157,7 +157,7 @@ class Setup:
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the weights come from the global generator."""
-        method, training, blocks = self.method, self.training, self.blocks
+        method, training, blocks = self.method, self.weights, self.blocks
         data = self.weight_loader.data
         shape = {"num_classes": data.num_classes, "input_channels": data.channels}
         supernet = self.space.supernet(self.options, **shape).to(self.device)
@@ -181,7 +181,7 @@ class Setup:
         """Return what takes the steps of this search, by the method that its state has switched to if it has."""
         method = self.method if state.switched is None else switched(self.method)
         losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_)
-        return Stepper(losses, self.training)
+        return Stepper(losses, self.weights)
 
 
 def _check_seed(seed: object) -> None:
@@ -200,7 +200,7 @@ def _with_sizes(training: WeightTraining, epochs: int | None, batch_size: int | 
 
 def _check_length(setup: Setup) -> None:
     """Refuse a search that would end before its architecture has moved."""
-    schedule, epochs = setup.method.schedule, setup.training.epochs
+    schedule, epochs = setup.method.schedule, setup.weights.epochs
     steps = epochs * setup.steps
     if schedule.updates == "random" and not 0 < setup.arch_steps < steps:
         raise UserError(

@@ -41,7 +41,7 @@ class Stepper:
     """Takes the steps of one method on one supernet."""
 
     losses: SupernetLosses
-    training: WeightTraining
+    weights: WeightTraining
 
     @property
     def method(self) -> Method:
@@ -54,9 +54,9 @@ class Stepper:
 
     def tuning(self, tuning: Tuning) -> Stepper:
         """Return the steps of a search in which some rows are fixed, without regularizers."""
-        method, rate = replace(self.method, regularizers=()), tuning.rate * self.training.lr
+        method, rate = replace(self.method, regularizers=()), tuning.rate * self.weights.lr
         losses = replace(self.losses, method=method, fixed=FixedRows.of(tuning))
-        return Stepper(losses, replace(self.training, lr=rate, lr_min=rate))
+        return Stepper(losses, replace(self.weights, lr=rate, lr_min=rate))
 
     def architecture_step(self, state: SearchState, batches: StepBatches) -> StepResult:
         """Move the architecture: α ← optimizer(α, hypergradient)."""
@@ -72,7 +72,7 @@ class Stepper:
 
     def bilevel_step(self, state: SearchState) -> BilevelStep:
         """Return the bilevel problem at the present state, as an architecture step sees it."""
-        return bilevel_step(self.losses, self.training, state)
+        return bilevel_step(self.losses, self.weights, state)
 
     def mixture_gradients(self, state: SearchState, batch: Batch) -> MixtureGradients:
         """Return ∂L2/∂p of every cell, for a step that does not move the architecture."""
@@ -131,13 +131,13 @@ class Stepper:
         passed = pass_weights(self.losses, state, relaxed, batch, parts, with_mixture)
         for part in parts:
             _add_gradient(passed.inputs, passed.weight_gradient(part))
-        norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.training.clip)
+        norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.weights.clip)
         loss = F.cross_entropy(passed.logits, batch.labels)
         metrics = _metrics("train", loss, passed.logits, batch.labels, state)
         check_finite("the gradient of the weights", norm.item(), state)
         for group in state.optimizer.param_groups:
-            group["lr"] = self.training.lr_at(state.epoch)
-            group["weight_decay"] = self.training.weight_decay_at(state.epoch)
+            group["lr"] = self.weights.lr_at(state.epoch)
+            group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
         return StepResult(metrics, {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()})

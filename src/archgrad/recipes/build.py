@@ -26,7 +26,7 @@ def published(method: Method, space: SearchSpace | str, recipe: str | None = Non
         if (part := getattr(method, name)) is not None
     }
     regularizers = tuple(_set(part, name_of(part) or "", settings) for part in method.regularizers)
-    return replace(method, **parts, regularizers=regularizers, training=_training(settings))
+    return replace(method, **parts, regularizers=regularizers, weights=_training(settings))
 
 
 def _set(part: Any, name: str, settings: Mapping[str, Setting]) -> Any:
@@ -63,7 +63,7 @@ def listed(method: Method, space: SearchSpace) -> list[Setting]:
         for name, part in parts_of(method)
         for knob, value in knobs_of(part).items()
     ]
-    training = method.trained(space.training)
+    training = method.trained(space.weights)
     rows += [
         Setting(f"weights.{knob}", value, source(f"weights.{knob}", value, weights.get(knob, weights.get("any", OURS))))
         for knob, value in knobs_of(training).items()

@@ -90,7 +90,7 @@ def idarts(
 
     ``inner_steps`` is T, ``terms`` K and ``lr`` γ, by default the learning rate that the weights have.
 
-    >>> idarts().hypergradient.terms, idarts().schedule.inner_steps, idarts().training["lr"]
+    >>> idarts().hypergradient.terms, idarts().schedule.inner_steps, idarts().weights["lr"]
     (2, 4, 0.01)
     """
     method = published(_darts("idarts", hypergradient=Neumann(products="forward")), space)
@@ -106,7 +106,7 @@ def idarts(
 def amended(eta: float | None = None, *, space: Space = _USUAL) -> Method:
     """DARTS with the amending term −η·M·H·∂L2/∂w: Amended-DARTS (Bi et al., 2019).
 
-    >>> amended().hypergradient.eta, amended(space="darts").training["batch_size"]
+    >>> amended().hypergradient.eta, amended(space="darts").weights["batch_size"]
     (0.1, 96)
     """
     method = published(_darts("amended", hypergradient=Amended(products="forward")), space)
@@ -220,7 +220,7 @@ _PERTURBATIONS: dict[str, Callable[[], Regularizer]] = {"rs": RandomPerturbation
 def beta_darts(weight: float | None = None, *, space: Space = _USUAL) -> Method:
     """Log-sum-exp of the architecture parameters, growing from 0 over 100 epochs: β-DARTS (Ye et al., 2022).
 
-    >>> beta_darts().regularizers[0].weight, beta_darts().training["epochs"]
+    >>> beta_darts().regularizers[0].weight, beta_darts().weights["epochs"]
     (50.0, 100)
     """
     method = published(_darts("beta-darts", regularizers=(BetaDecay(),)), space)
@@ -244,7 +244,7 @@ def r_darts(kind: str = "l2", *, space: Space = _USUAL) -> Method:
     finds, and keep the best: weight decays of 3, 9, 27, 81 and 243·1e-4, drop-path of 0, 0.2, 0.4 and 0.6. Cutout is a
     setting of the data, ``augmentation.cutout=16`` for 32 pixels, which the command sets itself.
 
-    >>> r_darts("l2").training["weight_decay"], r_darts("drop-path").supernet.drop_path, r_darts("es").stop.ratio
+    >>> r_darts("l2").weights["weight_decay"], r_darts("drop-path").supernet.drop_path, r_darts("es").stop.ratio
     (0.0081, 0.2, 0.75)
     """
     parts = chosen("kind of R-DARTS:", kind, _ROBUST)
@@ -395,7 +395,7 @@ RECIPES: dict[str, Callable[..., Method]] = {
 def named(name: str, space: Space = _USUAL) -> Method:
     """Return a recipe by its name, at the settings published for a space.
 
-    >>> named("lambda-darts", "darts").training["epochs"]
+    >>> named("lambda-darts", "darts").weights["epochs"]
     50
     """
     return chosen("method", name, RECIPES)(space=space)
