@@ -179,9 +179,9 @@ class OwnEntropy(EntropyTerm):
 
 def test_a_kind_of_regulariser_comes_once() -> None:
     for pair in [(LayerAlignment(), LayerAlignment("sign")), (EntropyTerm(0.1), BetaDecay(), EntropyTerm(0.2))]:
-        with pytest.raises(UserError, match=r"is among the regularisers twice, .* '(layer-alignment|entropy)'; leave"):
+        with pytest.raises(UserError, match=r"is among the regularizers twice, .* '(layer-alignment|entropy)'; leave"):
             dataclasses.replace(darts(), regularizers=pair)
-    with pytest.raises(UserError, match="LayerAlignment is among the regularisers twice"):
+    with pytest.raises(UserError, match="LayerAlignment is among the regularizers twice"):
         ag.recipes.lambda_darts(base=ag.recipes.lambda_darts())
     own = (OwnEntropy(0.1), EntropyTerm(0.1), OwnEntropy(0.2))
     assert dataclasses.replace(darts(), regularizers=own).regularizers == own

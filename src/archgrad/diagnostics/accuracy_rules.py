@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from archgrad.diagnostics.records import Record, mean_in
 from archgrad.diagnostics.thresholds import Thresholds
 
-__all__ = ["AccuracySigns"]
+__all__ = ["AccuracyRules"]
 
 
 @dataclass(frozen=True)
-class AccuracySigns:
+class AccuracyRules:
     """What the accuracies of a search say, by the thresholds.
 
     Without held-out images, accuracy on the architecture's images or on the training images stands in for them to tell

@@ -10,25 +10,25 @@ from statistics import mean
 from archgrad.diagnostics.records import Record, changed_share, decided_share, mean_in, number_in
 from archgrad.diagnostics.thresholds import Thresholds
 
-__all__ = ["DecisionSigns"]
+__all__ = ["DecisionRules"]
 
 _TWO_CHOICES = math.log(2)
 """The least entropy of a row that has a choice and has not made it."""
 
 
 @dataclass(frozen=True)
-class DecisionSigns:
+class DecisionRules:
     """How decided the records of a search are, by the thresholds."""
 
     limits: Thresholds
     records: tuple[Record, ...]
     tied: bool = False
-    still: bool = False
+    never_moved: bool = False
 
     @property
     def has_decided(self) -> bool:
         """Whether one choice stands out, stays the same, and is one the weights can live with."""
-        if self.still:
+        if self.never_moved:
             return True
         return self.stands_out and not self._keeps_little and (self._by_accuracy or not self._changes_often)
 
@@ -37,7 +37,7 @@ class DecisionSigns:
         """Whether one choice is ahead of the others; true where that was not measured."""
         if self.tied:
             return False
-        if self.still or self._by_accuracy:
+        if self.never_moved or self._by_accuracy:
             return True
         share, lead = self.share, self._now("lead")
         return (share is None or share >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
@@ -86,7 +86,7 @@ class DecisionSigns:
         """What was found, in words."""
         if self.tied:
             return ["all choices tie exactly: nothing has chosen an architecture"]
-        if self.still:
+        if self.never_moved:
             return ["the architecture parameters have not moved: the discretizer alone has chosen"]
         return [*self._about_entropy(), *self._about_changes(), *self._about_loss()]
 

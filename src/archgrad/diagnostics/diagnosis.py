@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from archgrad.diagnostics.collapse_rules import Signs, Verdict
-from archgrad.diagnostics.records import Record, moved
+from archgrad.diagnostics.collapse_rules import CollapseRules, Verdict
+from archgrad.diagnostics.records import Record, after_first_move
 from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.errors import check_whole
 
@@ -16,7 +16,7 @@ __all__ = [
     "Diagnosis",
     "diagnose",
     "first_moved_epoch",
-    "last_sound_epoch",
+    "last_usable_epoch",
 ]
 
 ALARMING: tuple[Verdict, ...] = ("collapsing",)
@@ -31,7 +31,7 @@ class Diagnosis:
     """A verdict on a search, in sentences with the numbers behind them.
 
     ``since`` is the epoch from which on the verdict has been alarming without a break, None where it is not.
-    ``sound`` tells whether the present architecture is one to go back to: it is not made of skip connections. The
+    ``usable`` tells whether the present architecture is one to go back to: it is not made of skip connections. The
     ``evidence`` are the numbers, by name, that the sentences were made of.
     """
 
@@ -39,7 +39,7 @@ class Diagnosis:
     since: int | None
     sentences: tuple[str, ...]
     advice: str
-    sound: bool = False
+    usable: bool = False
     evidence: dict[str, float] = field(default_factory=dict, hash=False)
 
     @property
@@ -74,15 +74,15 @@ usually cures it
     """
     check_whole("epochs", epochs)
     limits = thresholds or Thresholds()
-    found = Signs.of(records, epochs, limits)
+    found = CollapseRules.of(records, epochs, limits)
     since = None
     if found.verdict in ALARMING:
         since = records[-1]["epoch"]
         for end in range(len(records) - 1, 0, -1):
-            if Signs.of(records[:end], epochs, limits).verdict not in ALARMING:
+            if CollapseRules.of(records[:end], epochs, limits).verdict not in ALARMING:
                 break
             since = records[end - 1]["epoch"]
-    return Diagnosis(found.verdict, since, found.sentences, found.advice(cures), found.sound, found.evidence)
+    return Diagnosis(found.verdict, since, found.sentences, found.advice(cures), found.usable, found.evidence)
 
 
 def first_moved_epoch(records: Sequence[Record]) -> int:
@@ -91,20 +91,20 @@ def first_moved_epoch(records: Sequence[Record]) -> int:
     >>> first_moved_epoch([{"epoch": 1, "movement": 0.0}, {"epoch": 2, "movement": 0.4}])
     2
     """
-    left = moved(records)
+    left = after_first_move(records)
     return int(left[0]["epoch"]) if left else 0
 
 
-def last_sound_epoch(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> int:
+def last_usable_epoch(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> int:
     """Return the last epoch whose architecture is one to go back to, 0 if none is.
 
-    >>> last_sound_epoch([{"epoch": 1, "skip_share": 0.2}, {"epoch": 2, "skip_share": 0.9}], 9)
+    >>> last_usable_epoch([{"epoch": 1, "skip_share": 0.2}, {"epoch": 2, "skip_share": 0.9}], 9)
     1
     """
     for end in range(len(records), 0, -1):
         if (
             records[end - 1].get("genotype", "") is not None
-            and Signs.of(records[:end], epochs, thresholds or Thresholds()).sound
+            and CollapseRules.of(records[:end], epochs, thresholds or Thresholds()).usable
         ):
             epoch: int = records[end - 1]["epoch"]
             return epoch

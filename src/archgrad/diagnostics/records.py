@@ -11,7 +11,14 @@ from typing import Any
 from archgrad.spaces import SKIP, Decision, Genotype
 
 __all__ = [
-    "Record", "changed_share", "decided_share", "mean_in", "moved", "number_in", "of_last_stage", "share_of",
+    "Record",
+    "after_first_move",
+    "changed_share",
+    "decided_share",
+    "mean_in",
+    "number_in",
+    "of_last_stage",
+    "share_of",
     "skip_share",
 ]  # fmt: skip
 
@@ -28,17 +35,17 @@ def of_last_stage(records: Sequence[Any]) -> list[Any]:
     return [record for record in records if record.get("stage") == records[-1].get("stage")]
 
 
-def moved(records: Sequence[Record]) -> Sequence[Record]:
+def after_first_move(records: Sequence[Record]) -> Sequence[Record]:
     """Leave out the epochs before the architecture first moved, as in a warm-up, and those without a genotype."""
     records = [record for record in records if record.get("genotype", "") is not None]
     for place, record in enumerate(records):
         gone = number_in(record, "movement")
         if gone is None:  # an older record: one that is followed by the same entropy has not moved either
             after = records[place + 1] if place + 1 < len(records) else None
-            still = after is not None and number_in(record, "entropy") == number_in(after, "entropy") is not None
+            unmoved = after is not None and number_in(record, "entropy") == number_in(after, "entropy") is not None
         else:
-            still = gone == 0
-        if not still:
+            unmoved = gone == 0
+        if not unmoved:
             return records[place:]
     return ()
 

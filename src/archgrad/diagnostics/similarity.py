@@ -37,7 +37,7 @@ class StageSimilarity:
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
+class _CellOutputs:
     """What one cell computed: its nodes, with their graph, and its convolutions, flat and without."""
 
     edges: tuple[Edge, ...]
@@ -58,7 +58,7 @@ def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[Stage
     one stage. A cosine is taken over all images of the batch at once, as in the product of Eq. 21.
     """
     weights, alpha = leaves(point.weights), leaves(point.alpha)  # a regulariser may differentiate the loss by α
-    with _watched(supernet) as seen:
+    with _record_cells(supernet) as seen:
         loss = point.problem.outer(weights, alpha, point.outer_batch)
     flat = [node for cell in seen for node in cell.nodes if node.requires_grad]
     found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
@@ -91,7 +91,7 @@ def average_similarity(measured: Sequence[Sequence[StageSimilarity]]) -> tuple[S
     )
 
 
-def _compared(cells: Sequence[_Seen], gradients: Sequence[Sequence[Tensor]]) -> StageSimilarity:
+def _compared(cells: Sequence[_CellOutputs], gradients: Sequence[Sequence[Tensor]]) -> StageSimilarity:
     shape = cells[0].nodes[-1].shape
     return StageSimilarity(
         shape[1],
@@ -116,14 +116,14 @@ def _mean_of(values: Sequence[float]) -> float | None:
 
 
 @contextmanager
-def _watched(supernet: nn.Module) -> Iterator[list[_Seen]]:
+def _record_cells(supernet: nn.Module) -> Iterator[list[_CellOutputs]]:
     """Note what every mixed cell of a supernet computes while the block runs."""
-    seen: list[_Seen] = []
+    seen: list[_CellOutputs] = []
 
     def note(cell: MixedCell, given: tuple[Any, ...], nodes: list[Tensor]) -> None:
         with torch.no_grad():
             outputs = [operation(x) for operation, x in _convolutions(cell, nodes)]
-        seen.append(_Seen(cell.connections, nodes[cell.inputs :], outputs))
+        seen.append(_CellOutputs(cell.connections, nodes[cell.inputs :], outputs))
 
     handles = [cell.register_forward_hook(note) for cell in supernet.modules() if isinstance(cell, MixedCell)]
     try:

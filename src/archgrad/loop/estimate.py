@@ -1,4 +1,4 @@
-"""How long a search will take and how much memory, from a few of its steps."""
+"""Estimates of the time and memory of a search, from a few of its steps."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from archgrad.training import WeightTraining
 __all__ = ["OVERHEAD", "Estimate", "estimate", "stages_of", "step_seconds"]
 
 OVERHEAD = 1.25
-"""What an epoch takes beyond its steps, as a factor: measurements and checkpoints."""
+"""The time of an epoch relative to its steps: measurements and checkpoints add to it."""
 _TIMED, _LEAST_TIMED = 6, 2
-"""How many steps are timed, and how many at least where time is short."""
+"""The number of timed steps, and the least number where time is short."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The size and the cost of a search. A progressive one has the sums of its stages, and its largest supernet.
+    """The size and the cost of a search; for a search in stages, their sums and the largest supernet.
 
     ``step_seconds`` is the mean time of a weight step with its share of the architecture steps, ``seconds`` that of the
-    whole search. ``peak_megabytes`` is the most memory that this process had while it took a few steps, Python and
-    PyTorch included; None where the system does not tell.
+    whole search. ``peak_megabytes`` is the peak memory of this process during a few steps, including Python and
+    PyTorch; None where the system does not report it.
     """
 
     parameters: int
@@ -51,7 +51,7 @@ class Estimate:
 def estimate(
     space: SearchSpace, method: Method, data: ImageData, *, weights: WeightTraining, **options: Any
 ) -> Estimate:
-    """Take a few steps of the search that these arguments of :func:`search` describe, and leave nothing behind."""
+    """Estimate the cost of :func:`search` with these arguments by a few of its steps; leave no files behind."""
     _forget_peak()
     stages = list(stages_of(space, method))
     setups = [Setup.of(*stage, data, weights=weights, **options) for stage in stages]
@@ -97,11 +97,11 @@ def step_seconds(
 
 
 class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
-    """Raised by the callback that takes the time."""
+    """Raised by the callback that measures time."""
 
 
 class _StepTimer(Callback):
-    """Notes when steps end, and ends the search after some of them.
+    """Records when steps end, and ends the search after some of them.
 
     The timed steps are a multiple of ``inner_steps``, so that the architecture has its share of them.
     """
@@ -120,7 +120,7 @@ class _StepTimer(Callback):
 
 
 def stages_of(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
-    """Yield what each stage searches, if each row drops choices by chance; a method without stages has one."""
+    """Yield the space and method of each stage, with choices dropped at random; a method without stages has one."""
     plan = method.progressive
     if plan is None:
         yield space, method
@@ -134,13 +134,13 @@ def stages_of(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace,
 
 
 def _forget_peak() -> None:
-    """Let the kernel count the peak memory of this process anew, where it can."""
+    """Reset the peak memory that the kernel reports for this process, where possible."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak() -> float | None:
-    """Return the peak memory of this process in megabytes, as Linux tells it."""
+    """Return the peak memory of this process in megabytes, as Linux reports it."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

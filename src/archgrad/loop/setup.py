@@ -116,12 +116,12 @@ class Setup:
 
     @cached_property
     def identity(self) -> Identity:
-        """What tells this search from another one, for its checkpoints."""
+        """What distinguishes this search from others, for its checkpoints."""
         return Identity.of(**self.described)
 
     @property
     def steps(self) -> int:
-        """The weight steps of an epoch: T for each batch of a pass over the images that train the weights."""
+        """The weight steps of an epoch: T (``schedule.inner_steps``) for each batch of training images."""
         return self.weight_loader.steps * self.method.schedule.inner_steps
 
     def step_batches(self, index: int) -> StepBatches:
@@ -129,34 +129,34 @@ class Setup:
         return StepBatches(self.weight_loader, self.arch_loader, index, self.method.schedule.inner_steps)
 
     def moves(self, index: int) -> Moves:
-        """Return what step ``index`` of the search moves."""
+        """Return whether step ``index`` moves the weights, the architecture or both."""
         if not self.method.arch_optimizer.moves:
             return Moves(weights=True, architecture=False)
         return self.method.schedule.moves(index, self.steps, self.seed)
 
     @cached_property
     def arch_steps(self) -> int:
-        """How often the architecture moves in the whole search."""
+        """The number of architecture steps in the whole search."""
         return sum(self.moves(index).architecture for index in range(self.weights.epochs * self.steps))
 
     def first_alpha(self) -> Alpha:
-        """Return the architecture parameters that the search begins with."""
+        """Return the initial architecture parameters."""
         first = self.method.relaxation.init(self.blocks, random_streams.generator(self.seed, "alpha"))
         return Alpha({name: value.to(self.device) for name, value in first.items()})
 
     def is_unmoved(self, alpha: Alpha) -> bool:
-        """Tell whether α is where the search began and will yet move, as in a warm-up: then it has chosen nothing."""
+        """Tell whether α still has its initial value, as in a warm-up, and so has chosen nothing yet."""
         first = self.first_alpha()
         return self.method.arch_optimizer.moves and all(torch.equal(alpha[name], first[name]) for name in first)
 
     @cached_property
     def train_chance(self) -> float:
-        """The accuracy, in per cent, of always naming the most common class of the images that train the weights."""
+        """The accuracy in per cent of always naming the most common class of the training images."""
         counts = self.weight_loader.data.labels[self.weight_loader.indices].bincount()
         return 100 * counts.max().item() / int(counts.sum())
 
     def initial_state(self) -> SearchState:
-        """Return the state before the first step; the weights come from the global generator."""
+        """Return the state before the first step; the global generator draws the weights."""
         method, training, blocks = self.method, self.weights, self.blocks
         data = self.weight_loader.data
         shape = {"num_classes": data.num_classes, "input_channels": data.channels}
@@ -178,7 +178,7 @@ class Setup:
         )  # fmt: skip
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
-        """Return what takes the steps of this search, by the method that its state has switched to if it has."""
+        """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
         losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_)
         return Stepper(losses, self.weights)
@@ -199,32 +199,32 @@ def _with_sizes(training: WeightTraining, epochs: int | None, batch_size: int | 
 
 
 def _check_length(setup: Setup) -> None:
-    """Refuse a search that would end before its architecture has moved."""
+    """Reject a search that would end before its architecture has moved."""
     schedule, epochs = setup.method.schedule, setup.weights.epochs
     steps = epochs * setup.steps
     if schedule.updates == "random" and not 0 < setup.arch_steps < steps:
         raise UserError(
-            f"the search has {steps} steps, and by its seed each of them would move "
+            f"the search has {steps} steps, and with this seed all of them would move "
             f"{'the architecture' if setup.arch_steps else 'the weights'}; give more epochs or data, or another seed."
         )
     if setup.arch_steps or not setup.method.arch_optimizer.moves:
         return
     raise UserError(
-        f"the architecture stays where it is for {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but the "
-        f"search has only {epochs}; give more epochs, or set fewer to warm up."
+        f"the architecture does not move in the first {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but "
+        f"the search has only {epochs}; give more epochs, or set schedule.warmup_epochs lower."
     )
 
 
 def _check_heads(options: SupernetOptions, loader: Loader) -> None:
     if options.auxiliary_head and loader.batch_size < 2:
         raise UserError(
-            "the auxiliary head normalises single pixels and needs at least 2 images in a batch, but there is 1; "
+            "the auxiliary head normalizes single pixels and needs at least 2 images in a batch, but there is 1; "
             "raise batch_size or set supernet.auxiliary_head=0."
         )
 
 
 def _usable(device: torch.device | str) -> torch.device:
-    """Return a device that computes; refuse one that is unknown or not there."""
+    """Return the device; reject one that is unknown or missing."""
     try:
         torch.zeros(1, device=device).item()
         return torch.device(device)

@@ -10,10 +10,10 @@ from archgrad.errors import UserError
 from archgrad.relaxations import expand_to_cells
 from archgrad.tensors import Mixture
 
-__all__ = ["measure_discretisation"]
+__all__ = ["measure_discretization"]
 
 
-def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]:
+def measure_discretization(snapshot: Snapshot, batches: int) -> dict[str, float]:
     """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches."""
     evaluation, space = snapshot.evaluation, snapshot.space
     if evaluation is None:
