@@ -233,7 +233,7 @@ def test_a_space_without_two_cells_alike_has_no_layers_to_compare(archgrad):
     assert archgrad("search", "--method", "darts", *TINY, "--cells", 1, "--epochs", 1, "--out", "run")[0] == 0
     code, _, err = archgrad("inspect", "run", "--layers")
     assert code == 2
-    assert "none of the 3 cells has the shape of another one" in err
+    assert "no two of the 3 cells have the same shape" in err
 
 
 @pytest.fixture

@@ -46,7 +46,7 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
 
 
 def test_it_is_measured_once_at_the_end() -> None:
-    with pytest.raises(UserError, match="a snapshot without an evaluation cannot tell accuracies"):
+    with pytest.raises(UserError, match="the snapshot has no evaluation"):
         DiscretizationGap().measure_end(snapshot(None))
     result = ag.search(
         ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20

@@ -1,4 +1,4 @@
-"""What the supernet loses when its mixture becomes one architecture, at the end of a search."""
+"""The accuracy that the supernet loses when its mixture becomes one architecture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The doctor: a diagnosis after every epoch, and what a search does when it collapses."""
+"""The doctor: diagnoses every epoch, and reacts when the search collapses."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Doctor(Callback):
         check_one_of("reaction of Doctor", self.reaction, ("warn", "stop", "switch"))
 
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
-        """Return ``diagnosis``; warn the first time that it is alarming."""
+        """Return ``diagnosis``; warn when it is alarming for the first time."""
         epoch, diagnosis = search.history[-1]["epoch"], self._diagnosis(search)
         warned = any(earlier.get("diagnosis") in ALARMING for earlier in search.history[:-1])
         if diagnosis.alarming and not warned:

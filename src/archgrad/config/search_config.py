@@ -1,4 +1,4 @@
-"""A run's configuration: what the command line and a TOML file say, and the search it stands for."""
+"""The configuration of a search, as the command line and TOML files give it."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ SIZES = {
     "space.cells": "cells",
     "space.cells_per_stage": "cells",
 }
-"""Settings that are sizes too, by the names that those have."""
+"""Settings that are also fields, with the names of the fields."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    """One description of a search: what :func:`archgrad.search`, the command, a run directory and a resume share.
+    """One description of a search, shared by :func:`archgrad.search`, the command, run directories and resumes.
 
     ``space``, ``method`` and ``data`` are names or objects. None means the default of the space, the method or the
     data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``weights`` replaces the published
-    settings of the weights. ``needs`` names what a run directory could not write down.
+    weight-training settings. ``needs`` names the objects that a run directory could not write down.
     """
 
     space: str | SearchSpace = "nasbench201"
@@ -78,17 +78,19 @@ class SearchConfig:
             check_number("time_limit", self.time_limit)
         check_held_out(self.held_out)
         check_one_of("on_collapse", self.on_collapse, REACTIONS)
-        self.budget  # noqa: B018 - it refuses what is none
+        self.budget  # noqa: B018 - it rejects a bad value
         for path in self.settings:
             part, dot, knob = path.rpartition(".")
             if not dot or not knob:
-                raise UserError(f"the setting {path!r} names no knob; write part.knob, such as arch_optimizer.lr.")
+                raise UserError(
+                    f"the setting {path!r} does not name a knob; write part.knob, such as arch_optimizer.lr."
+                )
             if part not in SETTABLE and ":" not in part:
                 _check_member(part)
 
     @property
     def is_sized(self) -> bool:
-        """Whether it says how wide, deep or long the search is, so that nothing has to be chosen.
+        """Whether the user gives a size (width, depth or length), so that none has to be chosen.
 
         >>> SearchConfig(epochs=5).is_sized, SearchConfig().is_sized, SearchConfig(epochs=5, time_limit=2.0).is_sized
         (True, False, False)
@@ -99,7 +101,7 @@ class SearchConfig:
         return any(size is not None for size in sizes) or any(path in self.settings for path in SIZES)
 
     def with_sizes(self) -> SearchConfig:
-        """Return the same, with sizes that are given as settings in their own places.
+        """Return the same with sizes moved from the settings to their fields.
 
         >>> SearchConfig(settings={"weights.epochs": "3"}).with_sizes().epochs
         3
@@ -114,7 +116,7 @@ class SearchConfig:
 
     @property
     def budget(self) -> BudgetChoice:
-        """How far α may move: a word, or a factor for its learning rate.
+        """The budget of α: a word, or a factor for its learning rate.
 
         >>> SearchConfig(alpha_budget="2.5").budget
         2.5
@@ -122,7 +124,7 @@ class SearchConfig:
         return read_budget(self.alpha_budget)
 
     def oracle_datasets(self, known: Sequence[str]) -> tuple[str, ...]:
-        """Return the data sets whose accuracies in a table are shown: those asked for, or the one that is searched on.
+        """Return the data sets whose table accuracies are shown: those asked for, or by default the searched one.
 
         >>> SearchConfig(data="cifar10").oracle_datasets(("cifar10", "cifar100"))
         ('cifar10',)
@@ -142,14 +144,14 @@ class SearchConfig:
         return tuple(name for name in known if name in wanted)
 
     def split_fractions(self, level: Level) -> tuple[float, float] | None:
-        """Return the parts of the data for weights and architecture, None where they share all of it."""
+        """Return the shares of the data for weights and architecture, None if they share all of it."""
         from archgrad.data import split_fractions
 
         return split_fractions(self.split, level)
 
     @property
     def recipe(self) -> str | None:
-        """The name of the published method that it names, None for a method of the user's own."""
+        """The name of the published method, None for a user's own method."""
         from archgrad.recipes import RECIPES
 
         return self.method if isinstance(self.method, str) and self.method in RECIPES else None
@@ -199,7 +201,7 @@ class SearchConfig:
 
     @property
     def all_epochs(self) -> int | None:
-        """The epochs of all stages, of a configuration that is resolved."""
+        """The epochs of all stages together, of a complete configuration."""
         stages = self.settings.get("progressive.keep", (None,))
         return None if self.epochs is None else self.epochs * len(stages)
 
@@ -242,7 +244,7 @@ def _whole(name: str, value: Any) -> int:
 
 
 def _check_member(part: str) -> None:
-    """Refuse a setting whose part is neither a part of every method nor the name of a regulariser or a callback."""
+    """Reject a setting whose part is not the name of a regularizer or a callback."""
     from archgrad.callbacks import CALLBACKS
     from archgrad.regularizers import REGULARIZERS
 

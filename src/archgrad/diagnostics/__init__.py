@@ -1,4 +1,4 @@
-"""Functions that measure an architecture, a finished search, or a point of one."""
+"""Functions that measure an architecture, a point of a search, or the records of a finished one."""
 
 from archgrad.diagnostics.architecture import entropy, movement, operations, skip_connections
 from archgrad.diagnostics.diagnosis import Diagnosis, diagnose

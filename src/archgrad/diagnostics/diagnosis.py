@@ -1,4 +1,4 @@
-"""What the records of a search say about its health: whether it decides, learns, memorises or collapses."""
+"""The diagnosis of a search by its records: whether it decides, learns, memorises or collapses."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = [
 ]
 
 ALARMING: tuple[Verdict, ...] = ("collapsing",)
-"""The verdicts that a search is warned of while it runs."""
+"""The verdicts that cause a warning while a search runs."""
 
 CURES = ("λ-DARTS (--regularizer +layer-alignment)", "GAEA (--method gaea)")
-"""What usually cures a collapse into skip connections."""
+"""The usual cures of a collapse into skip connections."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A verdict on a search, in sentences with the numbers behind them.
+    """A verdict on a search, with sentences and the numbers behind them.
 
-    ``since`` is the epoch from which on the verdict has been alarming without a break, None where it is not.
-    ``usable`` tells whether the present architecture is one to go back to: it is not made of skip connections. The
-    ``evidence`` are the numbers, by name, that the sentences were made of.
+    ``since`` is the first epoch of the present alarm, None if there is no alarm. ``usable`` tells whether the search
+    could return the present architecture: skip connections or `none` do not dominate it. ``evidence`` has the numbers
+    behind the sentences, by name.
     """
 
     verdict: Verdict
@@ -59,10 +59,10 @@ def diagnose(
     thresholds: Thresholds | None = None,
     cures: Sequence[str] = CURES,
 ) -> Diagnosis:
-    """Judge a search of so many ``epochs`` by its records so far, one for each epoch.
+    """Diagnose a search of so many ``epochs`` by its records so far, one for each epoch.
 
-    What a record lacks is not used: alignment and gradients where no two cells share a block, the eigenvalue in most
-    epochs. No benchmark's table is used. The advice is to try one of the ``cures``.
+    Numbers that a record lacks are skipped: alignment where no two cells share a block, the eigenvalue in most epochs.
+    It never reads a benchmark's table. The advice names the ``cures``.
 
     >>> records = [{"epoch": n, "skip_share": n / 6, "entropy": 1.4 - n / 10, "entropy_max": 1.4} for n in range(1, 5)]
     >>> print(diagnose(records, 20))
@@ -86,7 +86,7 @@ usually cures it
 
 
 def first_moved_epoch(records: Sequence[Record]) -> int:
-    """Return the first epoch that has moved the architecture, 0 if none has, as in a warm-up.
+    """Return the first epoch that moved the architecture, 0 if none did, as in a warm-up.
 
     >>> first_moved_epoch([{"epoch": 1, "movement": 0.0}, {"epoch": 2, "movement": 0.4}])
     2
@@ -96,7 +96,7 @@ def first_moved_epoch(records: Sequence[Record]) -> int:
 
 
 def last_usable_epoch(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> int:
-    """Return the last epoch whose architecture is one to go back to, 0 if none is.
+    """Return the last epoch whose architecture is usable, 0 if there is none.
 
     >>> last_usable_epoch([{"epoch": 1, "skip_share": 0.2}, {"epoch": 2, "skip_share": 0.9}], 9)
     1

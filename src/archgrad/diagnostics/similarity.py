@@ -1,4 +1,4 @@
-"""How alike the cells of a supernet are inside: their nodes' gradients and what their convolutions compute."""
+"""The similarity of the cells of a supernet: gradients of their nodes, and outputs of their convolutions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["StageSimilarity", "average_similarity", "layer_similarity"]
 class StageSimilarity:
     """Mean cosines over the pairs of ``cells`` cells whose nodes have one shape (Λ-DARTS, Fig. 6).
 
-    ``node_gradients`` compares ∂L2/∂x of each node with that of the same node in the other cell, and ``convolutions``
-    the outputs of the same convolution on the same edge; None where no edge offers any.
+    ``node_gradients`` compares ∂L2/∂x of the same node in two cells. ``convolutions`` compares the outputs of the same
+    convolution on the same edge, None if no edge offers one.
     """
 
     channels: int
@@ -38,7 +38,7 @@ class StageSimilarity:
 
 @dataclass(frozen=True, eq=False)
 class _CellOutputs:
-    """What one cell computed: its nodes, with their graph, and its convolutions, flat and without."""
+    """The outputs of one cell: its nodes, with their graph, and its convolutions, without."""
 
     edges: tuple[Edge, ...]
     nodes: list[Tensor]
@@ -46,7 +46,7 @@ class _CellOutputs:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What two cells must share to be compared: the shapes of their nodes, and their operations."""
+        """The shapes of the nodes and the operations, which two cells must share to be compared."""
         edges = tuple((edge.source, edge.target, edge.stride, *map(type, edge.operations)) for edge in self.edges)
         return tuple(tuple(node.shape[1:]) for node in self.nodes), edges
 
@@ -54,10 +54,10 @@ class _CellOutputs:
 def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[StageSimilarity, ...]:
     """Compare the cells of a ``supernet`` on the outer batch of a point, stage by stage.
 
-    Only cells whose nodes have the same shapes and whose edges the same operations are compared, which are those of
-    one stage. A cosine is taken over all images of the batch at once, as in the product of Eq. 21.
+    Only cells with the same node shapes and the same operations are compared, which are those of one stage. Each cosine
+    is over all images of the batch at once, as in the product of Eq. 21.
     """
-    weights, alpha = leaves(point.weights), leaves(point.alpha)  # a regulariser may differentiate the loss by α
+    weights, alpha = leaves(point.weights), leaves(point.alpha)  # a regularizer may differentiate the loss by α
     with _record_cells(supernet) as seen:
         loss = point.problem.outer(weights, alpha, point.outer_batch)
     flat = [node for cell in seen for node in cell.nodes if node.requires_grad]
@@ -71,7 +71,7 @@ def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[Stage
     compared = [places for places in stages.values() if len(places) > 1]
     if not compared:
         raise UserError(
-            f"none of the {len(seen)} cells has the shape of another one, so that there is nothing to compare; "
+            f"no two of the {len(seen)} cells have the same shape, so there is nothing to compare; "
             f"search with more cells."
         )
     return tuple(_compared([seen[at] for at in places], [gradients[at] for at in places]) for places in compared)
@@ -103,7 +103,7 @@ def _compared(cells: Sequence[_CellOutputs], gradients: Sequence[Sequence[Tensor
 
 
 def _cosines(rows: Sequence[Sequence[Tensor]]) -> list[float]:
-    """Return the cosine of each entry with the one at its place in every other row; 0 where one vanishes."""
+    """Return the cosine of each entry with that of every other row at its place; 0 if one is zero."""
     return [
         torch.nn.functional.cosine_similarity(one.flatten().double(), other.flatten().double(), dim=0).item()
         for first, second in combinations(rows, 2)
@@ -117,7 +117,7 @@ def _mean_of(values: Sequence[float]) -> float | None:
 
 @contextmanager
 def _record_cells(supernet: nn.Module) -> Iterator[list[_CellOutputs]]:
-    """Note what every mixed cell of a supernet computes while the block runs."""
+    """Record the outputs of every mixed cell of a supernet while the block runs."""
     seen: list[_CellOutputs] = []
 
     def note(cell: MixedCell, given: tuple[Any, ...], nodes: list[Tensor]) -> None:
@@ -134,7 +134,7 @@ def _record_cells(supernet: nn.Module) -> Iterator[list[_CellOutputs]]:
 
 
 def _convolutions(cell: MixedCell, nodes: Sequence[Tensor]) -> Iterator[tuple[Operation, Tensor]]:
-    """Yield every operation of a cell that has weights, but for skips that must reduce, and what it reads."""
+    """Yield every operation of a cell that has weights, except reducing skips, with its input."""
     for edge in cell.connections:
         x = nodes[edge.source]
         for operation in edge.operations:
