@@ -26,7 +26,7 @@ from archgrad.autodiff.kinked_functions import KINKED_FUNCTIONS
 from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
 from archgrad.autodiff.vectors import Vector, added, cosine, zeros_like
 from archgrad.hypergradients import EvaluationPoint
-from archgrad.loop.reopen import evaluate_at_state
+from archgrad.loop.restore import evaluate_at_state
 from archgrad.loop.setup import Setup
 from archgrad.operations import Identity, Operation, Site, Vocabulary
 from archgrad.spaces import SearchSpace, StagedSpace

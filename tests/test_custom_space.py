@@ -94,7 +94,7 @@ class FromPieces(SearchSpace):
         return (DecisionBlock("only", 1, edges_of([(1, [0]), (2, [0, 1])], tuple(self.vocabulary))),)
 
     @property
-    def training(self) -> WeightTraining:
+    def weights(self) -> WeightTraining:
         return WeightTraining(batch_size=16)
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:

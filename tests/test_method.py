@@ -81,7 +81,7 @@ PUBLISHED: dict[str, dict[str, object]] = {
         "level": "single",
         "warmup": 0,
         "partial": 1,
-        "training": {"epochs": 25, "nesterov": False, "weight_decay": 3e-4},
+        "weights": {"epochs": 25, "nesterov": False, "weight_decay": 3e-4},
     },
     "gaea-simultaneous": {"lr": 0.1, "level": "single", "updates": "simultaneous"},
     "gaea-bilevel": {"lr": 0.1, "level": "bilevel", "warmup": 0, "partial": 1},
@@ -93,10 +93,10 @@ PUBLISHED: dict[str, dict[str, object]] = {
     },
     "gaea-gdas": {"lr": 0.1, "level": "bilevel", "partial": 1},
     "pc-darts": {"lr": 6e-4, "level": "bilevel", "warmup": 15, "partial": 4},
-    "lambda-darts": {"lr": 1e-4, "level": "bilevel", "training": {"epochs": 100}},
+    "lambda-darts": {"lr": 1e-4, "level": "bilevel", "weights": {"epochs": 100}},
     "p-darts": {"warmup": 10, "level": "bilevel"},
     "sdarts-rs": {"lr": 3e-4, "level": "bilevel"},
-    "gdas": {"lr": 3e-4, "level": "bilevel", "warmup": 0, "training": {"epochs": 250}},
+    "gdas": {"lr": 3e-4, "level": "bilevel", "warmup": 0, "weights": {"epochs": 250}},
     "snas": {"lr": 3e-4, "level": "single", "updates": "simultaneous"},
     "drnas": {"lr": 3e-4, "level": "bilevel"},
     "xnas": {"lr": None, "level": "bilevel"},
@@ -113,7 +113,7 @@ def test_recipes_have_the_published_settings(name: str) -> None:
         "updates": method.schedule.updates,
         "warmup": method.schedule.warmup_epochs,
         "partial": method.supernet.partial,
-        "training": method.training,
+        "weights": method.weights,
     }
     assert {setting: found[setting] for setting in settings} == settings
     assert method.supernet.edge_weights == (method.supernet.partial > 1)
@@ -133,7 +133,7 @@ def test_gaea_is_a_change_of_its_base(base: str, level: Level) -> None:
 
 def test_methods_are_values() -> None:
     one, other = ({"epochs": 2, "lr": 0.1}, {"lr": 0.1, "epochs": 2})
-    first, second = (dataclasses.replace(gaea(), training=training) for training in (one, other))
+    first, second = (dataclasses.replace(gaea(), weights=training) for training in (one, other))
     assert (first, hash(first), repr(first)) == (second, hash(second), repr(second))
     assert gaea("gdas", "single").name == "gaea-gdas-single"
     assert gaea("gdas", "single", updates="random").name == "gaea-gdas-single-random"
@@ -146,13 +146,13 @@ def test_an_unknown_base_of_gaea_is_explained() -> None:
 
 def test_a_method_changes_the_settings_of_the_weights() -> None:
     space = ag.spaces.DARTS()
-    trained = ag.recipes.pc_darts().trained(space.training)
+    trained = ag.recipes.pc_darts().trained(space.weights)
     assert (trained.batch_size, trained.lr, trained.lr_min) == (256, 0.1, 0.0)
-    assert trained.weight_decay == space.training.weight_decay
+    assert trained.weight_decay == space.weights.weight_decay
     with pytest.raises(UserError, match=r"weights.lr is -1"):
-        dataclasses.replace(darts(), training={"lr": -1})
-    with pytest.raises(UserError, match=r"unknown setting in the method's training: 'lrr'; did you mean 'lr'"):
-        dataclasses.replace(darts(), training={"lrr": 0.1})
+        dataclasses.replace(darts(), weights={"lr": -1})
+    with pytest.raises(UserError, match=r"unknown setting in the method's weights: 'lrr'; did you mean 'lr'"):
+        dataclasses.replace(darts(), weights={"lrr": 0.1})
 
 
 def test_options_of_the_supernet_are_given_in_one_place() -> None:
@@ -179,9 +179,9 @@ class OwnEntropy(EntropyTerm):
 
 def test_a_kind_of_regulariser_comes_once() -> None:
     for pair in [(LayerAlignment(), LayerAlignment("sign")), (EntropyTerm(0.1), BetaDecay(), EntropyTerm(0.2))]:
-        with pytest.raises(UserError, match=r"is among the regularisers twice, .* '(layer-alignment|entropy)'; leave"):
+        with pytest.raises(UserError, match=r"is among the regularizers twice, .* '(layer-alignment|entropy)'; leave"):
             dataclasses.replace(darts(), regularizers=pair)
-    with pytest.raises(UserError, match="LayerAlignment is among the regularisers twice"):
+    with pytest.raises(UserError, match="LayerAlignment is among the regularizers twice"):
         ag.recipes.lambda_darts(base=ag.recipes.lambda_darts())
     own = (OwnEntropy(0.1), EntropyTerm(0.1), OwnEntropy(0.2))
     assert dataclasses.replace(darts(), regularizers=own).regularizers == own

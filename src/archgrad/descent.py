@@ -1,4 +1,4 @@
-"""How the inner problem is being solved: gradient descent with momentum, differentiable step by step."""
+"""Gradient descent with momentum on the inner problem, differentiable step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Descent", "momentum_of"]
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """SGD as PyTorch defines it, with the momentum it has gathered.
+    """SGD as PyTorch defines it, with its present momentum.
 
     g̃ = g + λw,  v' = μv + g̃,  w' = w − γ·v'  (with Nesterov momentum w' = w − γ·(g̃ + μv')).
     """

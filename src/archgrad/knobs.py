@@ -15,7 +15,7 @@ __all__ = ["OPTIONAL_PARTS", "PARTS", "knobs_of", "parse_setting", "with_setting
 PARTS = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "schedule", "supernet")
 """The parts that every method has, by the names that their knobs begin with."""
 OPTIONAL_PARTS = ("stop", "progressive")
-"""Those that a method may be without."""
+"""The parts that a method may lack."""
 
 Part = TypeVar("Part")
 
@@ -33,7 +33,7 @@ def knobs_of(part: Any) -> dict[str, Any]:
 
 
 def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
-    """Return ``part`` with some knobs at other values, given as text or as what a TOML file holds.
+    """Return ``part`` with new values of some knobs, given as text or as TOML values.
 
     >>> from archgrad.arch_optimizers import Adam
     >>> with_settings(Adam(), {"lr": "0.01", "betas": "0.9,0.99"}, "arch_optimizer").betas
@@ -55,7 +55,7 @@ def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
 
 
 def without_none(value: Any) -> Any:
-    """Return a value with the word in the place of None, as the command line and TOML have it.
+    """Return a value with the word "none" in place of None, as the command line and TOML write it.
 
     >>> without_none((5, None))
     (5, 'none')
@@ -77,7 +77,7 @@ def parse_setting(text: str) -> tuple[str, str]:
 
 
 def _knobs(part: Any) -> list[Field[Any]]:
-    """Return the fields that are knobs: what a program alone can give says so in its metadata."""
+    """Return the fields that are knobs; a field that only a program can set says ``knob: False`` in its metadata."""
     return [knob for knob in fields(part) if knob.init and knob.metadata.get("knob", True)]
 
 
@@ -98,7 +98,7 @@ def _converted(value: Any, kind: Any, name: str) -> Any:
 
 
 def _as_one_of(value: Any, kinds: tuple[Any, ...], name: str) -> Any:
-    """Take the first type that fits; the part itself refuses what it does not know."""
+    """Convert to the first type that fits; the part itself rejects values that it does not know."""
     if isinstance(value, str) and value.lower() == "none" and types.NoneType in kinds:
         return None
     first, *others = [kind for kind in kinds if kind is not types.NoneType]

@@ -1,4 +1,4 @@
-"""A method: relaxation × hypergradient × architecture optimiser × regularisers × discretiser."""
+"""A method: relaxation × hypergradient × architecture optimizer × regularizers × discretizer."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["Method"]
 class Method:
     """A frozen bundle of five parts, any of which may be exchanged with :func:`dataclasses.replace`.
 
-    ``schedule`` says when the architecture moves and on which data, ``supernet`` how the supernet is built, and
-    ``training`` what the method changes of the space's settings for the weights, by name. ``stop`` is a
-    callback that may end a search early (None: never), and ``progressive`` has it run in stages (None: in one).
+    ``schedule`` says when the architecture moves and on which data. ``supernet`` says how the supernet is built.
+    ``weights`` overrides the space's weight-training settings, by name. ``stop`` is a callback that may end a search
+    early (None: never). ``progressive`` is the plan of a search in stages (None: one stage).
     """
 
     relaxation: Relaxation
@@ -39,7 +39,7 @@ class Method:
     regularizers: tuple[Regularizer, ...] = ()
     schedule: Schedule = field(default_factory=Schedule)
     supernet: SupernetOptions = field(default_factory=SupernetOptions)
-    training: Mapping[str, float | int | bool] = field(default_factory=dict, hash=False)
+    weights: Mapping[str, float | int | bool] = field(default_factory=dict, hash=False)
     stop: Callback | None = None
     progressive: Progressive | None = None
     name: str = "custom"
@@ -49,7 +49,7 @@ class Method:
             raise UserError(
                 f"{type(self.relaxation).__name__} keeps architecture parameters in the {self.relaxation.domain!r} "
                 f"domain, but {type(self.arch_optimizer).__name__} moves them in the {self.arch_optimizer.domain!r} "
-                f"domain; choose a relaxation and an optimiser of one domain (some have it as a knob, domain)."
+                f"domain; choose a relaxation and an optimizer of one domain (some have it as a knob, domain)."
             )
         self._check_motion()
         if self.stop is not None:
@@ -57,35 +57,35 @@ class Method:
         self._check_stages()
         self._check_hypergradient()
         self._check_regularizers()
-        self._check_training()
+        self._check_weights()
 
     def _check_regularizers(self) -> None:
-        """Refuse what means nothing for the relaxation, and a kind twice, whose knobs would go by one name."""
+        """Reject regularizers that do not fit the relaxation, and two of one kind: their knobs would share a name."""
         for place, regularizer in enumerate(self.regularizers):
             kind, name = type(regularizer).__name__, name_of(regularizer)
             if name is not None and name in map(name_of, self.regularizers[:place]):
                 raise UserError(
-                    f"{kind} is among the regularisers twice, and the knobs of both would go by the name {name!r}; "
-                    f"leave one of them out, and give the other the knobs that it shall have."
+                    f"{kind} is among the regularizers twice, and the knobs of both would have the name {name!r}; "
+                    f"leave one of them out, and set the knobs of the other."
                 )
             regularizer.check(self.relaxation)
 
-    def _check_training(self) -> None:
-        """Refuse settings of the weights that there are none of; keep them in one order, for what is compared."""
+    def _check_weights(self) -> None:
+        """Reject unknown weight-training settings; sort the others, so that equal ones compare equal."""
         known = [knob.name for knob in fields(WeightTraining)]
-        for knob in self.training:
+        for knob in self.weights:
             if knob not in known:
-                raise unknown("setting in the method's training:", knob, known)
-        object.__setattr__(self, "training", dict(sorted(self.training.items())))
+                raise unknown("setting in the method's weights:", knob, known)
+        object.__setattr__(self, "weights", dict(sorted(self.weights.items())))
         self.trained(WeightTraining())
 
     def _check_motion(self) -> None:
-        """Refuse what would be ignored where the architecture never moves."""
+        """Reject parts and settings that have no effect if the architecture never moves."""
         optimizer, relaxation = type(self.arch_optimizer).__name__, type(self.relaxation).__name__
         if self.arch_optimizer.moves:
             if not self.relaxation.learns:
                 raise UserError(
-                    f"{relaxation} does not depend on its architecture parameters, so that {optimizer} cannot move "
+                    f"{relaxation} does not depend on its architecture parameters, so {optimizer} cannot move "
                     f"them; use arch_optimizers.Fixed(), or another relaxation."
                 )
             return
@@ -94,34 +94,34 @@ class Method:
             if value != default:
                 raise UserError(
                     f"schedule.{knob} is {value!r}, but {optimizer} never moves the architecture; leave it at "
-                    f"{default!r}, or choose an optimiser that moves."
+                    f"{default!r}, or choose an optimizer that moves it."
                 )
         for regularizer in self.regularizers:
             if regularizer.adds_to_outer_loss:
                 raise UserError(
                     f"{type(regularizer).__name__} adds to the loss of the architecture, but {optimizer} never moves "
-                    f"that; leave it out, or choose an optimiser that moves."
+                    f"the architecture; leave it out, or choose an optimizer that moves it."
                 )
         if not self._has_plain_gradient:
             raise UserError(
-                f"{optimizer} never moves the architecture, so that {type(self.hypergradient).__name__} would have "
-                f"nothing to do; leave FirstOrder, or choose an optimiser that moves."
+                f"{optimizer} never moves the architecture, so {type(self.hypergradient).__name__} would have "
+                f"nothing to do; use FirstOrder, or choose an optimizer that moves it."
             )
 
     def _check_stages(self) -> None:
-        """Refuse stages that could not choose what to drop, and settings of theirs that are given twice."""
+        """Reject stages that cannot choose what to drop, and settings that both method and stages give."""
         if self.progressive is None:
             return
         if not self.arch_optimizer.moves:
             raise UserError(
                 f"a progressive search drops the weakest choices after each stage, but "
                 f"{type(self.arch_optimizer).__name__} never moves the architecture; leave progressive out, or choose "
-                f"an optimiser that moves."
+                f"an optimizer that moves it."
             )
         if self.stop is not None:
             raise UserError(
-                f"{type(self.stop).__name__} would end a stage of a progressive search after its architecture has gone "
-                f"wrong, and the next stage keep the choices of that; leave stop or progressive out."
+                f"{type(self.stop).__name__} ends a stage of a progressive search after its architecture has gone "
+                f"wrong, and the next stage would keep its choices; leave stop or progressive out."
             )
         if self.supernet.skip_dropout is not None:
             raise UserError(
@@ -138,22 +138,22 @@ class Method:
 
     @property
     def _has_plain_gradient(self) -> bool:
-        """Whether the architecture gradient is ∂L2/∂α itself, which a backward pass for the weights can give too."""
+        """Whether the architecture gradient is ∂L2/∂α itself, which the backward pass of a weight step also gives."""
         return self.hypergradient.order == 1 and not self.hypergradient.per_image
 
     def _check_hypergradient(self) -> None:
-        """Refuse an architecture gradient that the method would not take."""
+        """Reject a hypergradient that does not fit the schedule or the relaxation."""
         name = type(self.hypergradient).__name__
         if self.schedule.updates == "simultaneous" and not self._has_plain_gradient:
             raise UserError(
-                f"simultaneous updates take one backward pass for weights and architecture, which is the gradient of "
-                f"first order, and not {name}; set schedule.updates=alternate, or hypergradient FirstOrder."
+                f"simultaneous updates take one backward pass for weights and architecture, which gives the "
+                f"first-order gradient, not {name}; set schedule.updates=alternate, or hypergradient FirstOrder."
             )
         for regularizer in self.regularizers:
             if regularizer.differentiates_outer_loss and self.schedule.updates == "simultaneous":
                 raise UserError(
                     f"{type(regularizer).__name__} on the outer objective differentiates the architecture's loss, "
-                    f"which simultaneous updates never evaluate; set schedule.updates=alternate, or put it inside."
+                    f"which simultaneous updates never evaluate; set schedule.updates=alternate, or objective=inner."
                 )
         if self.relaxation.sampled and self.hypergradient.per_image:
             raise UserError(
@@ -163,13 +163,13 @@ class Method:
 
     @property
     def measures(self) -> tuple[Callback, ...]:
-        """The callbacks that should measure a search by this method, besides the standard ones and its stop rule."""
+        """The callbacks that measure a search by this method, besides the standard ones and its stop rule."""
         parts = [callbacks.CALLBACKS.create(name, **knobs) for name, knobs in self.hypergradient.callbacks.items()]
         bends = self.arch_optimizer.moves and not self.relaxation.sampled
         return (*([callbacks.ArchCurvature()] if bends else []), *parts)
 
     def check(self, space: SearchSpace) -> None:
-        """Raise a UserError, before anything is trained, if the method cannot search this space, or a stage of it."""
+        """Raise a UserError, before any training, if the method cannot search this space or a stage of it."""
         plan, stages = self.progressive, [(self, space)]
         if plan is not None:
             plan.check(space)
@@ -187,9 +187,9 @@ class Method:
                 regularizer.check_blocks(sized.searched_blocks(options))
 
     def in_stage(self, number: int, space: SearchSpace) -> Method:
-        """Return the method of one of its stages, counted from 0, which searches this space and has no stages itself.
+        """Return the method of one stage, counted from 0, that searches this space; it has no stages itself.
 
-        Skip connections drop numbers only where the space offers some.
+        Dropout on skip connections is 0 where the space offers none.
         """
         if self.progressive is None:
             return self
@@ -199,22 +199,22 @@ class Method:
         return replace(self, supernet=replace(self.supernet, partial=partial, skip_dropout=rate), progressive=None)
 
     def supernet_options(self, space: SearchSpace) -> SupernetOptions:
-        """Return how the supernet of a space is built: as the space says, and the method and its regularizers."""
+        """Return the supernet options: those of the space, the method and its regularizers."""
         built: dict[str, Any] = {}
         for modifier in self.modifiers:
             built |= modifier.builds
         if self.supernet.auxiliary_skip and "auxiliary_skip" not in built:
             raise UserError(
-                "supernet.auxiliary_skip is True, but nothing in the method would use the connections; add the "
+                "supernet.auxiliary_skip is True, but nothing in the method uses these connections; add the "
                 "regularizer AuxiliarySkip, or leave auxiliary_skip out."
             )
         return space.completed_options(replace(self.supernet, **built))
 
     @property
     def modifiers(self) -> tuple[Modifier, ...]:
-        """What the regularizers change in the supernet's forward pass."""
+        """The modifiers of the supernet's forward pass that the regularizers bring."""
         return tuple(modifier for regularizer in self.regularizers for modifier in regularizer.modifiers)
 
     def trained(self, training: WeightTraining) -> WeightTraining:
-        """Return the space's settings for the weights with the method's own in their place."""
-        return replace(training, **self.training)  # type: ignore[arg-type]
+        """Return the space's weight-training settings with those of the method in their place."""
+        return replace(training, **self.weights)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a search may do when it collapses, and whether it can."""
+"""Reactions of a search to a collapse, and which methods and spaces allow them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ REACTIONS = ("warn", "stop", "switch", "ignore")
 
 
 def check_reaction(reaction: str, method: Method, space: SearchSpace) -> None:
-    """Raise a UserError, before anything is trained, if a search cannot react to a collapse like this."""
+    """Raise a UserError, before any training, if a search cannot react to a collapse in this way."""
     from archgrad.spaces import SKIP
 
     check_one_of("on_collapse", reaction, REACTIONS)
     if reaction in ("stop", "switch") and not method.arch_optimizer.moves:
         raise UserError(
-            f"on_collapse is {reaction!r}, but {type(method.arch_optimizer).__name__} never moves the architecture, so "
-            f"that it cannot collapse; leave it at 'warn'."
+            f"on_collapse is {reaction!r}, but {type(method.arch_optimizer).__name__} never moves the architecture, "
+            f"which therefore cannot collapse; leave it at 'warn'."
         )
     if reaction in ("stop", "switch") and not space.offers(SKIP, "none"):
         raise UserError(
@@ -38,8 +38,8 @@ def check_reaction(reaction: str, method: Method, space: SearchSpace) -> None:
         )
     if reaction == "stop" and method.progressive is not None:
         raise UserError(
-            "on_collapse is 'stop', but the stages of a progressive search drop choices by what they end with, and one "
-            "that has collapsed would drop the wrong ones; choose 'warn' or 'switch', or leave progressive out."
+            "on_collapse is 'stop', but each stage of a progressive search drops choices by its last architecture, and "
+            "a collapsed one would drop the wrong ones; choose 'warn' or 'switch', or leave progressive out."
         )
     if reaction == "stop" and method.discretizer.once:
         raise UserError(
@@ -52,13 +52,13 @@ def check_reaction(reaction: str, method: Method, space: SearchSpace) -> None:
             switched(method).check(space)
         except UserError as error:
             raise UserError(
-                f"on_collapse is 'switch', which adds LayerAlignment to a method, but not to this one: {error} "
-                f"Choose on_collapse 'stop' or 'warn' otherwise."
+                f"on_collapse is 'switch', which adds LayerAlignment to the method, but this one cannot take it: "
+                f"{error} Otherwise choose on_collapse 'stop' or 'warn'."
             ) from error
 
 
 def switched(method: Method) -> Method:
-    """Return the method with layer alignment added, which a search switches to.
+    """Return the method that a search switches to: the same with layer alignment.
 
     >>> from archgrad import recipes
     >>> [type(part).__name__ for part in switched(recipes.darts()).regularizers]
@@ -72,7 +72,7 @@ def switched(method: Method) -> Method:
 
 
 def cures_of(method: Method) -> tuple[str, ...]:
-    """Return what usually cures a collapse and this method does not have yet.
+    """Return the usual cures of a collapse that this method lacks.
 
     >>> from archgrad import recipes
     >>> cures_of(recipes.lambda_darts()), cures_of(recipes.gaea())
@@ -87,9 +87,9 @@ def cures_of(method: Method) -> tuple[str, ...]:
 
 
 def diagnosed(records: Sequence[Record], epochs: int, method: Method) -> Diagnosis:
-    """Diagnose a search of so many epochs by its records, of its last stage if it has stages.
+    """Diagnose a search of so many epochs by its records; of a search in stages, by those of the last one.
 
-    The advice names cures that the method lacks; after a switch that is the method switched to.
+    The advice names cures that the method lacks. After a switch, that is the method switched to.
     """
     from archgrad.diagnostics import diagnose
     from archgrad.diagnostics.records import of_last_stage
@@ -101,7 +101,7 @@ def diagnosed(records: Sequence[Record], epochs: int, method: Method) -> Diagnos
 
 
 def doctors(reaction: str, method: Method) -> tuple[Callback, ...]:
-    """Return the callback that looks for a collapse and reacts to it; none where it shall be ignored."""
+    """Return the callback that detects a collapse and reacts to it; none if the reaction is ``ignore``."""
     from archgrad.callbacks import Doctor
 
     if reaction == "ignore":

@@ -66,7 +66,7 @@ def differences(saved: Any, wanted: Any, least: Any, path: str = "") -> Iterator
         parts = least if isinstance(least, list) and len(least) == len(wanted) else [{}] * len(wanted)
         for number, (one, other, least_one) in enumerate(zip(saved, wanted, parts, strict=True)):
             yield from differences(one, other, least_one, f"{path}[{number}]")
-    elif saved != wanted:
+    elif saved != wanted and (saved == saved or wanted == wanted):  # two NaN are the same setting
         yield path, saved, wanted
 
 

@@ -26,8 +26,8 @@ from archgrad.diagnostics.collapse_rules import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import RunFolder, SearchResult
 from archgrad.loop.evaluation import supernet_evaluation
-from archgrad.loop.kept import KeptInMemory
-from archgrad.loop.reopen import reopened
+from archgrad.loop.fallback_state import FallbackInMemory
+from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
@@ -72,12 +72,12 @@ def reference(reaction: str) -> SearchResult:
 
 
 def verdicts(*said: str) -> Callable[[Sequence[Any], int], Diagnosis]:
-    """A doctor who knows beforehand: one verdict for each epoch; what is not alarming is sound."""
+    """A doctor who knows beforehand: one verdict for each epoch; what is not alarming is usable."""
 
     def judge(records: Sequence[Any], epochs: int, cures: Sequence[str] = ()) -> Diagnosis:
         verdict = said[len(records) - 1] if records else "too early"
         bad = verdict in ("collapsing",)
-        return Diagnosis(verdict, len(records) if bad else None, ("layers fight",), "do something", sound=not bad)
+        return Diagnosis(verdict, len(records) if bad else None, ("layers fight",), "do something", usable=not bad)
 
     return judge
 
@@ -91,10 +91,10 @@ def sick(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = verdicts(*SICK)
     monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", judge)
 
-    def last_sound(records: Sequence[Any], epochs: int) -> int:
-        return max(end for end in range(len(records) + 1) if judge(records[:end], epochs).sound)
+    def last_usable(records: Sequence[Any], epochs: int) -> int:
+        return max(end for end in range(len(records) + 1) if judge(records[:end], epochs).usable)
 
-    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", last_sound)
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_usable_epoch", last_usable)
 
 
 @pytest.fixture
@@ -176,24 +176,24 @@ def test_it_stops_with_the_last_sound_architecture(sick: None, tmp_path: Path, f
 
 def test_stopping_where_no_epoch_was_sound_returns_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", verdicts("too early", "collapsing"))
-    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", lambda records, epochs: 0)
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_usable_epoch", lambda records, epochs: 0)
     result = run(on_collapse="stop")
     assert str(result.genotype) == result.history[0]["genotype"]
     assert result.history[-1]["stopped_to"] == 1
     assert result.stopped == (
-        "the search was collapsing after epoch 2, and no epoch was sound; the architecture is that of epoch 1, "
+        "the search was collapsing after epoch 2, and no epoch was usable; the architecture is that of epoch 1, "
         "the first that moved it."
     )
 
 
 def test_what_a_warm_up_derives_is_returned_by_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", verdicts(*["too early"] * 3, "collapsing"))
-    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", lambda records, epochs: 0)
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_usable_epoch", lambda records, epochs: 0)
     result = run(on_collapse="stop", method=WARM)
     assert [record["movement"] > 0 for record in result.history] == [False, False, True, True]
     assert result.history[-1]["stopped_to"] == 3
     assert str(result.stopped).endswith(
-        "no epoch was sound; the architecture is that of epoch 3, the first that moved it."
+        "no epoch was usable; the architecture is that of epoch 3, the first that moved it."
     )
 
 
@@ -206,9 +206,9 @@ def test_a_switch_does_not_throw_a_warm_up_away(monkeypatch: pytest.MonkeyPatch,
 
 
 def never_sound(records: Sequence[Any], epochs: int, cures: Sequence[str] = ()) -> Diagnosis:
-    """A doctor who sees a collapse after epoch 4, and nothing sound before."""
+    """A doctor who sees a collapse after epoch 4, and nothing usable before."""
     verdict: Verdict = "collapsing" if len(records) >= 4 else "too early"
-    return Diagnosis(verdict, None, ("bad",), "act", sound=False)
+    return Diagnosis(verdict, None, ("bad",), "act", usable=False)
 
 
 def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, tmp_path: Path) -> None:
@@ -217,7 +217,7 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
     assert [("discrete_accuracy" in record) for record in result.history] == [False, False, True]
     assert lines(tmp_path)[-1]["discrete_accuracy"] == last["discrete_accuracy"]
     setup = Setup.of(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop")
-    state = reopened(setup, tmp_path)
+    state = restore_run(setup, tmp_path)
     evaluation = supernet_evaluation(setup, state)
     for name, mixture in (
         ("discrete_accuracy", setup.space.one_hot(result.genotype)),
@@ -264,7 +264,7 @@ def test_it_goes_back_and_on_with_layer_alignment(
     assert timeless(lines(tmp_path)) == timeless(result.history)
     assert json.loads((tmp_path / "summary.json").read_text())["switched"] == {"from": 3, "to": 2}
     messages = [record.getMessage() for record in caplog.records]
-    assert messages[1].startswith("going back to epoch 2, and on from there with LayerAlignment")
+    assert messages[1].startswith("going back to epoch 2, and continuing from there with LayerAlignment")
     assert messages[0] == messages[2] == "epoch 3: layers fight. Do something."  # said again, and no second switch
     assert len(messages) == 3
     assert sum(record["seconds"] for record in result.history) == pytest.approx(result.seconds, abs=0.01)
@@ -364,7 +364,7 @@ def killer(kind: type, number: int) -> Callable[[Event], None]:
     ("reaction", "kind", "number"),
     [
         ("switch", StepFinished, 3),  # long before
-        ("switch", EpochFinished, 2),  # after the checkpoint of the sound epoch, before it is put aside
+        ("switch", EpochFinished, 2),  # after the checkpoint of the usable epoch, before it is put aside
         ("switch", StepFinished, 5),  # within the epoch that collapses
         ("switch", EpochFinished, 3),  # after its checkpoint, before the switch
         ("switch", StepFinished, 7),  # after the switch, before another checkpoint
@@ -386,7 +386,16 @@ def test_killed_anywhere_it_comes_to_the_same_end(
 
 @pytest.mark.parametrize(
     ("place", "call"),
-    [("keep", 1), ("keep", 3), ("save", 4), ("save", 5), ("save", 6), ("show", 4), ("show", 5), ("on_go_back", 1)],
+    [
+        ("save_fallback", 1),
+        ("save_fallback", 3),
+        ("save", 4),
+        ("save", 5),
+        ("save", 6),
+        ("show", 4),
+        ("show", 5),
+        ("on_go_back", 1),
+    ],
 )
 def test_killed_in_the_middle_of_writing_too(
     sick: None, tmp_path: Path, place: str, call: int, monkeypatch: pytest.MonkeyPatch
@@ -422,7 +431,7 @@ def test_a_signal_at_the_switch_leaves_a_run_that_resumes(sick: None, tmp_path: 
 
 def test_a_resume_that_would_react_otherwise_is_refused(sick: None, tmp_path: Path) -> None:
     run(on_collapse="stop", out=tmp_path)
-    with pytest.raises(UserError, match="its on_collapse is stop, this one's is warn"):
+    with pytest.raises(UserError, match="its on_collapse is 'stop', this one's is 'warn'"):
         run(out=tmp_path, resume=True)
 
 
@@ -431,7 +440,7 @@ def test_a_lost_sound_state_is_a_sentence(sick: None, tmp_path: Path) -> None:
         run(on_collapse="switch", out=tmp_path, callbacks=listening(killer(EpochFinished, 3)))
     for name in ("healthy.pt", "healthy.previous.pt"):
         (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UserError, match=r"healthy\.pt is not a whole checkpoint"):
+    with pytest.raises(UserError, match=r"healthy\.pt is not an intact checkpoint"):
         run(on_collapse="switch", out=tmp_path, resume=True)
 
 
@@ -441,8 +450,8 @@ def test_a_lost_sound_state_is_a_sentence(sick: None, tmp_path: Path) -> None:
         (None, None, "panic", "unknown value of on_collapse: 'panic'"),
         (ag.recipes.lambda_darts(), None, "switch", "it has LayerAlignment already"),
         (ag.recipes.darts_pt(), None, "stop", "Perturbation derives only one, at the end; choose 'warn' or 'switch'"),
-        (ag.recipes.random_nas(), None, "stop", "never moves the architecture, so that it cannot collapse"),
-        (ag.recipes.random_nas(), None, "switch", "never moves the architecture, so that it cannot collapse"),
+        (ag.recipes.random_nas(), None, "stop", "never moves the architecture, which therefore cannot collapse"),
+        (ag.recipes.random_nas(), None, "switch", "never moves the architecture, which therefore cannot collapse"),
         (None, ag.spaces.DARTS(channels=4, cells=3), "switch", "no two do"),
         (ag.recipes.p_darts(), None, "stop", "one that has collapsed would drop the wrong ones; choose 'warn' or"),
     ],
@@ -546,8 +555,8 @@ def test_what_is_kept_in_memory_does_not_move_with_the_search() -> None:
     def listen(event: Event) -> None:
         if isinstance(event, SearchStarted):
             states.append(event.state)
-            shelf.keep(event.state)
+            shelf.save_fallback(event.state)
 
-    shelf = KeptInMemory()
+    shelf = FallbackInMemory()
     result = run(callbacks=listening(listen))
-    assert not torch.equal(shelf.kept()["alpha"]["cell"], result.alpha["cell"])
+    assert not torch.equal(shelf.load_fallback()["alpha"]["cell"], result.alpha["cell"])

@@ -103,7 +103,7 @@ def test_methods_that_could_not_stop_so_are_refused() -> None:
     rule = EigenvalueStop()
     with pytest.raises(UserError, match=r"EigenvalueStop watches .* but Fixed never moves it; leave stop out"):
         replace(random_nas(), stop=rule)
-    with pytest.raises(UserError, match="but that of Dirichlet jumps from draw to draw; leave stop out"):
+    with pytest.raises(UserError, match="but the loss of Dirichlet jumps between draws; leave stop out"):
         replace(drnas(), stop=rule)
     with pytest.raises(UserError, match="but Perturbation derives only one, at the end; leave stop out"):
         replace(darts(), stop=rule, discretizer=Perturbation())
@@ -290,7 +290,7 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
 
 
 def test_it_stops_a_search_by_any_method_as_a_callback_too() -> None:
-    with pytest.raises(UserError, match="EigenvalueStop watches how the loss bends"):
+    with pytest.raises(UserError, match="EigenvalueStop watches the curvature of the loss"):
         ag.search(
             ag.spaces.NASBench201(channels=2, cells_per_stage=1),
             drnas(),

@@ -233,7 +233,7 @@ def test_a_space_without_two_cells_alike_has_no_layers_to_compare(archgrad):
     assert archgrad("search", "--method", "darts", *TINY, "--cells", 1, "--epochs", 1, "--out", "run")[0] == 0
     code, _, err = archgrad("inspect", "run", "--layers")
     assert code == 2
-    assert "none of the 3 cells has the shape of another one" in err
+    assert "no two of the 3 cells have the same shape" in err
 
 
 @pytest.fixture
@@ -243,10 +243,10 @@ def sick(monkeypatch) -> None:
     def judge(records, epochs, cures=()):
         bad = len(records) > 1
         verdict = "collapsing" if bad else "healthy"
-        return Diagnosis(verdict, 2 if bad else None, ("skips everywhere",), "act", sound=not bad)
+        return Diagnosis(verdict, 2 if bad else None, ("skips everywhere",), "act", usable=not bad)
 
     monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", judge)
-    monkeypatch.setattr("archgrad.callbacks.doctor.last_sound_epoch", lambda records, epochs: 1)
+    monkeypatch.setattr("archgrad.callbacks.doctor.last_usable_epoch", lambda records, epochs: 1)
 
 
 def test_a_search_warns_on_standard_error(archgrad, sick):
@@ -292,7 +292,7 @@ def test_a_search_switches_and_resumes(archgrad, sick):
     options = ["--method", "darts", *TINY, "--cells", 1, "--epochs", 3, "--out", "run", "--on-collapse", "switch"]
     code, _, err = archgrad("search", *options)
     assert code == 0, err
-    assert "warning: going back to epoch 1, and on from there with LayerAlignment" in err
+    assert "warning: going back to epoch 1, and continuing from there with LayerAlignment" in err
     assert json.loads(Path("run/summary.json").read_text())["switched"] == {"from": 2, "to": 1}
     assert archgrad("resume", "run")[0] == 0
     assert archgrad("inspect", "run", "--discretisation")[0] == 0

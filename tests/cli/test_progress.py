@@ -58,7 +58,7 @@ def test_the_display_is_closed_when_the_search_fails(tiny):
     progress = LiveProgress(console)
     training = ag.WeightTraining(lr=1e30, clip=1e30)
     with pytest.raises(ag.DivergedError):
-        ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, training=training, callbacks=[progress])
+        ag.search(space, ag.recipes.darts(), data, epochs=2, batch_size=20, weights=training, callbacks=[progress])
     progress.close()
     progress.close()
     assert console._live_stack == []

@@ -45,7 +45,7 @@ def test_names_do_where_objects_do() -> None:
         ((("nasbench201", "gaia"), {}), "unknown method 'gaia'; did you mean 'gaea'"),
         (((), {"epoch": 3}), "unknown option of search: 'epoch'; did you mean 'epochs'"),
         (((), {"threads": 3}), "unknown option of search: 'threads'"),
-        (((), {"training": 3}), "training is 3; it must be an archgrad.WeightTraining"),
+        (((), {"weights": 3}), "weights is 3; it must be an archgrad.WeightTraining"),
     ],
 )
 def test_a_wrong_type_or_name_is_a_sentence(arguments: tuple[Any, dict[str, Any]], sentence: str) -> None:

@@ -15,7 +15,7 @@ from archgrad.diagnostics import StageSimilarity, average_similarity, layer_simi
 from archgrad.errors import UserError
 from archgrad.hypergradients import evaluate_at
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
-from archgrad.loop.reopen import evaluate_at_state
+from archgrad.loop.restore import evaluate_at_state
 from archgrad.loop.setup import Setup
 from archgrad.operations import Identity, Operation
 from archgrad.supernet import Edge, MixedCell

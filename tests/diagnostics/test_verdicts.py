@@ -9,7 +9,7 @@ import pytest
 
 from archgrad import recipes
 from archgrad.diagnostics import Thresholds, diagnose
-from archgrad.diagnostics.diagnosis import first_moved_epoch, last_sound_epoch
+from archgrad.diagnostics.diagnosis import first_moved_epoch, last_usable_epoch
 from archgrad.diagnostics.records import skip_share
 from archgrad.diagnostics.warning_scores import precision_recall
 from archgrad.errors import UserError
@@ -176,7 +176,7 @@ def test_epochs_that_tie_do_not_count() -> None:
     assert diagnose(tied, EPOCHS).verdict == "too early"
     assert diagnose(tied, 5).verdict == diagnose(tied[:1], 1).verdict == "undecided"
     assert "all choices tie exactly" in diagnose(tied, 5).sentences[0]
-    assert last_sound_epoch([*records([0.2] * 3), *tied[3:]], EPOCHS) == 3
+    assert last_usable_epoch([*records([0.2] * 3), *tied[3:]], EPOCHS) == 3
 
 
 def test_epochs_before_the_architecture_moved_do_not_count() -> None:
@@ -213,11 +213,11 @@ def test_older_records_have_a_genotype_to_count_in() -> None:
 
 def test_where_to_go_back_to() -> None:
     history = records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.03)
-    assert last_sound_epoch(history, EPOCHS) == 6  # the mean of the window is 4/9 there, and 1/2 afterwards
-    assert last_sound_epoch(records([0.9] * 5), EPOCHS) == 0
-    assert last_sound_epoch([], EPOCHS) == 0
-    assert diagnose(history[:6], EPOCHS).sound
-    assert not diagnose(history[:7], EPOCHS).sound
+    assert last_usable_epoch(history, EPOCHS) == 6  # the mean of the window is 4/9 there, and 1/2 afterwards
+    assert last_usable_epoch(records([0.9] * 5), EPOCHS) == 0
+    assert last_usable_epoch([], EPOCHS) == 0
+    assert diagnose(history[:6], EPOCHS).usable
+    assert not diagnose(history[:7], EPOCHS).usable
 
 
 def test_thresholds_can_be_others_and_are_checked() -> None:

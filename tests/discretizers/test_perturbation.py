@@ -356,7 +356,7 @@ ONE_HOT = torch.eye(3)[[0, 1, 2, 0, 1, 2]]
 def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_that_follow() -> None:
     setup, state = standing_after_training()
     mixture = expand_to_cells(SPACE.searched_blocks(), {"cell": ONE_HOT})
-    net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.training
+    net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.weights
     for index in (4, 5):  # what follows the four batches of the search
         batch = setup.weight_loader.batch(index)
         F.cross_entropy(net(batch.images, mixture), batch.labels).backward()
@@ -401,7 +401,7 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
 def test_the_knobs_of_the_selection_are_on_the_command_line() -> None:
     method = SearchConfig(method="darts-pt", settings={"discretizer.tune_epochs": "1"}).build_method()
     assert method.discretizer == Perturbation(tune_epochs=1)
-    assert replace(method, discretizer=Argmax(), name="darts", training={}) == darts()
+    assert replace(method, discretizer=Argmax(), name="darts", weights={}) == darts()
 
 
 def test_the_command_shows_every_decision(archgrad: Any) -> None:

@@ -99,7 +99,7 @@ def test_a_truncated_or_altered_file_is_refused(two: Checkpoints, caplog: pytest
         (record,) = caplog.records
         assert record.name == "archgrad"
         assert str(two.current) in record.getMessage()
-        assert "Going on from the checkpoint before it, checkpoint.previous.pt." in record.getMessage()
+        assert "Continuing from the previous checkpoint, checkpoint.previous.pt." in record.getMessage()
     assert refused > 100
 
 
@@ -112,7 +112,7 @@ def test_every_flipped_bit_of_the_tensors_is_noticed(two: Checkpoints) -> None:
         flipped = bytearray(raw)
         flipped[place] ^= 1
         two.current.write_bytes(bytes(flipped))
-        with pytest.raises(UserError, match=r"checkpoint\.pt (is not a whole checkpoint|was altered)"):
+        with pytest.raises(UserError, match=r"checkpoint\.pt (is not an intact checkpoint|was altered)"):
             two.load(IDENTITY)
 
 
@@ -324,7 +324,7 @@ def test_a_new_search_into_a_taken_folder_is_refused(folder: Path, finished: tup
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     events: list[Event] = []
     for _ in range(2):
-        with pytest.raises(UserError, match=f"holds a search already; continue it with `archgrad resume {folder}`"):
+        with pytest.raises(UserError, match=f"already holds a search; continue it with `archgrad resume {folder}`"):
             run(folder, callbacks=listening(events.append))
         (folder / "checkpoint.pt").unlink(missing_ok=True)
         before.pop("checkpoint.pt", None)

@@ -77,8 +77,8 @@ def test_by_default_the_supernet_is_called_as_ever(given: list[dict[str, Any]]) 
 
 
 def test_the_weight_decay_of_the_optimiser_and_of_the_hypergradient_moves() -> None:
-    training = replace(SPACE.training, weight_decay=0.0, weight_decay_end=0.4, epochs=4, batch_size=24)
-    made = Setup.of(SPACE, darts(), DATA, training=training)
+    training = replace(SPACE.weights, weight_decay=0.0, weight_decay_end=0.4, epochs=4, batch_size=24)
+    made = Setup.of(SPACE, darts(), DATA, weights=training)
     state = made.initial_state()
     stepper, used = made.stepper(state), []
     while state.epoch < state.epochs:
@@ -94,7 +94,7 @@ def test_a_step_decays_by_what_the_schedule_says() -> None:
     training = ag.WeightTraining(
         lr=0.1, lr_min=0.1, momentum=0.0, weight_decay=0.0, weight_decay_end=1.0, clip=1e-12, epochs=2, batch_size=24
     )
-    made = Setup.of(SPACE, darts(), DATA, training=training)
+    made = Setup.of(SPACE, darts(), DATA, weights=training)
     torch.manual_seed(0)
     state = made.initial_state()
     for state.epoch, factor in ((0, 1.0), (1, 1 - 0.1 * 0.5)):
@@ -133,7 +133,7 @@ def test_other_options_are_applied_beside_it() -> None:
 
 def test_robust_darts_is_three_systems() -> None:
     decayed, dropped, stopped = (r_darts(kind) for kind in ("l2", "drop-path", "es"))
-    assert [one.trained(SPACE.training).weight_decay for one in (decayed, dropped, stopped)] == [81e-4, 5e-4, 5e-4]
+    assert [one.trained(SPACE.weights).weight_decay for one in (decayed, dropped, stopped)] == [81e-4, 5e-4, 5e-4]
     assert [one.supernet_options(SPACE).drop_path for one in (decayed, dropped, stopped)] == [0.0, 0.2, 0.0]
     assert [one.stop for one in (decayed, dropped, stopped)] == [None, None, EigenvalueStop()]
     with pytest.raises(UserError, match=r"unknown kind of R-DARTS: 'l1'.* Choose from: l2, drop-path, es"):

@@ -51,7 +51,7 @@ EVERYWHERE = ("darts", "gaea-pc-darts", "gdas", "p-darts")
 def refusal(method: str, hypergradient: str) -> str | None:
     """Return the sentence that a pair is refused with, None for one that works."""
     if method == "random-nas" and hypergradient != "first-order":
-        return "never moves the architecture, so that .* would have nothing to do; leave FirstOrder"
+        return "never moves the architecture, so .* would have nothing to do; use FirstOrder"
     if method in ("snas", "gaea-simultaneous") and hypergradient != "first-order":
         return "simultaneous updates take one backward pass .* set schedule.updates=alternate"
     if hypergradient == "per-example" and method in SAMPLED:

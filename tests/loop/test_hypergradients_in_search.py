@@ -119,8 +119,8 @@ def after_two_steps(made: Setup) -> tuple[Any, Stepper]:
 
 def test_the_gradient_of_second_order_goes_through_the_step_that_the_weights_then_take() -> None:
     """The virtual step of Unrolled is the real one where that is not clipped."""
-    training = replace(small().training, clip=1e9, epochs=2, batch_size=24)
-    made = setup(ag.recipes.darts(order=2), training=training, batch_size=None)
+    training = replace(small().weights, clip=1e9, epochs=2, batch_size=24)
+    made = setup(ag.recipes.darts(order=2), weights=training, batch_size=None)
     state, stepper = after_two_steps(made)
     seen: list[dict[str, torch.Tensor]] = []
 
@@ -203,7 +203,7 @@ def test_a_complete_search_stands_at_its_last_learning_rate() -> None:
     made = setup(ag.recipes.darts())
     state = made.initial_state()
     state.epoch = state.epochs
-    assert made.stepper(state).bilevel_step(state).descent.lr == made.training.lr_at(state.epochs - 1)
+    assert made.stepper(state).bilevel_step(state).descent.lr == made.weights.lr_at(state.epochs - 1)
 
 
 class Counting(ag.operations.Operation):

@@ -60,11 +60,9 @@ class Tracing:
 @pytest.mark.parametrize("base", [ag.recipes.gaea(), ag.recipes.darts()], ids=lambda method: method.name)
 def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) -> None:
     method, trace = single("simultaneous", base), Tracing()
-    training = replace(SPACE.training, batch_size=32, epochs=1)
-    setup = Setup.of(SPACE, method, DATA, seed=1, training=training, held_out=0)
-    ag.search(
-        SPACE, method, DATA, seed=1, training=training, held_out=0, callbacks=listening(trace), alpha_budget="off"
-    )
+    training = replace(SPACE.weights, batch_size=32, epochs=1)
+    setup = Setup.of(SPACE, method, DATA, seed=1, weights=training, held_out=0)
+    ag.search(SPACE, method, DATA, seed=1, weights=training, held_out=0, callbacks=listening(trace), alpha_budget="off")
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
     p = alpha["cell"] if base.name == "gaea" else alpha["cell"].softmax(-1)
@@ -127,7 +125,7 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
     for index in range(steps, 2 * steps):
         taken = [name for name, at in happened if at == index]
         assert taken == names if names else taken in (["architecture_step"], ["weight_step"])
-    assert setup.training.epochs == 25
+    assert setup.weights.epochs == 25
     if updates == "random":
         assert 0.3 * 24 * steps < setup.arch_steps < 0.7 * 24 * steps
     else:
@@ -226,7 +224,7 @@ def test_regularisers_take_part_in_a_simultaneous_step() -> None:
         (Schedule(), "none", "the split is none, but a bilevel search .* schedule.level=single"),
         (Schedule(level="single"), (0.5, 0.5), "the split is 0.5:0.5, but a single-level search .* on all the data"),
         (Schedule(level="single"), "0.4:0.4", "leave it out, or set schedule.level=bilevel"),
-        (Schedule(warmup_epochs=2), None, "stays where it is for 2 epochs .* has only 2; give more epochs"),
+        (Schedule(warmup_epochs=2), None, "does not move in the first 2 epochs .* has only 2; give more epochs"),
     ],
 )
 def test_what_contradicts_the_schedule_is_refused(schedule: Schedule, split: Any, sentence: str) -> None:
@@ -236,7 +234,7 @@ def test_what_contradicts_the_schedule_is_refused(schedule: Schedule, split: Any
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_coin_that_falls_on_one_side_only_is_refused(seed: int) -> None:
-    with pytest.raises(UserError, match=r"has 1 steps, and by its seed each of them would move the (arch|weights)"):
+    with pytest.raises(UserError, match=r"has 1 steps, and with this seed all of them would move the (arch|weights)"):
         found(single("random"), epochs=1, batch_size=64, seed=seed)
 
 
@@ -267,12 +265,12 @@ def test_what_a_search_without_motion_would_ignore_is_refused(changes: dict[str,
 
 @pytest.mark.parametrize("recipe", ["gdas", "xnas", "random-nas"])
 def test_what_changes_from_step_to_step_is_not_compiled(recipe: str) -> None:
-    with pytest.raises(UserError, match="computes other operations from step to step"):
+    with pytest.raises(UserError, match="computes different operations in each step"):
         found(ag.recipes.named(recipe), compile=True)
 
 
 def test_only_the_gradient_of_first_order_is_simultaneous() -> None:
-    with pytest.raises(UserError, match="which is the gradient of first order, and not Neumann"):
+    with pytest.raises(UserError, match="which gives the first-order gradient, not Neumann"):
         replace(single("simultaneous"), hypergradient=Neumann(2))
 
 
@@ -284,5 +282,5 @@ def test_a_search_that_moves_no_architecture_draws_no_batch_for_it(monkeypatch: 
     result = found(ag.recipes.random_nas())
     assert all(not value.any() for value in result.alpha.values())
     assert "valid_loss" not in result.history[-1]
-    with pytest.raises(UserError, match="Fixed never moves the architecture, so that Neumann would have nothing to do"):
+    with pytest.raises(UserError, match="Fixed never moves the architecture, so Neumann would have nothing to do"):
         replace(ag.recipes.random_nas(), hypergradient=Neumann(2))

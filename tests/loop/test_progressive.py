@@ -120,7 +120,7 @@ class Skips(SearchSpace):
         rows = edges_of([(1, [0]), (2, [0, 1]), (3, [0])], SKIPS)
         return tuple(self.offered(DecisionBlock(name, 1, rows)) for name in ("normal", "reduce"))
 
-    training = property(lambda self: ag.WeightTraining())  # type: ignore[assignment]
+    weights = property(lambda self: ag.WeightTraining())  # type: ignore[assignment]
 
     def build(self, *args: object) -> Any:
         raise AssertionError
@@ -191,7 +191,7 @@ def test_a_derivation_by_samples_is_limited_too() -> None:
 def test_the_published_stages() -> None:
     method = named("p-darts")
     assert method.progressive == Progressive()
-    assert (method.training["epochs"], method.schedule.warmup_epochs) == (25, 10)
+    assert (method.weights["epochs"], method.schedule.warmup_epochs) == (25, 10)
     plain = p_darts(priors=False)
     assert plain.progressive == Progressive(skip_dropout=(0.0, 0.0, 0.0), max_skips=None)
     assert lambda_darts(base=plain).progressive == plain.progressive
@@ -321,7 +321,7 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
     plan: Progressive, space: SearchSpace, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("archgrad.loop.entry._carried_out", lambda *_, **__: pytest.fail("training began"))
+    monkeypatch.setattr("archgrad.loop.entry._run_one", lambda *_, **__: pytest.fail("training began"))
     with pytest.raises(UserError, match=sentence):
         searched(tiny(plan), space, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -346,7 +346,7 @@ def test_a_method_is_checked_at_the_depths_of_its_stages() -> None:
 def test_a_stage_may_switch_and_the_whole_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def judge(records: Any, epochs: int, cures: Any = ()) -> Diagnosis:
         bad = len(records) > 1
-        return Diagnosis("collapsing" if bad else "healthy", 2 if bad else None, ("bad",), "act", sound=not bad)
+        return Diagnosis("collapsing" if bad else "healthy", 2 if bad else None, ("bad",), "act", usable=not bad)
 
     monkeypatch.setattr("archgrad.callbacks.doctor.diagnose", judge)
     plan = staged(Stage(2, 5), Stage(2, 3))
@@ -386,7 +386,7 @@ def test_the_folder_of_the_whole_holds_what_a_run_has(tmp_path: Path) -> None:
     assert ag.Genotype.parse((out / "genotype.json").read_text()) == result.genotype
     assert (out / "config.toml").read_text() == "x"
     assert sorted(entry.name for entry in out.glob("stage-*")) == ["stage-1", "stage-2", "stage-3"]
-    with pytest.raises(UserError, match="holds a search already"):
+    with pytest.raises(UserError, match="already holds a search"):
         searched(out=out, epochs=2, batch_size=20)
 
 

@@ -48,7 +48,7 @@ ON_ALPHA = ("entropy", "dirichlet-kl", "beta-decay", "layer-alignment-outer")
 
 def refusal(regularizer: str, relaxation: str) -> str | None:
     if regularizer in ON_ALPHA and not RELAXATIONS[relaxation].learns:
-        return "adds to the loss of the architecture, but Fixed never moves that"
+        return "adds to the loss of the architecture, but Fixed never moves the architecture"
     if regularizer == "dirichlet-kl" and relaxation != "dirichlet":
         return "DirichletKL bounds a Dirichlet distribution"
     if regularizer == "beta-decay" and RELAXATIONS[relaxation].domain == "simplex":

@@ -73,7 +73,7 @@ def test_a_space_of_every_kind_is_searched(name: str) -> None:
 
 def test_it_learns() -> None:
     training = ag.WeightTraining(lr=0.1, nesterov=True, batch_size=16, epochs=4)
-    result = ag.search(small(), ag.recipes.darts(), ag.data.digits(limit=300), training=training)
+    result = ag.search(small(), ag.recipes.darts(), ag.data.digits(limit=300), weights=training)
     assert result.history[-1]["train_loss"] < 0.9 * result.history[0]["train_loss"]
     assert result.history[-1]["valid_accuracy"] > 20
 
@@ -210,7 +210,7 @@ def test_impossible_wishes_are_sentences(settings: dict[str, object], sentence: 
 
 def test_the_published_batch_size_is_cut_to_small_data() -> None:
     result = ag.search(small(), ag.recipes.darts(), FEW, epochs=1)
-    assert small().training.batch_size == 64 > len(FEW) / 2
+    assert small().weights.batch_size == 64 > len(FEW) / 2
     assert len(result.history) == 1
 
 
@@ -222,7 +222,7 @@ def test_a_discretiser_that_does_not_fit_is_refused_before_training() -> None:
 
 def test_training_settings_are_followed() -> None:
     training = ag.WeightTraining(lr=0.05, lr_min=0.01, batch_size=16, epochs=2)
-    result = ag.search(small(), ag.recipes.darts(), FEW, training=training)
+    result = ag.search(small(), ag.recipes.darts(), FEW, weights=training)
     assert [record["lr"] for record in result.history] == pytest.approx([0.05, 0.03])
 
 

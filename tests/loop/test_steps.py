@@ -68,7 +68,7 @@ def traced(method: ag.Method, training: ag.WeightTraining = ONE_STEP, space: Sea
         method,
         DATA,
         seed=SEED,
-        training=training,
+        weights=training,
         held_out=0,
         callbacks=listening(trace),
         standard_callbacks=False,
@@ -504,7 +504,7 @@ def test_divergence_names_the_place_and_keeps_the_last_checkpoint(
     tmp_path: Path, place: str, value: float, what: str
 ) -> None:
     method = replace(ag.recipes.darts(), regularizers=(Poison(place, value),))
-    settings = {"seed": SEED, "training": TRAINING, "out": tmp_path}
+    settings = {"seed": SEED, "weights": TRAINING, "out": tmp_path}
     with pytest.raises(DivergedError, match=f"({what}) at step 1 of epoch 2; lower weights.lr") as caught:
         ag.search(cell_space(), method, DATA, **settings)
     assert str(tmp_path / "checkpoint.pt") in str(caught.value)
@@ -520,7 +520,7 @@ def test_divergence_names_the_place_and_keeps_the_last_checkpoint(
 def test_divergence_without_a_folder_names_none() -> None:
     method = replace(ag.recipes.darts(), regularizers=(Poison("perturb"),))
     with pytest.raises(DivergedError, match=r"start again\.$") as caught:
-        ag.search(cell_space(), method, DATA, seed=SEED, training=TRAINING)
+        ag.search(cell_space(), method, DATA, seed=SEED, weights=TRAINING)
     assert caught.value.__cause__ is None
 
 
@@ -528,7 +528,7 @@ def test_a_step_that_leaves_the_finite_numbers_is_noticed_before_the_checkpoint(
     training = replace(ONE_STEP, lr=3e38, clip=1e6)
     method = replace(ag.recipes.darts(), regularizers=(Pull(100.0),))
     with pytest.raises(DivergedError, match=r"the weights 'body\.\S+' became not finite at step 1 of epoch 1"):
-        ag.search(cell_space(), method, DATA, seed=SEED, training=training, out=tmp_path)
+        ag.search(cell_space(), method, DATA, seed=SEED, weights=training, out=tmp_path)
     content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)["content"]
     assert content["position"] == {"epoch": 0, "step": 0, "epochs": 1, "steps": 1}
     assert all(torch.isfinite(weight).all() for weight in content["weights"].values())
@@ -564,7 +564,7 @@ def test_a_compiled_search_is_the_same_and_compiles_once_per_kind_of_step(monkey
 
     counters.clear()
     space = ag.spaces.NASBench201(channels=2, cells_per_stage=1, exclude=("nor_conv_3x3", "avg_pool_3x3"))
-    settings = {"seed": SEED, "training": TRAINING, "alpha_budget": "off"}
+    settings = {"seed": SEED, "weights": TRAINING, "alpha_budget": "off"}
     plain = ag.search(space, ag.recipes.darts(), DATA, **settings)
     monkeypatch.setattr(torch, "compile", without_compiler)
     compiled = ag.search(space, ag.recipes.darts(), DATA, compile=True, callbacks=listening(count), **settings)

@@ -104,7 +104,7 @@ def test_a_search_that_ends_with_ties_says_so(tmp_path: Path, said: list[str]) -
     method = replace(recipes.darts(), arch_optimizer=Idle())
     result = ag.search(SPACE, method, DATA, epochs=1, batch_size=20, out=tmp_path / "run")
     assert result.undecided
-    assert "undecided: 6 of 6 choices tie exactly at the end of the search, and the first in order is taken." in said
+    assert "undecided: 6 of 6 choices tie exactly at the end of the search, so the first in order is taken." in said
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["genotype"] is None
     assert not (tmp_path / "run" / "genotype.json").exists()
 

@@ -150,7 +150,7 @@ def test_what_the_loop_says_cannot_be_overwritten(taken: str) -> None:
             return {taken: 0.0}
 
     for callback in (Late(), Early()):
-        with pytest.raises(UserError, match=f"records '{taken}', but a search records that itself"):
+        with pytest.raises(UserError, match=f"records '{taken}', but the search itself records that"):
             searched(callback)
 
 
@@ -181,7 +181,7 @@ def test_nothing_is_computed_for_those_who_do_not_ask() -> None:
 
 
 def test_what_is_no_callback_is_a_sentence() -> None:
-    with pytest.raises(UserError, match="is no callback; give objects of classes that derive from"):
+    with pytest.raises(UserError, match="is not a callback; give objects of classes that derive from"):
         searched(print)  # type: ignore[arg-type]
 
 

@@ -109,7 +109,7 @@ def test_no_published_factor_is_larger_than_what_was_studied() -> None:
 
 
 def test_a_method_of_ones_own_counts_as_published_at_the_settings_of_the_space() -> None:
-    own = replace(recipes.darts(level="single"), name="mine", training={})
+    own = replace(recipes.darts(level="single"), name="mine", weights={})
     assert published_arch_steps(own, spaces.NASBench201()) == 50 * 781
 
 

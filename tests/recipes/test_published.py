@@ -206,7 +206,7 @@ def test_a_method_elsewhere_has_the_weights_of_the_space_and_its_own_knobs() -> 
     assert found["weights.batch_size"] == (96, "NAS-Bench-1Shot1, code")
     assert found["layer-alignment.weight"] == (0.25, "ours; DARTS and S1 to S4: Λ-DARTS, A.9.2")
     own = ag.recipes.lambda_darts(space="own")
-    assert "batch_size" not in own.training
+    assert "batch_size" not in own.weights
     assert own.regularizers[0].weight == 0.125  # type: ignore[attr-defined]
 
 
@@ -289,7 +289,7 @@ def test_mistakes_are_sentences(archgrad: Any, arguments: tuple[str, ...], sente
 def test_recipes_are_frozen_data_that_a_user_may_change() -> None:
     method = recipes.amended(0.5, space="darts")
     assert method.hypergradient.eta == 0.5  # type: ignore[attr-defined]
-    assert method.training == {"batch_size": 96, "epochs": 100}
+    assert method.weights == {"batch_size": 96, "epochs": 100}
 
 
 def test_the_share_of_channels_belongs_to_the_stages_where_they_have_one(archgrad: Any) -> None:

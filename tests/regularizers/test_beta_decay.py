@@ -119,7 +119,7 @@ def test_beta_darts_has_it_beside_weight_decay_as_its_code_has() -> None:
     method = ag.recipes.beta_darts(25.0)
     assert method.arch_optimizer == Adam(lr=3e-4, betas=(0.5, 0.999), weight_decay=1e-3)
     assert method.regularizers == (BetaDecay(25.0),)
-    plain = replace(method, name="darts", training={}, regularizers=())
+    plain = replace(method, name="darts", weights={}, regularizers=())
     assert plain == ag.recipes.darts()
 
 

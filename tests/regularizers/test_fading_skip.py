@@ -132,7 +132,7 @@ def test_the_reductions_beside_strided_edges_are_trained() -> None:
         ag.recipes.xnas(),
         ag.recipes.gdas(),
         ag.recipes.gaea(updates="simultaneous"),
-        replace(ag.recipes.pc_darts(), supernet=ag.SupernetOptions(2, True), schedule=ag.Schedule(), training={}),
+        replace(ag.recipes.pc_darts(), supernet=ag.SupernetOptions(2, True), schedule=ag.Schedule(), weights={}),
     ],
     ids=["unrolled", "neumann", "xnas", "gdas", "simultaneous", "pc-darts"],
 )
@@ -144,25 +144,25 @@ def test_it_goes_with_other_methods(method: ag.Method) -> None:
 def test_an_interrupted_search_ends_in_the_same_bits(tmp_path: Path) -> None:
     space = ag.spaces.S2(channels=2, cells=3)
     method = replace(darts_minus(), supernet=ag.SupernetOptions(drop_path=0.3, skip_dropout=0.4))
-    training = replace(space.training, weight_decay_end=0.01, epochs=2, batch_size=12)
+    training = replace(space.weights, weight_decay_end=0.01, epochs=2, batch_size=12)
 
     def stop(event: Event) -> None:
         if isinstance(event, StepFinished) and event.state.index == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    whole = found(method, space, training=training, epochs=None, batch_size=None)
+    whole = found(method, space, weights=training, epochs=None, batch_size=None)
     with pytest.raises(SearchInterrupted):
         found(
             method,
             space,
-            training=training,
+            weights=training,
             epochs=None,
             batch_size=None,
             out=tmp_path,
             interruptible=True,
             callbacks=listening(stop),
         )
-    settings = {"training": training, "epochs": None, "batch_size": None}
+    settings = {"weights": training, "epochs": None, "batch_size": None}
     resumed = found(method, space, out=tmp_path, resume=True, **settings)
     assert whole.genotype == resumed.genotype
     for one, other in zip(whole.supernet.parameters(), resumed.supernet.parameters(), strict=True):

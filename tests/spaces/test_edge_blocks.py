@@ -137,7 +137,7 @@ def test_cells_that_do_not_know_a_setting_are_refused(setting: dict[str, Any]) -
             return (DecisionBlock("only", 1, (Row(1, 0, ("skip",)),)),)
 
         @property
-        def training(self) -> WeightTraining:
+        def weights(self) -> WeightTraining:
             return WeightTraining()
 
         def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import archgrad as ag
 from archgrad.data import ImageData
 from archgrad.diagnostics import diagnose, layer_similarity
-from archgrad.loop.reopen import evaluate_at_state
+from archgrad.loop.restore import evaluate_at_state
 from archgrad.loop.setup import Setup
 from archgrad.operations import ConvBNReLU
 from archgrad.progressive import Progressive

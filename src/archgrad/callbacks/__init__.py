@@ -1,4 +1,4 @@
-"""Everything that watches a search; registered by name like the other parts."""
+"""Callbacks: everything that watches a search, registered by name like other parts."""
 
 from collections.abc import Iterable
 
@@ -55,17 +55,17 @@ CALLBACKS = Registry[Callback](
 
 
 def standard() -> tuple[Callback, ...]:
-    """Return what measures every search."""
+    """Return the callbacks that measure every search."""
     return (ArchitectureMeasures(), DiscretizationGap(), LayerAgreement())
 
 
 def joined(
     standard: Iterable[Callback], given: Iterable[Callback], settled: Iterable[Callback] = ()
 ) -> tuple[Callback, ...]:
-    """Return the callbacks of a search, in the order in which they are told.
+    """Return the callbacks of a search in the order of their calls.
 
-    Of one kind there is one: what is ``given`` replaces what is ``standard``, and what is ``settled``, by the method's
-    stop rule or by ``on_collapse``, replaces both. Those that they require, and that are missing, come first.
+    There is one of each kind: a ``given`` callback replaces a ``standard`` one. A ``settled`` one, from the method's
+    stop rule or from ``on_collapse``, replaces both. Required callbacks that are missing are added in front.
 
     >>> [type(one).__name__ for one in joined([ArchCurvature()], [ArchCurvature(minimum=8)], [Doctor()])]
     ['ArchitectureMeasures', 'ArchCurvature', 'Doctor']
@@ -79,6 +79,6 @@ def joined(
 
 
 def _of_other_kinds(callbacks: Iterable[Callback], taken: Iterable[Callback]) -> list[Callback]:
-    """Leave out callbacks of the kinds that are taken; a callback without a kind is like no other."""
+    """Leave out callbacks whose kinds are taken; a callback without a kind always stays."""
     kinds = {one.kind for one in taken} - {""}
     return [one for one in callbacks if one.kind not in kinds]

@@ -1,4 +1,4 @@
-"""How sharply the architecture's loss bends: the largest eigenvalue of its Hessian in α."""
+"""The curvature of the architecture's loss: the largest eigenvalue of its Hessian in α."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ __all__ = ["ArchCurvature", "largest_eigenvalue"]
 
 @dataclass(frozen=True)
 class ArchCurvature(Callback):
-    """Estimate the largest eigenvalue of ∇²α L2, whose growth goes before a collapse (Zela et al., 2020, Section 4).
+    """Estimate the largest eigenvalue of ∇²α L2, which grows before a collapse (Zela et al., 2020, Section 4).
 
-    It is that of the loss which trains the architecture, on the outer batch of an epoch's last step and in the
-    coordinates of α, so that values compare within one relaxation only. It is not for sampled ones: a draw may jump
-    where α moves, and then a difference of gradients is none of derivatives. ``steps`` of Lanczos cost ``steps`` + 1
-    gradients of α and find a value from below. An epoch is measured if it is the first to have ended ``minimum`` steps
-    after the last one measured.
+    L2 is the loss that trains the architecture, on the outer batch of an epoch's last step. The Hessian is taken in the
+    coordinates of α, so values compare only within one relaxation. Sampled relaxations do not fit: a draw may jump
+    where α moves, and a difference of gradients is then not a derivative. ``steps`` of Lanczos cost ``steps`` + 1
+    gradients of α and give a lower bound. At least ``minimum`` steps lie between two measured epochs.
     """
 
     kind: ClassVar[str] = "architecture-curvature"
@@ -45,7 +44,7 @@ class ArchCurvature(Callback):
 
     @property
     def difference(self) -> ProductKind:
-        """One-sided ones."""
+        """One-sided differences."""
         return "forward"
 
     def measure_point(self, point: EvaluationPoint) -> Measures:
@@ -57,8 +56,8 @@ def largest_eigenvalue(point: EvaluationPoint, steps: int) -> float:
     """Return the largest eigenvalue of ∇²α L2 within the span of g, A·g, …, where g = ∂L2/∂α and A = ∇²α L2.
 
     The gradient is a good start, because most of it lies in the leading eigenspaces of the Hessian (Gur-Ari et al.,
-    2018), and it is there already. A·v is a one-sided difference of two gradients with the kinks of the network frozen,
-    or exact where differences mislead.
+    2018), and it is already known. A·v is a one-sided difference of two gradients with frozen kinks of the network, or
+    exact where differences mislead.
     """
 
     def loss(variables: Weights, nothing: Alpha) -> Tensor:

@@ -1,4 +1,4 @@
-"""What the architecture looks like at the end of every epoch."""
+"""Measures of the architecture at the end of every epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What watches a search: a callback is told what happens, records measures, and may ask for a stop."""
+"""The base class of callbacks: they watch a search, record measures, and may ask for a stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from archgrad.spaces import DecisionBlock, SearchSpace
 __all__ = ["Callback", "Decision", "Measures", "Need", "Stage", "Stop"]
 
 Measures = Mapping[str, float | str]
-"""Named numbers, or words, for the record of an epoch."""
+"""Numbers or words by name, for the record of an epoch."""
 
 
 class Need(Enum):
@@ -48,7 +48,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Decision:
-    """Decision ``done`` of ``total`` of a discretizer that takes its time; ``what`` says which."""
+    """Decision ``done`` of ``total`` of a slow discretizer; ``what`` says which."""
 
     what: str
     done: int
@@ -65,9 +65,9 @@ class Stop(NamedTuple):
 class Callback:
     """Override what you need; every method does nothing by default.
 
-    What the loop must compute for a callback is data: ``needs``. Of two callbacks of one ``kind`` a search takes one,
-    and ``requires`` are the kinds of those that must measure before it. Whatever a callback does with its own state,
-    weights and α stay the same bits, and a resumed search measures at the same steps.
+    ``needs`` declares what the loop must compute for a callback. A search has at most one callback of each ``kind``.
+    ``requires`` names the kinds that must measure before it. Callbacks never change the bits of weights and α, and a
+    resumed search measures at the same steps.
 
     >>> class Patience(Callback):
     ...     def stop(self, search):
@@ -79,63 +79,63 @@ class Callback:
     requires: ClassVar[tuple[str, ...]] = ()
 
     every: int = 64
-    """How many steps lie between two measurements.
+    """The number of steps between two measurements.
 
-    Mixture gradients are measured wherever the architecture moves; ``every`` is then for the other steps, such as those
-    of a warm-up, where they are computed for the measurement alone.
+    Mixture gradients are measured in every step that moves the architecture. For them, ``every`` applies to the other
+    steps, such as those of a warm-up, where they are computed only for the measurement.
     """
 
     @property
     def difference(self) -> ProductKind | None:
-        """The kind of differences of gradients that it takes at a point; None where it takes none."""
+        """The kind of gradient differences that it takes at a point, None if it takes none."""
         return None
 
     def due(self, index: int, steps: int) -> bool:
-        """Tell whether to measure the point before step ``index`` of a search whose epochs have so many steps."""
+        """Tell whether to measure the point before step ``index``; an epoch has ``steps`` steps."""
         return index % self.every == 0
 
     def check(self, relaxation: Relaxation, arch_optimizer: ArchOptimizer, discretizer: Discretizer) -> None:
-        """Raise a UserError, before anything is trained, if it means nothing for a method of these parts."""
+        """Raise a UserError, before any training, if the callback does not fit a method of these parts."""
         return
 
     def on_stage_start(self, stage: Stage) -> None:
-        """React to the start of a stage of a progressive search; a stage is a search of its own, which follows."""
+        """React to the start of a stage of a progressive search; the search of that stage follows."""
 
     def on_search_start(self, search: Search) -> None:
-        """React to the start; after a resume, the first step that is left need not be the first of the search."""
+        """React to the start; after a resume, this need not be the first step of the search."""
 
     def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
-        """React to a step; ``means`` are losses, accuracies and measures on average over the epoch so far."""
+        """React to a step; ``means`` are losses, accuracies and measures, averaged over the epoch so far."""
 
     def on_decision(self, search: Search, decision: Decision) -> None:
-        """React to a decision of a discretizer that takes its time."""
+        """React to a decision of a slow discretizer."""
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
-        """React to an epoch that is recorded; the search stands at the beginning of the next."""
+        """React to the record of an epoch; the search is now at the beginning of the next."""
 
     def on_go_back(self, search: Search) -> None:
         """React to a return to an earlier epoch."""
 
     def on_save(self, search: Search) -> None:
-        """Save what must survive: the process may end now."""
+        """Save what must not be lost: the process may end now."""
 
     def on_search_end(self, search: Search) -> None:
         """React to the end, after the last epoch or after an early stop."""
 
     def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
-        """Measure ∂L/∂p of every cell ``{block: [cells, rows, choices]}``; the record has the epoch's mean."""
+        """Measure ∂L/∂p of every cell ``{block: [cells, rows, choices]}``; the record gets the epoch's mean."""
         return {}
 
     def measure_point(self, point: EvaluationPoint) -> Measures:
-        """Measure at the weights and α before a step that is due; the record has the epoch's mean."""
+        """Measure at the weights and α before a step that is due; the record gets the epoch's mean."""
         return {}
 
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
-        """Measure at the end of every epoch; ``search.history[-1]`` is what its record holds so far."""
+        """Measure at the end of every epoch; ``search.history[-1]`` is its record so far."""
         return {}
 
     def measure_end(self, snapshot: Snapshot) -> Measures:
-        """Measure once, at the end of the search, with the architecture that it returns, for the last record."""
+        """Measure the architecture that the search returns, once at its end, for the last record."""
         return {}
 
     def stop(self, search: Search) -> Stop | None:
@@ -143,9 +143,9 @@ class Callback:
         return None
 
     def keep_state(self, search: Search) -> bool:
-        """Ask, between two epochs, to keep the present state as the one to go back to."""
+        """Ask, between two epochs, to save the present state for :meth:`go_back`."""
         return False
 
     def go_back(self, search: Search) -> str | None:
-        """Ask, between two epochs, to go back to the state kept last, once; say how the search goes on from there."""
+        """Ask, between two epochs, to go back to the saved state, once; return how the search continues from there."""
         return None

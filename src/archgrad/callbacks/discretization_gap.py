@@ -1,4 +1,4 @@
-"""What the supernet loses when its mixture becomes one architecture, at the end of a search."""
+"""The accuracy that the supernet loses when its mixture becomes one architecture."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archgrad.callbacks.base import Callback, Measures, Need
-from archgrad.diagnostics import Snapshot, measure_discretisation
+from archgrad.diagnostics import Snapshot, measure_discretization
 from archgrad.errors import check_whole
 
 __all__ = ["DiscretizationGap"]
@@ -29,4 +29,4 @@ class DiscretizationGap(Callback):
 
     def measure_end(self, snapshot: Snapshot) -> Measures:
         """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent; nothing where all choices tie."""
-        return {} if snapshot.undecided else measure_discretisation(snapshot, self.batches)
+        return {} if snapshot.undecided else measure_discretization(snapshot, self.batches)

@@ -1,4 +1,4 @@
-"""The doctor: a diagnosis after every epoch, and what a search does when it collapses."""
+"""The doctor: diagnoses every epoch, and reacts when the search collapses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 from archgrad.callbacks.base import Callback, Measures, Stop
 from archgrad.callbacks.search import Search
 from archgrad.diagnostics import Diagnosis, Snapshot
-from archgrad.diagnostics.diagnosis import ALARMING, CURES, diagnose, first_moved_epoch, last_sound_epoch
+from archgrad.diagnostics.diagnosis import ALARMING, CURES, diagnose, first_moved_epoch, last_usable_epoch
 from archgrad.errors import check_one_of
 
 __all__ = ["Doctor"]
@@ -19,15 +19,16 @@ _log = logging.getLogger("archgrad")
 
 @dataclass(frozen=True)
 class Doctor(Callback):
-    """Diagnose every epoch, warn when the search collapses, and stop it or go back if that is wanted.
+    """Diagnose every epoch and warn when the search collapses; stop it or go back if ``reaction`` says so.
 
-    The verdict is in the record as ``diagnosis``. ``stop`` ends the search with the architecture of the last epoch that
-    was sound; if none was, with that of the first epoch that moved it. ``switch`` goes back to the state after the last
-    epoch that was sound or did not move the architecture yet, once, and on with layer alignment: the records between
-    are dropped, and the first new one says as ``switched_from`` where the search had come to.
+    The record has the verdict as ``diagnosis``. The reaction ``stop`` ends the search with the architecture of the last
+    usable epoch. If there is none, it takes that of the first epoch that moved the architecture. The reaction
+    ``switch`` goes back, once, to the state after the last epoch that was usable or had not moved the architecture
+    yet. From there the search continues with layer alignment. The records in between are dropped. The first new record
+    says as ``switched_from`` from which epoch the search went back.
 
-    The advice names one of the ``cures``, or of those ``after`` a switch. All else is a function of the history, so
-    that a search that is killed at any moment and resumed does the same.
+    The advice names one of the ``cures``, or after a switch one of those in ``after``. Everything is computed from the
+    history, so a search that is killed and resumed at any moment does the same.
     """
 
     kind: ClassVar[str] = "doctor"
@@ -41,7 +42,7 @@ class Doctor(Callback):
         check_one_of("reaction of Doctor", self.reaction, ("warn", "stop", "switch"))
 
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
-        """Return ``diagnosis``; warn the first time that it is alarming."""
+        """Return ``diagnosis``; warn when it is alarming for the first time."""
         epoch, diagnosis = search.history[-1]["epoch"], self._diagnosis(search)
         warned = any(earlier.get("diagnosis") in ALARMING for earlier in search.history[:-1])
         if diagnosis.alarming and not warned:
@@ -54,15 +55,15 @@ class Doctor(Callback):
         """Stop a search that collapses, if that is the reaction."""
         if self.reaction != "stop" or not (diagnosis := self._diagnosis(search)).alarming:
             return None
-        sound = last_sound_epoch(search.history, search.epochs)
-        back = sound or first_moved_epoch(search.history) or 1
-        return Stop(back, _reason(search.history[-1]["epoch"], back, diagnosis, bool(sound)))
+        usable = last_usable_epoch(search.history, search.epochs)
+        back = usable or first_moved_epoch(search.history) or 1
+        return Stop(back, _reason(search.history[-1]["epoch"], back, diagnosis, bool(usable)))
 
     def keep_state(self, search: Search) -> bool:
-        """Keep a state that is sound, or in which the architecture has not moved yet, if the search may go back."""
+        """Keep a state that is usable or has not moved the architecture yet, if the search may go back."""
         if self.reaction != "switch":
             return False
-        return not first_moved_epoch(search.history) or diagnose(search.history, search.epochs).sound
+        return not first_moved_epoch(search.history) or diagnose(search.history, search.epochs).usable
 
     def go_back(self, search: Search) -> str | None:
         """Go back from an epoch that collapses, if that is the reaction."""
@@ -75,11 +76,11 @@ class Doctor(Callback):
         return diagnose(search.history, search.epochs, cures=cures)
 
 
-def _reason(epoch: int, back: int, diagnosis: Diagnosis, sound: bool) -> str:
+def _reason(epoch: int, back: int, diagnosis: Diagnosis, usable: bool) -> str:
     said = f"the search was {diagnosis.verdict} after epoch {epoch}"
-    if sound:
+    if usable:
         return f"{said}; the architecture is that of epoch {back}."
-    return f"{said}, and no epoch was sound; the architecture is that of epoch {back}, the first that moved it."
+    return f"{said}, and no epoch was usable; the architecture is that of epoch {back}, the first that moved it."
 
 
 def _warning(epoch: int, diagnosis: Diagnosis) -> str:

@@ -24,12 +24,11 @@ __all__ = ["EigenvalueStop"]
 class EigenvalueStop(Callback):
     """Stop once the architecture's loss grows sharp: R-DARTS-ES (Zela et al., 2020, Section 4.3).
 
-    λ̄(i) is the mean of the largest eigenvalue of ∇²α L2 over the ``window`` epochs up to i; the paper smooths over as
-    many epochs around i, which would have to wait for those after it. The search stops after epoch i if
-    λ̄(i − window) / λ̄(i) < ``ratio``, and returns the architecture of epoch i − window. Both means are of whole windows,
-    so that no search ends before epoch 2·window. Where λ̄(i) is not above 0 the loss does not bend upwards, and the
-    search goes on; a rise from 0 or below to above 0 is one by more than any factor. The eigenvalue is measured in
-    every epoch, by ``steps`` of Lanczos; those of a warm-up, in which only the weights move, do not count.
+    λ̄(i) is the mean of the largest eigenvalue of ∇²α L2 over the ``window`` epochs up to i. (The paper centres the
+    window on i, which needs later epochs.) The search stops after epoch i if λ̄(i − window) / λ̄(i) < ``ratio``, and
+    returns the architecture of epoch i − window. Both windows must be full, so no search ends before epoch 2·window.
+    While λ̄(i) ≤ 0 the search continues; a rise from λ̄ ≤ 0 to λ̄ > 0 counts as larger than any ratio. Every epoch is
+    measured by ``steps`` of Lanczos. Epochs of a warm-up, where only the weights move, do not count.
     """
 
     kind: ClassVar[str] = ArchCurvature.kind
@@ -44,20 +43,22 @@ class EigenvalueStop(Callback):
         check_whole("stop.steps", self.steps)
         check_number("stop.ratio", self.ratio, positive=True)
         if self.ratio > 1:
-            raise UserError(f"stop.ratio is {self.ratio}; it must be at most 1: above that no rise is needed.")
+            raise UserError(
+                f"stop.ratio is {self.ratio}; it must be at most 1; above 1 the search would stop without a rise."
+            )
 
     def check(self, relaxation: Relaxation, arch_optimizer: ArchOptimizer, discretizer: Discretizer) -> None:
-        """Refuse a stop that could not come, or whose architecture could not be derived."""
+        """Reject parts with which it could never stop, or could not return an earlier architecture."""
         name = type(self).__name__
         if not arch_optimizer.moves:
             raise UserError(
-                f"{name} watches how the loss bends where the architecture goes, but {type(arch_optimizer).__name__} "
-                f"never moves it; leave stop out, or choose one that does."
+                f"{name} watches the curvature of the loss as the architecture moves, but "
+                f"{type(arch_optimizer).__name__} never moves it; leave stop out, or choose an optimizer that moves it."
             )
         if relaxation.sampled:
             raise UserError(
-                f"{name} watches how the loss bends, but that of {type(relaxation).__name__} jumps from draw to draw; "
-                f"leave stop out, or choose a relaxation that does not sample."
+                f"{name} watches the curvature of the loss, but the loss of {type(relaxation).__name__} jumps between "
+                f"draws; leave stop out, or choose a relaxation that does not sample."
             )
         if discretizer.once:
             raise UserError(
@@ -67,11 +68,11 @@ class EigenvalueStop(Callback):
 
     @property
     def difference(self) -> ProductKind:
-        """One-sided ones."""
+        """One-sided differences."""
         return "forward"
 
     def due(self, index: int, steps: int) -> bool:
-        """Every epoch is measured, before its last step."""
+        """Measure every epoch, before its last step."""
         return (index + 1) % steps == 0
 
     def measure_point(self, point: EvaluationPoint) -> Measures:
@@ -83,9 +84,9 @@ class EigenvalueStop(Callback):
         return self.verdict([record["alpha_eigenvalue"] for record in search.history], search.warmup_epochs)
 
     def verdict(self, eigenvalues: Sequence[float], warmup: int = 0) -> Stop | None:
-        """Return whether to stop after the last of these epochs, whose eigenvalues they are from the first on.
+        """Return the stop after the last of these epochs, or None; ``eigenvalues`` has one per epoch.
 
-        Those of the first ``warmup`` epochs are left out.
+        The first ``warmup`` epochs do not count.
 
         >>> EigenvalueStop(window=2).verdict([1.0, 1.0, 1.0, 1.2]) is None
         True

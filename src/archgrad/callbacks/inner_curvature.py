@@ -1,4 +1,4 @@
-"""Whether the Neumann series can converge: the ends of the inner Hessian's spectrum."""
+"""The ends of the inner Hessian's spectrum, which say whether the Neumann series converges."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["InnerCurvature"]
 
 _log = logging.getLogger("archgrad")
 _DIVERGES = (
-    "the Neumann series cannot converge here: γ is %.3g and the largest eigenvalue of the inner Hessian %.3g, so that "
+    "the Neumann series cannot converge here: γ is %.3g and the largest eigenvalue of the inner Hessian %.3g, so "
     "‖I − γH‖ is %.3g. The largest safe γ is %.3g: set hypergradient.lr to that or less, or to auto."
 )
 
@@ -27,11 +27,10 @@ _DIVERGES = (
 class InnerCurvature(Callback):
     """Estimate λmax and λmin of the inner Hessian by Lanczos, and the contraction ‖I − γH‖ = max |1 − γλ|.
 
-    γ is ``lr``: a number, None for the weights' current learning rate, or "auto" for the largest that is safe. The
-    series of :class:`archgrad.hypergradients.Neumann` converges where the contraction is below 1 (iDARTS, Lemma 3).
-    Once γ·λmax reaches 2 it diverges along the steepest direction; that is warned of once, with the largest γ that is
-    safe (Corollary 1). A λmin below 0 makes the contraction exceed 1 for any γ: the K-th term then grows by
-    (1 − γλmin)^K along it.
+    γ is ``lr``: a number, None for the weights' current learning rate, or "auto" for the largest safe one. The series
+    of :class:`archgrad.hypergradients.Neumann` converges if the contraction is below 1 (iDARTS, Lemma 3). If γ·λmax
+    reaches 2, it diverges along the steepest direction; one warning then names the largest safe γ (Corollary 1). If
+    λmin < 0, the contraction exceeds 1 for any γ: the K-th term grows by (1 − γλmin)^K along that direction.
     """
 
     kind: ClassVar[str] = "inner-curvature"
@@ -53,7 +52,7 @@ class InnerCurvature(Callback):
 
     @property
     def difference(self) -> ProductKind | None:
-        """The kind of its products, unless they are exact."""
+        """The kind of its products, None if they are exact."""
         return None if self.products == "exact" else self.products
 
     def measure_point(self, point: EvaluationPoint) -> Measures:

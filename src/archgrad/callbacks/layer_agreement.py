@@ -1,4 +1,4 @@
-"""What the cells of a supernet want of the architecture they share, each for itself."""
+"""How far the cells of a supernet agree on the architecture that they share."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _CONVOLUTION = "conv_3x3"
 
 @dataclass(frozen=True)
 class LayerAgreement(Callback):
-    """Λ and Λ± (Λ-DARTS, Eq. 5 and 7), and what the first and the last cells want (Fig. 2).
+    """Measure Λ and Λ± (Λ-DARTS, Eq. 5 and 7), and the gradients of the first and the last cells (Fig. 2).
 
-    ``skip_gradient_first`` is the derivative by the weight of the skip connection, meant over the edges that offer it
-    and summed over the first third of the cells; a negative one makes it grow. ``last`` is of the last third, ``conv``
-    of all convolutions of 3×3. Blocks are those that layer alignment would align.
+    ``skip_gradient_first`` is ∂L/∂p of the skip connection, averaged over the edges that offer it and summed over the
+    first third of the cells. A negative value makes the skip connection grow. ``last`` is the last third of the cells,
+    ``conv`` all 3×3 convolutions. The blocks are those that layer alignment would align.
     """
 
     kind: ClassVar[str] = "layer-agreement"
@@ -38,7 +38,7 @@ class LayerAgreement(Callback):
         check_whole("every of LayerAgreement", self.every)
 
     def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
-        """Return ``alignment``, ``sign_alignment`` and the gradients, of a space in which cells share blocks."""
+        """Return ``alignment``, ``sign_alignment`` and the gradients; nothing if no two cells share a block."""
         shared = [block for block in aligned_blocks(blocks) if block.name in gradients]
         if not shared:
             return {}
@@ -66,7 +66,7 @@ def _cell_gradients(gradients: Tensor, block: DecisionBlock, kind: str) -> Tenso
 
 @lru_cache(maxsize=64)
 def _places(block: DecisionBlock, kind: str) -> tuple[tuple[int, int], ...]:
-    """Return (row, choice) of every skip connection, or of every convolution of 3×3."""
+    """Return (row, choice) of every skip connection, or of every 3×3 convolution."""
     return tuple(
         (row, choice)
         for row, offered in enumerate(block.rows)
@@ -76,5 +76,5 @@ def _places(block: DecisionBlock, kind: str) -> tuple[tuple[int, int], ...]:
 
 
 def _third(cells: Tensor) -> int:
-    """Return a third of the number of cells: five of fifteen, as in the paper; at least one."""
+    """Return a third of the number of cells, at least one; the paper takes five of fifteen."""
     return max(1, len(cells) // 3)

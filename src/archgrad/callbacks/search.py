@@ -1,4 +1,4 @@
-"""What a callback may read of a search."""
+"""The view of a search that callbacks have."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ Record = dict[str, Any]
 
 
 class Search(Protocol):
-    """A search as callbacks see it; they change nothing of it."""
+    """A search as callbacks see it; they must not change it."""
 
     @property
     def epochs(self) -> int:
-        """How many epochs the search has."""
+        """The number of epochs of the search."""
 
     @property
     def steps(self) -> int:
-        """How many steps an epoch has."""
+        """The number of steps of an epoch."""
 
     @property
     def epoch(self) -> int:
-        """How many epochs are done."""
+        """The number of epochs done."""
 
     @property
     def step(self) -> int:
-        """How many steps of the present epoch are done."""
+        """The number of steps done in the present epoch."""
 
     @property
     def index(self) -> int:
-        """How many steps are done since the beginning."""
+        """The number of steps done since the beginning."""
 
     @property
     def progress(self) -> float:
-        """How much of the search is done, from 0 to 1."""
+        """The share of the search that is done, from 0 to 1."""
 
     @property
     def complete(self) -> bool:
-        """Whether no step is left to take."""
+        """Whether no step is left."""
 
     @property
     def warmup_epochs(self) -> int:
-        """How many epochs train the weights alone."""
+        """The number of first epochs that train only the weights."""
 
     @property
     def budget_line(self) -> str:
@@ -56,11 +56,11 @@ class Search(Protocol):
 
     @property
     def supernet(self) -> Supernet:
-        """The network that is searched."""
+        """The supernet."""
 
     @property
     def weights(self) -> Weights:
-        """Its parameters by name."""
+        """The parameters of the supernet by name."""
 
     @property
     def alpha(self) -> Alpha:
@@ -68,7 +68,7 @@ class Search(Protocol):
 
     @property
     def genotype(self) -> Genotype:
-        """The architecture that was derived last."""
+        """The architecture of the last epoch."""
 
     @property
     def history(self) -> Sequence[Record]:
@@ -80,7 +80,7 @@ class Search(Protocol):
 
     @property
     def stopped(self) -> str | None:
-        """Why the search has ended early; None if it has not."""
+        """Why the search ended early, None if it did not."""
 
     @property
     def switched(self) -> tuple[int, int] | None:

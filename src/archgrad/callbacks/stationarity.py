@@ -1,4 +1,4 @@
-"""How far weights and architecture are from a point that no joint step improves, while a search runs."""
+"""The distance of a running search from a stationary point of weights and architecture."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["Stationarity"]
 class Stationarity(Callback):
     """Measure Δ_λ of the outer loss at (w, θ), where θ is on the simplex (GAEA, Eq. 7).
 
-    It reads one outer batch, so that it means most where weights and architecture share their data. Each measurement
-    evaluates loss and gradient up to ``steps`` times. The theory takes ``lam`` = 1/(2γ), where γ says how far the loss
-    is from convex. The Euclidean geometry must be told the searched ``blocks``, because a choice that has reached 0
-    looks to it like one that a shorter row does not have.
+    It reads one outer batch, so it is most meaningful where weights and architecture share their data. Each measurement
+    evaluates loss and gradient up to ``steps`` times. The theory takes ``lam`` = 1/(2γ), where γ measures how far the
+    loss is from convex. The Euclidean geometry needs the searched ``blocks``: without them it cannot tell a choice that
+    has reached 0 from one that a shorter row lacks.
     """
 
     kind: ClassVar[str] = "stationarity"

@@ -30,7 +30,7 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     training = config.build_training(space, method)
     say("measuring a few steps", console)
     found = estimate(
-        space, method, data, training=training, batch_size=config.batch_size, seed=config.seed, split=config.split,
+        space, method, data, weights=training, batch_size=config.batch_size, seed=config.seed, split=config.split,
         held_out=config.held_out, device=config.device,
     )  # fmt: skip
     stages = method.progressive

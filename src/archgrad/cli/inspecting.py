@@ -34,7 +34,7 @@ _log = logging.getLogger("archgrad")
 
 def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
     """Measure what the supernet loses when its mixture becomes one architecture, on all images that evaluate it."""
-    from archgrad.diagnostics import Snapshot, measure_discretisation
+    from archgrad.diagnostics import Snapshot, measure_discretization
     from archgrad.loop.evaluation import supernet_evaluation
 
     setup, state, stage = _opened(folder, device)
@@ -44,7 +44,7 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
         state.genotype = setup.method.discretizer.interim(space, probabilities, evaluation)
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:
         raise UserError(f"{folder} is undecided: all choices tie exactly, so that there is no architecture to measure.")
-    measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
+    measured = measure_discretization(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
     found = {
         **_standing(folder, state, stage),
         "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
@@ -78,7 +78,7 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
 def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
     """Compare the cells of a run's supernet, stage by stage, where the run stands, and keep it in the run."""
     from archgrad.diagnostics import average_similarity, layer_similarity
-    from archgrad.loop.reopen import evaluate_at_state
+    from archgrad.loop.restore import evaluate_at_state
 
     setup, state, stage = _opened(folder, device)
     rows = []
@@ -117,7 +117,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
 
     from archgrad.cli.console import say
     from archgrad.diagnostics import average, compare, reference_at
-    from archgrad.loop.reopen import evaluate_at_state
+    from archgrad.loop.restore import evaluate_at_state
 
     setup, state, stage = _opened(folder, device)
     estimators = _estimators(setup.method.hypergradient)
@@ -130,7 +130,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     found = {
         **_standing(folder, state, stage),
         "batches": batches,
-        "lr": setup.training.lr_at(state.current_epoch),
+        "lr": setup.weights.lr_at(state.current_epoch),
         "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
         "lambda_max": mean(one.lambda_max for one in references),
         "lambda_min": mean(one.lambda_min for one in references),
@@ -146,7 +146,7 @@ def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
     from archgrad.config import read_run_config
     from archgrad.loop.entry import prepare
     from archgrad.loop.progressive import last_stage
-    from archgrad.loop.reopen import reopened
+    from archgrad.loop.restore import restore_run
 
     config = read_run_config(folder)
     config = with_threads(config if device is None else replace(config, device=device))
@@ -154,7 +154,7 @@ def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
     prepared = prepare(config, space, method, config.load_data())
     if method.progressive is None:
         setup = prepared(space, method)
-        return setup, reopened(setup, folder), None
+        return setup, restore_run(setup, folder), None
     number, setup, state = last_stage(space, method, method.progressive, prepared, folder)
     return setup, state, number
 

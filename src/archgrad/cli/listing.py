@@ -50,7 +50,7 @@ def list_spaces() -> str:
             f"--cells is {space.depth_knob}",
             *_settings(knobs_of(space), "space."),
             *_settings(_changed(knobs_of(space.supernet_defaults), knobs_of(SupernetOptions())), "supernet."),
-            *_settings(knobs_of(space.training), "weights."),
+            *_settings(knobs_of(space.weights), "weights."),
         ]
         lines += [
             f"{name}: {_first_line(type(space))}",
@@ -76,8 +76,8 @@ def list_methods() -> str:
         for regularizer in method.regularizers:
             settings = ", ".join(_settings(knobs_of(regularizer), f"{regularizers.name_of(regularizer)}."))
             lines.append(f"    regularizer: {type(regularizer).__name__}  {settings}")
-        if method.training:
-            lines.append(f"    weights: {', '.join(_settings(method.training, 'weights.'))}")
+        if method.weights:
+            lines.append(f"    weights: {', '.join(_settings(method.weights, 'weights.'))}")
     return "\n".join(lines)
 
 

@@ -242,6 +242,6 @@ def _step_seconds(config: SearchConfig, data: ImageData, at_most: float) -> floa
 
     *_, (space, method) = stages_of(config.build_space(), config.build_method())
     return step_seconds(
-        space, method, data, training=config.build_training(space, method), seed=config.seed, split=config.split,
+        space, method, data, weights=config.build_training(space, method), seed=config.seed, split=config.split,
         held_out=config.held_out, device=config.device, at_most=at_most,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""One description of a run, which the library, the command, the run directory and a resume share."""
+"""One description of a run, shared by the library, the command, the run directory and a resume."""
 
 from archgrad.config.naming import config_with, named_config
 from archgrad.config.search_config import SearchConfig

@@ -1,4 +1,4 @@
-"""From objects to names: the configuration that a run directory keeps, so that anybody can repeat the run."""
+"""From objects to names: the configuration in a run directory, from which anybody can repeat the run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.config.search_config import SearchConfig, families
+from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
 from archgrad.registry import Registry
@@ -27,8 +27,8 @@ def named_config(
 ) -> SearchConfig:
     """Write out every default, name every object and make every path absolute.
 
-    Parts of a user's own go by ``module:Name`` with their fields. What cannot be named so, because building it from
-    the names gives something else, is listed in ``needs``.
+    A user's own part is named ``module:Name``, with its fields as settings. A space or method that cannot be built
+    again from its names is listed in ``needs``.
     """
     config = _with_names(config, space, method, images)
     parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
@@ -41,22 +41,22 @@ def named_config(
     elsewhere = {"space.channels", f"space.{space.depth_knob}", "weights.epochs"}
     knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in _knobs(member).items()}
     kept = {path: without_none(value) for path, value in knobs.items() if path not in elsewhere}
-    named = replace(config, **sizes, time_limit=None, training=None, settings=kept)
+    named = replace(config, **sizes, time_limit=None, weights=None, settings=kept)
     built: dict[str, tuple[Callable[[], Any], Any]] = {
         "space": (named.build_space, space),
-        "method": (lambda: replace(named.build_method(), training={}), replace(method, training={})),
+        "method": (lambda: replace(named.build_method(), weights={}), replace(method, weights={})),
     }
     needs = {*named.needs, *(name for name, (build, wanted) in built.items() if not _builds(build, wanted))}
     return _without(replace(named, needs=tuple(sorted(needs))))
 
 
 def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> SearchConfig:
-    """Put names in the places of objects."""
+    """Replace objects by their names."""
     changes: dict[str, Any] = {}
     if not isinstance(config.space, str):
         changes["space"] = _space_name(space)
     if not isinstance(config.method, str):
-        names = {part: _name(family, getattr(method, part)) for part, family in families().items()}
+        names = {part: _name(family, getattr(method, part)) for part, family in _families().items()}
         regularizers = ",".join(_regularizers_by_name(method)) or "none"
         changes |= {"method": method.name, **names, "regularizer": regularizers}
     if isinstance(config.split, tuple):
@@ -72,7 +72,7 @@ def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images
 
 
 def _origin(config: SearchConfig, images: ImageData) -> dict[str, Any]:
-    """Return how to load images again that were given as an object, or that they are needed."""
+    """Return how to load the images again that were given as an object, or list them in ``needs``."""
     origin = images.origin
     if origin is None or config.limit is not None or config.image_size is not None:
         return {"data": images.name, "needs": ("data",), "limit": None, "image_size": None}
@@ -80,6 +80,12 @@ def _origin(config: SearchConfig, images: ImageData) -> dict[str, Any]:
         return {"data": images.name, "needs": ("data",)}
     folder = None if origin.folder is None else str(Path(origin.folder).resolve())
     return {"data": origin.spec, "data_dir": folder, "limit": origin.limit, "image_size": origin.image_size}
+
+
+def _families() -> Mapping[str, Registry[Any]]:
+    from archgrad.config.build import FAMILIES  # with PyTorch, which a fast command does without
+
+    return FAMILIES
 
 
 def _space_name(space: SearchSpace) -> str:
@@ -96,7 +102,7 @@ def _regularizers_by_name(method: Method) -> dict[str, Any]:
 
 
 def _name(family: Registry[Any], part: Any) -> str:
-    """Return the name of a part; that one has none shows when nothing can be built from this."""
+    """Return the name of a part; a part without a name gets one from which nothing can be built."""
     try:
         return family.name_of(part)
     except UserError:
@@ -119,7 +125,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _builds(build: Callable[[], Any], wanted: Any) -> bool:
-    """Tell whether building from names gives what is wanted."""
+    """Tell whether building from names gives the wanted object."""
     from archgrad.serialization import to_data
 
     try:
@@ -129,11 +135,11 @@ def _builds(build: Callable[[], Any], wanted: Any) -> bool:
 
 
 def _without(config: SearchConfig) -> SearchConfig:
-    """Leave out settings of parts that are needed as objects: they could not be applied."""
+    """Leave out settings of a method that is needed as an object: they could not be applied."""
     if "method" not in config.needs:
         return config
     kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in _method_parts()}
-    parts: dict[str, Any] = dict.fromkeys((*families(), "regularizer"))
+    parts: dict[str, Any] = dict.fromkeys((*_families(), "regularizer"))
     return replace(config, **parts, settings=kept)
 
 
@@ -144,7 +150,7 @@ def _method_parts() -> set[str]:
 
 
 def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
-    """Put objects in the places of what a run directory names, and of what it could not name."""
+    """Replace names in a run's configuration by the given objects; reject it if a needed one is missing."""
     missing = [name for name in config.needs if name not in given]
     if missing:
         wanted = ", ".join(f"{name}=…" for name in missing)
@@ -158,7 +164,7 @@ def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
         changes |= {"channels": None, "cells": None}
         dropped.add("space")
     if "method" in given:
-        changes |= dict.fromkeys((*families(), "regularizer"))
+        changes |= dict.fromkeys((*_families(), "regularizer"))
         dropped |= _method_parts()
     if "data" in given:
         changes |= {"limit": None, "image_size": None}

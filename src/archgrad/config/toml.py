@@ -1,4 +1,4 @@
-"""Configurations as TOML: files that a user writes, and ``config.toml`` in a run directory."""
+"""Configurations as TOML: a user's files, and ``config.toml`` in a run directory."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def read_run_config(folder: Path) -> SearchConfig:
 def read_config(path: Path) -> dict[str, Any]:
     """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``.
 
-    Runs did not scale the learning rate of α before there was ``alpha_budget``. So it is "off" in a file that a run has
-    written without it.
+    Early runs had no ``alpha_budget`` and did not scale the learning rate of α. So it is "off" if a run has written the
+    file without it.
     """
     content = _read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
-        raise UserError(f"{path} has another format than {FORMAT!r}; it was written by another version of archgrad.")
-    allowed = [knob.name for knob in fields(SearchConfig) if knob.name not in ("settings", "training")] + ["set"]
+        raise UserError(f"{path} does not have the format {FORMAT!r}; another version of archgrad has written it.")
+    allowed = [knob.name for knob in fields(SearchConfig) if knob.name not in ("settings", "weights")] + ["set"]
     for name in content:
         if name not in allowed:
             raise unknown(f"key in {path}:", name, allowed)
@@ -53,7 +53,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def _is_of_a_run(settings: Mapping[str, Any]) -> bool:
-    """Tell whether a run has written these settings: it writes every knob, and nobody else gives all of these."""
+    """Tell whether a run has written these settings: only a run writes every knob."""
     weights = {f"weights.{knob}" for knob in ("lr", "lr_min", "momentum", "weight_decay", "clip", "batch_size")}
     return weights <= set(settings) and any(path.startswith("augmentation.") for path in settings)
 
@@ -103,4 +103,4 @@ _KINDS = {
     one.name: [kind for kind in _WORDS if kind.__name__ in re.findall(r"\w+", str(one.type))]
     for one in fields(SearchConfig)
 }
-"""What a file may give for each option, by the types of the fields."""
+"""The types that a file may give for each option, from the types of the fields."""

@@ -1,4 +1,4 @@
-"""Whether a search can be what its configuration says, asked of all parts before data is loaded."""
+"""Validation of a configuration by all parts, before data is loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["validate"]
 
 
 def validate(config: SearchConfig) -> None:
-    """Raise one UserError that says everything that is wrong with a configuration.
+    """Raise one UserError that lists everything that is wrong with a configuration.
 
     >>> validate(SearchConfig(epochs=1))
     """

@@ -1,8 +1,8 @@
-"""Functions that measure an architecture, a finished search, or a point of one."""
+"""Functions that measure an architecture, a point of a search, or the records of a finished one."""
 
 from archgrad.diagnostics.architecture import entropy, movement, operations, skip_connections
 from archgrad.diagnostics.diagnosis import Diagnosis, diagnose
-from archgrad.diagnostics.discretisation import measure_discretisation
+from archgrad.diagnostics.discretization import measure_discretization
 from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
 from archgrad.diagnostics.similarity import StageSimilarity, average_similarity, layer_similarity
 from archgrad.diagnostics.snapshot import Snapshot
@@ -23,7 +23,7 @@ __all__ = [
     "diagnose",
     "entropy",
     "layer_similarity",
-    "measure_discretisation",
+    "measure_discretization",
     "movement",
     "operations",
     "reference_at",

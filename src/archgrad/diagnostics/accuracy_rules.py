@@ -1,4 +1,4 @@
-"""Whether the weights of a search have learned: accuracy near chance, or far better on the images they train on."""
+"""Rules for accuracy: near chance, the weights have not learned; far higher in training, they memorise."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from archgrad.diagnostics.records import Record, mean_in
 from archgrad.diagnostics.thresholds import Thresholds
 
-__all__ = ["AccuracySigns"]
+__all__ = ["AccuracyRules"]
 
 
 @dataclass(frozen=True)
-class AccuracySigns:
-    """What the accuracies of a search say, by the thresholds.
+class AccuracyRules:
+    """Judges the accuracies of a search by the thresholds.
 
-    Without held-out images, accuracy on the architecture's images or on the training images stands in for them to tell
+    Without held-out images, accuracy on the architecture's images or on the training images takes their place to tell
     whether the weights have learned at all.
     """
 
@@ -23,7 +23,7 @@ class AccuracySigns:
 
     @property
     def is_untrained(self) -> bool:
-        """Whether accuracy is near chance, and not because the weights memorise."""
+        """Whether accuracy is near chance although the weights do not memorise."""
         accuracy, chance = self._measured
         if accuracy is None or chance is None or chance >= 100 or self.memorises or self._too_few:
             return False
@@ -48,13 +48,13 @@ class AccuracySigns:
 
     @property
     def sentence(self) -> str:
-        """What was found, in words; empty where nothing was measured."""
+        """The findings in words; empty if nothing was measured."""
         training, accuracy = self._now("train_accuracy"), self._now("heldout_accuracy")
         if accuracy is None:
             if training is None:
                 return ""
             near = f" ({training:.1f} % in training is near chance)" if self.is_untrained else ""
-            return f"held-out accuracy was not measured, so nobody knows whether the weights memorise{near}"
+            return f"held-out accuracy was not measured, so it is unknown whether the weights memorise{near}"
         text = f"held-out accuracy is {accuracy:.1f} %"
         text += "" if training is None else f", {training:.1f} % in training"
         if self._too_few:
@@ -65,7 +65,7 @@ class AccuracySigns:
 
     @property
     def _measured(self) -> tuple[float | None, float | None]:
-        """The accuracy to judge by, and that of always naming the most common class."""
+        """The accuracy to judge by, and the accuracy of always naming the most common class."""
         accuracy = self._now("heldout_accuracy")
         if accuracy is not None:
             return accuracy, self._now("heldout_chance")

@@ -1,4 +1,4 @@
-"""What is measured of the architecture at the end of every epoch."""
+"""Measures of the architecture at the end of an epoch."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ __all__ = ["entropy", "movement", "operations", "skip_connections"]
 def entropy(snapshot: Snapshot) -> dict[str, float]:
     """Mean over the rows of −Σ p·log p in nats: log(choices) when undecided, 0 when decided (GAEA, Fig. 1).
 
-    ``entropy_max`` is the mean of log(choices), and ``lead`` the mean probability of the choice that is picked less
-    that of the next. Of operation weights only; weights of edges, where a supernet has them, are not counted.
+    ``entropy_max`` is the mean of log(choices). ``lead`` is the mean difference of the probabilities of the picked
+    choice and the next. Only operation weights count, not the edge weights that some supernets have.
     """
     blocks = snapshot.space.blocks
     rows = [torch.special.entr(snapshot.probabilities[block.name].double()).sum(-1) for block in blocks]
@@ -29,7 +29,7 @@ def entropy(snapshot: Snapshot) -> dict[str, float]:
 
 
 def operations(snapshot: Snapshot) -> dict[str, float]:
-    """Mean probability of each operation over the rows that offer it, as ``probability_`` and its name."""
+    """Return the mean probability of each operation over the rows that offer it, as ``probability_NAME``."""
     weights: dict[str, list[float]] = {}
     for block in snapshot.space.blocks:
         for row, own in zip(block.rows, snapshot.probabilities[block.name].tolist(), strict=True):
@@ -39,10 +39,10 @@ def operations(snapshot: Snapshot) -> dict[str, float]:
 
 
 def skip_connections(snapshot: Snapshot) -> dict[str, float]:
-    """Count the skip connections of the current genotype, the sign of collapse.
+    """Count the skip connections of the current genotype, which take over in a collapse.
 
-    ``skips`` is their number, ``skip_share`` that of all its decisions, and ``skip_weight`` the mean probability of a
-    skip connection over the rows that offer one. A genotype that nobody has chosen is not counted.
+    ``skips`` is their number, ``skip_share`` their share of all decisions, and ``skip_weight`` the mean probability of
+    a skip connection over the rows that offer one. An undecided genotype is not counted.
     """
     skips, decisions = snapshot.genotype.count(SKIP), len(snapshot.genotype.decisions)
     measured: dict[str, float] = {"skips": skips, "skip_share": skips / decisions if decisions else 0.0}
@@ -57,7 +57,7 @@ def skip_connections(snapshot: Snapshot) -> dict[str, float]:
 
 
 def movement(snapshot: Snapshot) -> dict[str, float]:
-    """Measure Σ|p − p₀|, how far the operation weights have gone since the search began (Λ-DARTS, Fig. 3)."""
+    """Measure Σ|p − p₀|, how far the operation weights have moved since the start (Λ-DARTS, Fig. 3)."""
     if snapshot.initial is None:
         return {}
     blocks = [block.name for block in snapshot.space.blocks]

@@ -1,4 +1,4 @@
-"""The rules by which the numbers of a search's last epochs mean that it collapses, memorises or learns nothing."""
+"""Rules that tell from the last epochs whether a search collapses, memorises or learns nothing."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from functools import cached_property
 from statistics import mean
 from typing import Literal
 
-from archgrad.diagnostics.accuracy_rules import AccuracySigns
-from archgrad.diagnostics.decision_rules import DecisionSigns
-from archgrad.diagnostics.records import Record, mean_in, moved, number_in, share_of, skip_share
+from archgrad.diagnostics.accuracy_rules import AccuracyRules
+from archgrad.diagnostics.decision_rules import DecisionRules
+from archgrad.diagnostics.records import Record, after_first_move, mean_in, number_in, share_of, skip_share
 from archgrad.diagnostics.thresholds import Thresholds
 
-__all__ = ["Signs", "Verdict"]
+__all__ = ["CollapseRules", "Verdict"]
 
 Verdict = Literal["too early", "healthy", "undecided", "untrained", "memorising", "collapsing"]
 
@@ -33,49 +33,49 @@ _BILEVEL = "; a bilevel method (--method gaea-bilevel) chooses on images that do
 
 
 @dataclass(frozen=True)
-class Signs:
-    """The numbers of the last epochs, and what they mean by the thresholds.
+class CollapseRules:
+    """Judges the numbers of the last epochs by the thresholds.
 
-    ``tied`` says that the search is over and all its choices tie, and ``still`` that it is over and has never moved the
-    architecture, which something else has chosen.
+    ``tied``: the search is over and all its choices tie. ``never_moved``: it is over and has never moved the
+    architecture; the discretizer alone has chosen it. ``over``: all its epochs are done.
     """
 
     limits: Thresholds
     progress: float
     records: tuple[Record, ...]
     tied: bool = False
-    still: bool = False
+    never_moved: bool = False
     over: bool = False
 
     @classmethod
-    def of(cls, records: Sequence[Record], epochs: int, limits: Thresholds) -> Signs:
+    def of(cls, records: Sequence[Record], epochs: int, limits: Thresholds) -> CollapseRules:
         """Read the records of a search of so many epochs."""
-        progress, own = len(records) / epochs, tuple(moved(records))
+        progress, own = len(records) / epochs, tuple(after_first_move(records))
         over = progress >= 1
         tied = over and records[-1].get("genotype", "") is None
-        still = over and not tied and not own
-        return cls(limits, progress, tuple(records) if tied or still else own, tied, still, over)
+        never_moved = over and not tied and not own
+        return cls(limits, progress, tuple(records) if tied or never_moved else own, tied, never_moved, over)
 
     @cached_property
-    def decision(self) -> DecisionSigns:
+    def decision(self) -> DecisionRules:
         """Whether the search has decided."""
-        return DecisionSigns(self.limits, self.records, self.tied, self.still)
+        return DecisionRules(self.limits, self.records, self.tied, self.never_moved)
 
     @cached_property
-    def accuracy(self) -> AccuracySigns:
+    def accuracy(self) -> AccuracyRules:
         """Whether its weights have learned."""
-        return AccuracySigns(self.limits, self.records)
+        return AccuracyRules(self.limits, self.records)
 
     @property
     def verdict(self) -> Verdict:
-        """What the thresholds make of the numbers."""
+        """The verdict by the thresholds."""
         if self.tied:
             return "undecided"
         if not self.records or (not self.over and self._is_early):
             return "too early"
         if self.accuracy.is_untrained and self.accuracy.learned_nothing:
             return "untrained"
-        if self.decision.stands_out and self._collapses and not (self.still or self._is_early):
+        if self.decision.stands_out and self._collapses and not (self.never_moved or self._is_early):
             return "collapsing"
         if self.accuracy.is_untrained:
             return "untrained"
@@ -94,13 +94,13 @@ class Signs:
         return self._skips_are_most or self._nothing_is_left or self._skips_take_over
 
     @property
-    def sound(self) -> bool:
-        """Whether the present architecture is one to go back to."""
+    def usable(self) -> bool:
+        """Whether the search could return the present architecture: skip connections or `none` do not dominate it."""
         return bool(self.records) and not (self._skips_are_many or self._nothing_is_left)
 
     @property
     def evidence(self) -> dict[str, float]:
-        """The means over the window, by the names of the records, and what was derived of them."""
+        """The means over the window by their names in the records, and numbers derived from them."""
         layers = ("alignment", "sign_alignment", "skip_weight", "movement")
         names = (*layers, "entropy", "entropy_max", "lead", "train_accuracy", "heldout_accuracy", "heldout_chance")
         gradients = tuple(f"{kind}_gradient_{end}" for kind in ("skip", "conv") for end in ("first", "last"))
@@ -116,10 +116,10 @@ class Signs:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The signs in words, with the numbers behind them."""
+        """The findings in words, with the numbers behind them."""
         if self.verdict == "too early":
             done = len(self.records)
-            what = "the search has had" if self.still else "the architecture has moved in"
+            what = "the search has had" if self.never_moved else "the architecture has moved in"
             return (f"{what} {done} epoch{'' if done == 1 else 's'}, too few to judge",)
         return tuple(sentence for sentence in self._all_sentences() if sentence)
 
@@ -129,7 +129,7 @@ class Signs:
         return [*collapse, *state] if self.verdict == "collapsing" else [*state, *collapse]
 
     def advice(self, cures: Sequence[str]) -> str:
-        """Say what may be done, by one of these cures."""
+        """Return what the user may do; for a collapse, name these cures."""
         verdict, cure = self.verdict, _EXHAUSTED
         if cures:
             cure = f"{' or '.join(cures)} usually cures it"
@@ -145,7 +145,7 @@ class Signs:
 
     @property
     def _shares(self) -> list[float]:
-        """The share of skip connections of every epoch, each the mean over the window that ends there."""
+        """The share of skip connections in every epoch, as the mean over the window that ends there."""
         width = self.limits.window
         shares = [skip_share(record) for record in self.records]
         return [mean(shares[max(0, end - width) : end]) for end in range(1, len(shares) + 1)]
@@ -210,7 +210,7 @@ class Signs:
 
     @property
     def _has_cause(self) -> bool:
-        """Whether the cells disagree; where that was not measured, the skip connections speak for themselves."""
+        """Whether the cells disagree; True where alignment was not measured, so that the skip connections decide."""
         return self._now("alignment") is None or self._is_misaligned
 
     @property
@@ -226,7 +226,7 @@ class Signs:
 
     @property
     def _growth(self) -> float | None:
-        """How much the eigenvalue has grown from the window before the last to the last; None where it is unknown."""
+        """The growth of the eigenvalue from the window before to the last window; None where unknown."""
         width = self.limits.window
         values = [value for record in self.records if (value := number_in(record, "alpha_eigenvalue")) is not None]
         if len(values) < 2 * width:
@@ -240,18 +240,20 @@ class Signs:
 
     def _about_causes(self) -> list[str]:
         alignment, skip, conv = map(self._now, ("alignment", "skip_gradient_last", "conv_gradient_last"))
-        told = []
+        sentences = []
         if alignment is not None:
             apart = "the cells want different architectures"
             apart += "" if self.verdict == "collapsing" else ", which alone is no sign of collapse"
-            told.append(f"layer alignment is {alignment:.2f}: {apart if self._is_misaligned else 'the cells agree'}")
+            sentences.append(
+                f"layer alignment is {alignment:.2f}: {apart if self._is_misaligned else 'the cells agree'}"
+            )
         if self._favours_skip:
-            told.append(
+            sentences.append(
                 f"the last cells favour skip connections: their gradient is {skip:.2g}, that of convolutions {conv:.2g}"
             )
         if self._eigenvalue_grows:
-            told.append(f"the largest eigenvalue of the architecture's Hessian has grown {self._growth:.1f} times")
-        return told
+            sentences.append(f"the largest eigenvalue of the architecture's Hessian has grown {self._growth:.1f} times")
+        return sentences
 
     def _now(self, name: str) -> float | None:
         """Return the mean of a number over the window, None if no record there has it."""

@@ -1,4 +1,4 @@
-"""Whether a search has decided: entropy, lead, a cell that stays the same, and what the one architecture keeps."""
+"""Rules that tell whether a search has decided: by entropy, lead, changes of the cell, and accuracy kept."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from statistics import mean
 from archgrad.diagnostics.records import Record, changed_share, decided_share, mean_in, number_in
 from archgrad.diagnostics.thresholds import Thresholds
 
-__all__ = ["DecisionSigns"]
+__all__ = ["DecisionRules"]
 
 _TWO_CHOICES = math.log(2)
-"""The least entropy of a row that has a choice and has not made it."""
+"""The maximal entropy of a row with two choices, the fewest that a row can choose from."""
 
 
 @dataclass(frozen=True)
-class DecisionSigns:
-    """How decided the records of a search are, by the thresholds."""
+class DecisionRules:
+    """Judges by the thresholds how far a search has decided."""
 
     limits: Thresholds
     records: tuple[Record, ...]
     tied: bool = False
-    still: bool = False
+    never_moved: bool = False
 
     @property
     def has_decided(self) -> bool:
-        """Whether one choice stands out, stays the same, and is one the weights can live with."""
-        if self.still:
+        """Whether one choice stands out, does not change, and keeps enough of the mixture's accuracy."""
+        if self.never_moved:
             return True
         return self.stands_out and not self._keeps_little and (self._by_accuracy or not self._changes_often)
 
     @property
     def stands_out(self) -> bool:
-        """Whether one choice is ahead of the others; true where that was not measured."""
+        """Whether one choice is ahead of the others; True if that was not measured."""
         if self.tied:
             return False
-        if self.still or self._by_accuracy:
+        if self.never_moved or self._by_accuracy:
             return True
         share, lead = self.share, self._now("lead")
         return (share is None or share >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
@@ -52,7 +52,7 @@ class DecisionSigns:
 
     @property
     def share(self) -> float | None:
-        """The share of its maximum by which entropy has fallen; older records do not tell the maximum."""
+        """The share of its maximum by which entropy has fallen; older records lack the maximum."""
         values = [value for record in self.records if (value := number_in(record, "entropy")) is not None]
         if not values:
             return None
@@ -61,7 +61,7 @@ class DecisionSigns:
 
     @property
     def changed(self) -> float | None:
-        """The mean share of the cell that changes from one epoch to the next, in the window."""
+        """The mean share of the cell that changes from one epoch to the next, over the window."""
         last = self.records[-self.limits.window - 1 :]
         shares = [changed_share(*pair) for pair in pairwise(last)]
         known = [share for share in shares if share is not None]
@@ -69,7 +69,7 @@ class DecisionSigns:
 
     @property
     def kept(self) -> float | None:
-        """Which part of the mixture's accuracy above chance the one architecture keeps; None where unknown."""
+        """The part of the mixture's accuracy above chance that the one architecture keeps; None if unknown."""
         names = ("mixture_accuracy", "discrete_accuracy")
         mixture, one = (number_in(self.records[-1], name) if self.records else None for name in names)
         chance = number_in(self.records[-1], "heldout_chance") if self.records else None
@@ -83,10 +83,10 @@ class DecisionSigns:
 
     @property
     def sentences(self) -> list[str]:
-        """What was found, in words."""
+        """The findings in words."""
         if self.tied:
             return ["all choices tie exactly: nothing has chosen an architecture"]
-        if self.still:
+        if self.never_moved:
             return ["the architecture parameters have not moved: the discretizer alone has chosen"]
         return [*self._about_entropy(), *self._about_changes(), *self._about_loss()]
 

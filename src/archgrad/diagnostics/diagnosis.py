@@ -1,12 +1,12 @@
-"""What the records of a search say about its health: whether it decides, learns, memorises or collapses."""
+"""The diagnosis of a search by its records: whether it decides, learns, memorises or collapses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from archgrad.diagnostics.collapse_rules import Signs, Verdict
-from archgrad.diagnostics.records import Record, moved
+from archgrad.diagnostics.collapse_rules import CollapseRules, Verdict
+from archgrad.diagnostics.records import Record, after_first_move
 from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.errors import check_whole
 
@@ -16,30 +16,30 @@ __all__ = [
     "Diagnosis",
     "diagnose",
     "first_moved_epoch",
-    "last_sound_epoch",
+    "last_usable_epoch",
 ]
 
 ALARMING: tuple[Verdict, ...] = ("collapsing",)
-"""The verdicts that a search is warned of while it runs."""
+"""The verdicts that cause a warning while a search runs."""
 
 CURES = ("λ-DARTS (--regularizer +layer-alignment)", "GAEA (--method gaea)")
-"""What usually cures a collapse into skip connections."""
+"""The usual cures of a collapse into skip connections."""
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """A verdict on a search, in sentences with the numbers behind them.
+    """A verdict on a search, with sentences and the numbers behind them.
 
-    ``since`` is the epoch from which on the verdict has been alarming without a break, None where it is not.
-    ``sound`` tells whether the present architecture is one to go back to: it is not made of skip connections. The
-    ``evidence`` are the numbers, by name, that the sentences were made of.
+    ``since`` is the first epoch of the present alarm, None if there is no alarm. ``usable`` tells whether the search
+    could return the present architecture: skip connections or `none` do not dominate it. ``evidence`` has the numbers
+    behind the sentences, by name.
     """
 
     verdict: Verdict
     since: int | None
     sentences: tuple[str, ...]
     advice: str
-    sound: bool = False
+    usable: bool = False
     evidence: dict[str, float] = field(default_factory=dict, hash=False)
 
     @property
@@ -59,10 +59,10 @@ def diagnose(
     thresholds: Thresholds | None = None,
     cures: Sequence[str] = CURES,
 ) -> Diagnosis:
-    """Judge a search of so many ``epochs`` by its records so far, one for each epoch.
+    """Diagnose a search of so many ``epochs`` by its records so far, one for each epoch.
 
-    What a record lacks is not used: alignment and gradients where no two cells share a block, the eigenvalue in most
-    epochs. No benchmark's table is used. The advice is to try one of the ``cures``.
+    Numbers that a record lacks are skipped: alignment where no two cells share a block, the eigenvalue in most epochs.
+    It never reads a benchmark's table. The advice names the ``cures``.
 
     >>> records = [{"epoch": n, "skip_share": n / 6, "entropy": 1.4 - n / 10, "entropy_max": 1.4} for n in range(1, 5)]
     >>> print(diagnose(records, 20))
@@ -74,37 +74,37 @@ usually cures it
     """
     check_whole("epochs", epochs)
     limits = thresholds or Thresholds()
-    found = Signs.of(records, epochs, limits)
+    found = CollapseRules.of(records, epochs, limits)
     since = None
     if found.verdict in ALARMING:
         since = records[-1]["epoch"]
         for end in range(len(records) - 1, 0, -1):
-            if Signs.of(records[:end], epochs, limits).verdict not in ALARMING:
+            if CollapseRules.of(records[:end], epochs, limits).verdict not in ALARMING:
                 break
             since = records[end - 1]["epoch"]
-    return Diagnosis(found.verdict, since, found.sentences, found.advice(cures), found.sound, found.evidence)
+    return Diagnosis(found.verdict, since, found.sentences, found.advice(cures), found.usable, found.evidence)
 
 
 def first_moved_epoch(records: Sequence[Record]) -> int:
-    """Return the first epoch that has moved the architecture, 0 if none has, as in a warm-up.
+    """Return the first epoch that moved the architecture, 0 if none did, as in a warm-up.
 
     >>> first_moved_epoch([{"epoch": 1, "movement": 0.0}, {"epoch": 2, "movement": 0.4}])
     2
     """
-    left = moved(records)
+    left = after_first_move(records)
     return int(left[0]["epoch"]) if left else 0
 
 
-def last_sound_epoch(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> int:
-    """Return the last epoch whose architecture is one to go back to, 0 if none is.
+def last_usable_epoch(records: Sequence[Record], epochs: int, thresholds: Thresholds | None = None) -> int:
+    """Return the last epoch whose architecture is usable, 0 if there is none.
 
-    >>> last_sound_epoch([{"epoch": 1, "skip_share": 0.2}, {"epoch": 2, "skip_share": 0.9}], 9)
+    >>> last_usable_epoch([{"epoch": 1, "skip_share": 0.2}, {"epoch": 2, "skip_share": 0.9}], 9)
     1
     """
     for end in range(len(records), 0, -1):
         if (
             records[end - 1].get("genotype", "") is not None
-            and Signs.of(records[:end], epochs, thresholds or Thresholds()).sound
+            and CollapseRules.of(records[:end], epochs, thresholds or Thresholds()).usable
         ):
             epoch: int = records[end - 1]["epoch"]
             return epoch

@@ -1,4 +1,4 @@
-"""How far cheap hypergradients are from a good one, on the problem at hand."""
+"""Compares cheap hypergradients with an accurate reference at one point."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MARGIN = 1.1
 
 @dataclass(frozen=True)
 class Comparison:
-    """An estimate of dL2/dα beside the reference.
+    """An estimate of dL2/dα compared with the reference.
 
-    ``cosine`` and ``length`` compare the whole estimates; ``second_cosine`` compares what they add to ∂L2/∂α, and
-    ``second_share`` is how long that is in the estimate, in units of ∂L2/∂α.
+    ``cosine`` and ``length`` compare the whole estimates. ``second_cosine`` compares only what they add to ∂L2/∂α, and
+    ``second_share`` is the length of that part in units of ∂L2/∂α.
     """
 
     cosine: float
@@ -46,7 +46,7 @@ class Reference:
 def reference_at(point: EvaluationPoint, steps: int) -> Reference:
     """Choose the reference at a point: ``steps`` of conjugate gradient on H + δI.
 
-    δ is the weight decay, which the inner problem has in truth, and so much more that H + δI is positive definite.
+    δ is the weight decay of the inner problem, plus as much as makes H + δI positive definite.
     """
     products = products_of("exact", point.inner(), point.weights, point.alpha)
     smallest, largest = extreme_eigenvalues(products.hessian, start_vector(point.weights), _LANCZOS_STEPS)
@@ -84,7 +84,7 @@ def _ratio(length: float, unit: float) -> float:
 
 
 def start_vector(weights: Weights) -> Weights:
-    """Return a vector that no eigenvector is orthogonal to, always the same."""
+    """Return a fixed random vector, which is orthogonal to no eigenvector."""
     generator = torch.Generator().manual_seed(0)
     return Weights(
         {

@@ -1,4 +1,4 @@
-"""Reading the records of a search, also those of older versions, which lack some numbers."""
+"""Reads the records of a search, also those of older versions that lack some numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from typing import Any
 from archgrad.spaces import SKIP, Decision, Genotype
 
 __all__ = [
-    "Record", "changed_share", "decided_share", "mean_in", "moved", "number_in", "of_last_stage", "share_of",
+    "Record",
+    "after_first_move",
+    "changed_share",
+    "decided_share",
+    "mean_in",
+    "number_in",
+    "of_last_stage",
+    "share_of",
     "skip_share",
 ]  # fmt: skip
 
@@ -20,7 +27,7 @@ Record = Mapping[str, Any]
 
 
 def of_last_stage(records: Sequence[Any]) -> list[Any]:
-    """Leave out the stages before the last of a search in stages, which begins anew in each.
+    """Return the records of the last stage; a search in stages starts anew in each.
 
     >>> of_last_stage([{"stage": 1, "epoch": 1}, {"stage": 2, "epoch": 2}])
     [{'stage': 2, 'epoch': 2}]
@@ -28,23 +35,23 @@ def of_last_stage(records: Sequence[Any]) -> list[Any]:
     return [record for record in records if record.get("stage") == records[-1].get("stage")]
 
 
-def moved(records: Sequence[Record]) -> Sequence[Record]:
-    """Leave out the epochs before the architecture first moved, as in a warm-up, and those without a genotype."""
+def after_first_move(records: Sequence[Record]) -> Sequence[Record]:
+    """Return the records from the first move of the architecture on, without those that have no genotype."""
     records = [record for record in records if record.get("genotype", "") is not None]
     for place, record in enumerate(records):
         gone = number_in(record, "movement")
-        if gone is None:  # an older record: one that is followed by the same entropy has not moved either
+        if gone is None:  # an older record: if the next one has the same entropy, α has not moved
             after = records[place + 1] if place + 1 < len(records) else None
-            still = after is not None and number_in(record, "entropy") == number_in(after, "entropy") is not None
+            unmoved = after is not None and number_in(record, "entropy") == number_in(after, "entropy") is not None
         else:
-            still = gone == 0
-        if not still:
+            unmoved = gone == 0
+        if not unmoved:
             return records[place:]
     return ()
 
 
 def decided_share(record: Record) -> float | None:
-    """Return by which share of its maximum the entropy of a record has fallen, None where it was not measured.
+    """Return the share of its maximum by which entropy has fallen, None if it was not measured.
 
     >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
     0.5
@@ -54,7 +61,7 @@ def decided_share(record: Record) -> float | None:
 
 
 def skip_share(record: Record) -> float:
-    """Return the share of skip connections in a genotype, as the record says it or its genotype shows it.
+    """Return the share of skip connections, from the record or else from its genotype.
 
     >>> skip_share({"epoch": 1, "genotype": "|skip_connect~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|"})
     0.3333333333333333
@@ -69,7 +76,7 @@ def share_of(record: Record, choice: str) -> float:
 
 
 def changed_share(before: Record, after: Record) -> float | None:
-    """Return which share of the decisions of a genotype was not there in the one before; None where one is missing.
+    """Return the share of decisions that the genotype before did not have, None if a genotype is missing.
 
     >>> changed_share({"genotype": "|none~0|+|none~0|none~1|"}, {"genotype": "|none~0|+|skip~0|none~1|"}) < 0.34
     True
@@ -93,7 +100,7 @@ def _share_in(genotype: str, choice: str) -> float:
 
 
 def number_in(record: Record, name: str) -> float | None:
-    """Return a finite number of a record, None where it has none by this name."""
+    """Return a finite number of a record, None if it has none of this name."""
     value = record.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None

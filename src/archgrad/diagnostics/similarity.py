@@ -1,4 +1,4 @@
-"""How alike the cells of a supernet are inside: their nodes' gradients and what their convolutions compute."""
+"""The similarity of the cells of a supernet: gradients of their nodes, and outputs of their convolutions."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["StageSimilarity", "average_similarity", "layer_similarity"]
 class StageSimilarity:
     """Mean cosines over the pairs of ``cells`` cells whose nodes have one shape (Λ-DARTS, Fig. 6).
 
-    ``node_gradients`` compares ∂L2/∂x of each node with that of the same node in the other cell, and ``convolutions``
-    the outputs of the same convolution on the same edge; None where no edge offers any.
+    ``node_gradients`` compares ∂L2/∂x of the same node in two cells. ``convolutions`` compares the outputs of the same
+    convolution on the same edge, None if no edge offers one.
     """
 
     channels: int
@@ -37,8 +37,8 @@ class StageSimilarity:
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
-    """What one cell computed: its nodes, with their graph, and its convolutions, flat and without."""
+class _CellOutputs:
+    """The outputs of one cell: its nodes, with their graph, and its convolutions, without."""
 
     edges: tuple[Edge, ...]
     nodes: list[Tensor]
@@ -46,7 +46,7 @@ class _Seen:
 
     @property
     def kind(self) -> tuple[Any, ...]:
-        """What two cells must share to be compared: the shapes of their nodes, and their operations."""
+        """The shapes of the nodes and the operations, which two cells must share to be compared."""
         edges = tuple((edge.source, edge.target, edge.stride, *map(type, edge.operations)) for edge in self.edges)
         return tuple(tuple(node.shape[1:]) for node in self.nodes), edges
 
@@ -54,11 +54,11 @@ class _Seen:
 def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[StageSimilarity, ...]:
     """Compare the cells of a ``supernet`` on the outer batch of a point, stage by stage.
 
-    Only cells whose nodes have the same shapes and whose edges the same operations are compared, which are those of
-    one stage. A cosine is taken over all images of the batch at once, as in the product of Eq. 21.
+    Only cells with the same node shapes and the same operations are compared, which are those of one stage. Each cosine
+    is over all images of the batch at once, as in the product of Eq. 21.
     """
-    weights, alpha = leaves(point.weights), leaves(point.alpha)  # a regulariser may differentiate the loss by α
-    with _watched(supernet) as seen:
+    weights, alpha = leaves(point.weights), leaves(point.alpha)  # a regularizer may differentiate the loss by α
+    with _record_cells(supernet) as seen:
         loss = point.problem.outer(weights, alpha, point.outer_batch)
     flat = [node for cell in seen for node in cell.nodes if node.requires_grad]
     found = iter(torch.autograd.grad(loss, flat, allow_unused=True, materialize_grads=True))
@@ -71,7 +71,7 @@ def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[Stage
     compared = [places for places in stages.values() if len(places) > 1]
     if not compared:
         raise UserError(
-            f"none of the {len(seen)} cells has the shape of another one, so that there is nothing to compare; "
+            f"no two of the {len(seen)} cells have the same shape, so there is nothing to compare; "
             f"search with more cells."
         )
     return tuple(_compared([seen[at] for at in places], [gradients[at] for at in places]) for places in compared)
@@ -91,7 +91,7 @@ def average_similarity(measured: Sequence[Sequence[StageSimilarity]]) -> tuple[S
     )
 
 
-def _compared(cells: Sequence[_Seen], gradients: Sequence[Sequence[Tensor]]) -> StageSimilarity:
+def _compared(cells: Sequence[_CellOutputs], gradients: Sequence[Sequence[Tensor]]) -> StageSimilarity:
     shape = cells[0].nodes[-1].shape
     return StageSimilarity(
         shape[1],
@@ -103,7 +103,7 @@ def _compared(cells: Sequence[_Seen], gradients: Sequence[Sequence[Tensor]]) -> 
 
 
 def _cosines(rows: Sequence[Sequence[Tensor]]) -> list[float]:
-    """Return the cosine of each entry with the one at its place in every other row; 0 where one vanishes."""
+    """Return the cosine of each entry with that of every other row at its place; 0 if one is zero."""
     return [
         torch.nn.functional.cosine_similarity(one.flatten().double(), other.flatten().double(), dim=0).item()
         for first, second in combinations(rows, 2)
@@ -116,14 +116,14 @@ def _mean_of(values: Sequence[float]) -> float | None:
 
 
 @contextmanager
-def _watched(supernet: nn.Module) -> Iterator[list[_Seen]]:
-    """Note what every mixed cell of a supernet computes while the block runs."""
-    seen: list[_Seen] = []
+def _record_cells(supernet: nn.Module) -> Iterator[list[_CellOutputs]]:
+    """Record the outputs of every mixed cell of a supernet while the block runs."""
+    seen: list[_CellOutputs] = []
 
     def note(cell: MixedCell, given: tuple[Any, ...], nodes: list[Tensor]) -> None:
         with torch.no_grad():
             outputs = [operation(x) for operation, x in _convolutions(cell, nodes)]
-        seen.append(_Seen(cell.connections, nodes[cell.inputs :], outputs))
+        seen.append(_CellOutputs(cell.connections, nodes[cell.inputs :], outputs))
 
     handles = [cell.register_forward_hook(note) for cell in supernet.modules() if isinstance(cell, MixedCell)]
     try:
@@ -134,7 +134,7 @@ def _watched(supernet: nn.Module) -> Iterator[list[_Seen]]:
 
 
 def _convolutions(cell: MixedCell, nodes: Sequence[Tensor]) -> Iterator[tuple[Operation, Tensor]]:
-    """Yield every operation of a cell that has weights, but for skips that must reduce, and what it reads."""
+    """Yield every operation of a cell that has weights, except reducing skips, with its input."""
     for edge in cell.connections:
         x = nodes[edge.source]
         for operation in edge.operations:

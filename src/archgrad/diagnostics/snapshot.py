@@ -1,4 +1,4 @@
-"""What is measured at the end of an epoch: the architecture as it is then."""
+"""The architecture at the end of an epoch, as callbacks see it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Snapshot"]
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The search between two epochs: probabilities ``{block: [rows, choices]}`` and the genotype they give.
+    """The search between two epochs: probabilities ``{block: [rows, choices]}`` and their genotype.
 
-    ``judge`` tells the accuracy of the shared weights with any mixture; ``last`` says that the search is complete, and
-    ``initial`` are the probabilities that it began with. ``ties`` counts the rows whose choices tie exactly; an
-    ``undecided`` one has ties everywhere, so that nobody has chosen the genotype.
+    ``evaluation`` measures the accuracy of the shared weights with any mixture. ``last``: the search is complete.
+    ``initial`` are the probabilities at its start. ``ties`` counts the rows whose choices tie exactly. ``undecided``:
+    all rows tie, or α has not moved yet, so nothing has chosen the genotype.
     """
 
     space: SearchSpace

@@ -1,4 +1,4 @@
-"""How far weights and architecture are from a point that no joint step improves."""
+"""The distance of weights and architecture from a stationary point."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def bregman_stationarity(
 
     D is ½‖·‖² on the weights and that of ``geometry`` on θ, ``{block: [rows, choices]}`` with rows on the simplex;
     ``support`` marks the choices that exist (None: all). Where θ is unconstrained and λ small, Δ_λ is ‖∇f‖². Mirror
-    descent seeks u until a step is shorter than ``tolerance`` of the way from x, with at most ``steps`` evaluations;
-    that it stopped early is warned of once. The answer is NaN where the loss is not finite.
+    descent seeks u until a step is shorter than ``tolerance`` times the distance from x, with at most ``steps``
+    evaluations; if those do not suffice, it warns once. The result is NaN if the loss is not finite.
     """
     start = _Place(_doubled(weights), _doubled(alpha))
     space = _Product.around(start, geometry, support)
@@ -72,7 +72,7 @@ def bregman_stationarity(
 
 
 class _Place(NamedTuple):
-    """Weights and architecture, or what is dual to them, in float64."""
+    """Weights and architecture, or their duals, in float64."""
 
     weights: Vector
     alpha: Vector
@@ -133,11 +133,11 @@ def _proximal_point(
     tolerance: float,
     rounding: float,
 ) -> _Place | None:
-    """Minimise λ·f(u) + D(u‖x) from x on, or return None if f is not finite at x.
+    """Minimize λ·f(u) + D(u‖x) from x on, or return None if f is not finite at x.
 
-    Each step linearises f alone: argmin of s·(λ⟨∇f(u), v⟩ + D(v‖x)) + D(v‖u), which is a mirror step of length
+    Each step linearizes only f: argmin of s·(λ⟨∇f(u), v⟩ + D(v‖x)) + D(v‖u), which is a mirror step of length
     s/(1+s) along λ∇f(u) + ∇φ(u) − ∇φ(x). s is halved until f bends less than D/s (relative smoothness). ``rounding`` is
-    the relative error of the loss, below which nothing is told apart.
+    the relative error of the loss; smaller differences are ignored.
     """
     at, rate, way = start, _FIRST_RATE, math.inf
     value, slope = evaluate(at)

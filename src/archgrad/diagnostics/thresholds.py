@@ -1,4 +1,4 @@
-"""Where the numbers of a search's records become signs of trouble."""
+"""The thresholds of the diagnosis."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Thresholds"]
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Where the numbers of a record become signs.
+    """The thresholds by which the numbers of a search's records become a verdict.
 
-    All numbers are means over the last ``window`` epochs in which the architecture moved. A running search is not
-    judged before there are that many, and not in its first ``early`` part, where an architecture is noise. A finished
-    one is judged by the epochs it has, but not called healthy or collapsing by fewer.
+    All numbers are means over the last ``window`` epochs in which the architecture moved. A running search is *too
+    early* to judge with fewer epochs, and in its first share ``early``, where an architecture is noise. A finished one
+    is always judged, but with fewer epochs it is neither healthy nor collapsing.
 
     A search is *undecided* in four cases: its entropy has fallen by less than the share ``decided`` of its maximum; the
     first choice leads the second by less than ``lead``; more than the share ``changing`` of the cell changes from one
@@ -30,9 +30,9 @@ class Thresholds:
     its genotype, or ``none`` has the share ``nothing``; or where skip connections are ``many``, their share has risen
     by ``rise`` above its lowest and has not fallen by as much from its highest, and the layer alignment is below
     ``misaligned``, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections
-    alone decide. More is told but decides nothing, because sound searches have it too: alignment near 0, a gradient of
-    the last cells that favours skip connections over convolutions (Fig. 2), and an eigenvalue of ∇²α L2 that has grown
-    ``growth`` times from one window to the next (R-DARTS, Section 4.3, stops at 1/0.75).
+    alone decide. Three more findings are reported but decide nothing, because healthy searches have them too:
+    alignment near 0, a gradient of the last cells that favours skip connections over convolutions (Fig. 2), and an
+    eigenvalue of ∇²α L2 that grew ``growth`` times from one window to the next (R-DARTS, Section 4.3: 1/0.75).
     """
 
     window: int = 3

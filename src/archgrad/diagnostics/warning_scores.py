@@ -1,4 +1,4 @@
-"""How good the doctor's warnings were: precision, recall and lead time over finished searches."""
+"""Precision, recall and lead time of the doctor's warnings over finished searches."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from archgrad.errors import UserError, check_number
 __all__ = ["Outcome", "WarningScore", "precision_recall"]
 
 LEAST_ACCURACY = {"oracle_cifar10_test_200ep": 90.0, "oracle_cifar10_valid_200ep": 86.8}
-"""Below which an architecture counts as collapsed, by what its accuracy is of.
+"""An architecture below this accuracy counts as collapsed, by the measure of the accuracy.
 
-Both leave the same share of the 15,625 cells of NAS-Bench-201 below: 44 %.
+Of the 15,625 cells of NAS-Bench-201, 44 % are below each of them.
 """
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the doctor said of one search, and what became of it.
+    """The doctor's warning about one search, and its true outcome.
 
     ``warned`` is the epoch of the first warning, None if there was none. ``collapsed`` is the truth at the end, and
-    ``settled`` the epoch from which on it was true.
+    ``settled`` the first epoch from which it remained true.
     """
 
     run: str
@@ -39,7 +39,7 @@ class Outcome:
 
     @property
     def lead(self) -> int | None:
-        """By how many epochs the warning came before the collapse had settled; negative if it came late."""
+        """The number of epochs from the warning to the settled collapse; negative if it came late."""
         return None if self.warned is None or self.settled is None else self.settled - self.warned
 
 
@@ -47,8 +47,8 @@ class Outcome:
 class WarningScore:
     """The outcomes of several searches.
 
-    ``precision`` is the share of warned searches that collapsed, ``recall`` that of collapsed ones that were warned,
-    and ``lead`` the mean number of epochs that the true warnings were early; None where there is nothing to divide by.
+    ``precision`` is the share of warned searches that collapsed, ``recall`` the share of collapsed ones that were
+    warned, and ``lead`` the mean lead of the true warnings in epochs; each is None where there are none.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -80,14 +80,13 @@ def precision_recall(
 ) -> WarningScore:
     """Score the warnings on the records of finished searches, by name.
 
-    ``epochs`` are those that a search was planned to have, by its name; without it, or where it is not named, as many
-    as it has records. What a search said itself counts, its ``diagnosis`` and that it switched; where its records do
-    not have it, or other ``thresholds`` are given, it is diagnosed anew.
+    ``epochs`` are the planned epochs of a search, by its name; by default as many as it has records. The warnings are
+    those in the records: ``diagnosis``, or a switch. If the records lack them, or other ``thresholds`` are given, the
+    search is diagnosed again.
 
-    A search has collapsed where its last architecture has an oracle accuracy below the one that ``accuracy`` has for a
-    measure of that name (by default :data:`LEAST_ACCURACY`), or at least the share ``skips`` of skip connections (4 of
-    6 by default); without an oracle of a known kind the latter alone decides. Only the truth uses the oracle, the
-    warnings never do.
+    A search has collapsed if the oracle accuracy of its last architecture is below that of its measure in ``accuracy``
+    (by default :data:`LEAST_ACCURACY`), or if it has at least the share ``skips`` of skip connections (by default 4 of
+    6). Without a known oracle, only the skip connections decide. Warnings never use the oracle.
     """
     limits = LEAST_ACCURACY if accuracy is None else accuracy
     for name, limit in limits.items():
@@ -106,7 +105,7 @@ def precision_recall(
 
 
 def _warned(records: Sequence[Record], epochs: int, thresholds: Thresholds | None) -> int | None:
-    """Return the epoch of the first warning; that of a switch came in an epoch whose record was dropped."""
+    """Return the epoch of the first warning; a switch dropped the record of its epoch."""
     for place, record in enumerate(records):
         if "switched_from" in record:
             before: int = records[0]["epoch"] - 1  # epochs of earlier stages, which it does not count

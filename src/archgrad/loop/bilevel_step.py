@@ -3,48 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from archgrad import random_streams
+from archgrad.autodiff.double_backward import TwiceDifferentiable
+from archgrad.autodiff.gradients import detached_parameters, record_gradients, split_trained
 from archgrad.bilevel import BilevelProblem
 from archgrad.data import Batch
-from archgrad.descent import Descent
+from archgrad.descent import Descent, momentum_of
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
+from archgrad.loop.state import PRODUCTS, SearchState, all_trusted
+from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.tensors import Alpha, MixtureGradients, Weights
+from archgrad.training import WeightTraining
 
-__all__ = ["BilevelStep", "Seen"]
+__all__ = ["BilevelStep", "EvaluatedBatch", "bilevel_step"]
 
-Seen = tuple[Tensor, Tensor, Tensor]
-"""Loss, logits and labels of one evaluation."""
+
+class EvaluatedBatch(NamedTuple):
+    """Loss, logits and labels of one evaluation."""
+
+    loss: Tensor
+    logits: Tensor
+    labels: Tensor
 
 
 @dataclass(frozen=True, eq=False)
 class BilevelStep:
-    """The bilevel problem of a search at one step: two losses, the weights that are trained, and how.
+    """The bilevel problem of a search at one step: two losses, the trained weights, and how they descend.
 
-    ``seen`` holds the loss, logits and labels of the first evaluation of the outer loss at the weights themselves, once
-    there was one. ``mixture_gradients`` holds the gradient of every cell's mixture in the first evaluation.
+    ``evaluated`` holds the first evaluation of the outer loss at the weights themselves, once there was one.
+    ``evaluate`` repeats that evaluation. ``mixture_gradients`` holds the gradient of every cell's mixture in the first
+    evaluation.
     """
 
     problem: BilevelProblem
     weights: Weights
     descent: Descent
-    seen: list[Seen]
+    evaluated: list[EvaluatedBatch]
     mixture_gradients: MixtureGradients
     differences_mislead: bool
-    look: Callable[[Batch], Seen]
+    evaluate: Callable[[Batch], EvaluatedBatch]
 
     def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[EvaluationPoint]:
         """Open the evaluation point of this step with these batches."""
         exact = self.differences_mislead
         return evaluate_at(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
 
-    def measured(self, batch: Batch) -> Seen:
-        """Return loss, logits and labels of the outer loss at the weights, for every estimate the same measure.
+    def measure(self, batch: Batch) -> EvaluatedBatch:
+        """Return loss, logits and labels of the outer loss at the weights: one measure for all hypergradients.
 
-        Most estimates have evaluated it there. For one that only looks ahead, such as second-order DARTS, it takes a
-        forward pass more.
+        Most hypergradients have evaluated it there. One that only looks ahead, such as second-order DARTS, costs one
+        more forward pass.
         """
-        return self.seen[0] if self.seen else self.look(batch)
+        return self.evaluated[0] if self.evaluated else self.evaluate(batch)
+
+
+def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: SearchState) -> BilevelStep:
+    """Return the bilevel problem at the present state, as an architecture step sees it."""
+    noise = losses.noise(state, "architecture", state.index)
+    trained, frozen = split_trained(state.weights)
+    evaluated: list[EvaluatedBatch] = []
+    mixture_gradients: MixtureGradients = {}
+    start = random_streams.Rewind(state.device)
+    twice = any(part.differentiates_outer_loss for part in losses.method.regularizers)
+
+    def whole(weights: Weights) -> Weights:
+        """Add the weights that are not trained."""
+        return Weights({**detached_parameters(state.supernet, frozen), **weights})
+
+    def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+        return losses.inner(whole(weights), losses.relax(alpha, noise, state), batch, state)[0]
+
+    def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+        relaxed = losses.relax(alpha, noise, state)
+        with TwiceDifferentiable() if twice else nullcontext():
+            loss, logits = losses.outer(whole(weights), relaxed, batch, state)
+        if not evaluated and _same(weights, trained):
+            evaluated.append(EvaluatedBatch(loss.detach(), logits.detach(), batch.labels))
+        if not mixture_gradients:
+            record_gradients(relaxed.mixture, mixture_gradients)
+        return sum(losses.outer_terms(alpha, relaxed, state, loss), start=loss)
+
+    def evaluate(batch: Batch) -> EvaluatedBatch:
+        with torch.no_grad(), start.again():
+            loss, logits = losses.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
+        return EvaluatedBatch(loss, logits, batch.labels)
+
+    problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
+    descent = _descent(training, state, trained)
+    return BilevelStep(problem, trained, descent, evaluated, mixture_gradients, mislead, evaluate)
+
+
+def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> Descent:
+    """Return how the weights descend now, with their momentum."""
+    lr, decay = training.lr_at(state.current_epoch), training.weight_decay_at(state.current_epoch)
+    return Descent(lr, training.momentum, decay, training.nesterov, momentum_of(state.optimizer, trained))
+
+
+def _same(weights: Weights, trained: Weights) -> bool:
+    """Tell whether these are the trained weights themselves, not those of a virtual step or a difference."""
+    return all(weights[name].data_ptr() == weight.data_ptr() for name, weight in trained.items())

@@ -24,8 +24,8 @@ _log = logging.getLogger("archgrad")
 class Checkpoints:
     """The last two checkpoints of a search in a folder: ``checkpoint.pt`` and ``checkpoint.previous.pt``.
 
-    Each holds a digest of its own content, so that a truncated, altered or foreign file is recognised; the one before
-    it is then used.
+    Each holds a digest of its content, which reveals a truncated, altered or foreign file. The previous one is used
+    then.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -34,7 +34,7 @@ class Checkpoints:
         self._current_is_broken = False
 
     def exist(self) -> bool:
-        """Tell whether there is anything to resume from."""
+        """Tell whether there is a checkpoint."""
         return self.current.exists() or self.previous.exists()
 
     def save(self, content: dict[str, Any], identity: Identity) -> None:
@@ -50,7 +50,7 @@ class Checkpoints:
         self._current_is_broken = False
 
     def load(self, identity: Identity) -> dict[str, Any]:
-        """Return the newest whole checkpoint; raise a UserError if there is none or it is of another search."""
+        """Return the newest intact checkpoint; raise a UserError if there is none or it belongs to another search."""
         problems = []
         for path in (self.current, self.previous):
             if not path.exists():
@@ -61,7 +61,7 @@ class Checkpoints:
                 problems.append(str(error))
                 continue
             for problem in problems:
-                _log.warning("%s Going on from the checkpoint before it, %s.", problem, path.name)
+                _log.warning("%s Continuing from the previous checkpoint, %s.", problem, path.name)
             identity.check(body["identity"], path)
             self._current_is_broken = bool(problems)
             content: dict[str, Any] = body["content"]
@@ -77,7 +77,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         body = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
-        raise UserError(f"{path} is not a whole checkpoint: it is truncated, or something else.") from error
+        raise UserError(f"{path} is not an intact checkpoint: it is truncated, or another kind of file.") from error
     if not isinstance(body, dict) or body.get("format") != _FORMAT:
         raise UserError(
             f"{path} is not a checkpoint that this version of archgrad reads: expected the format {_FORMAT!r}."

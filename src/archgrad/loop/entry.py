@@ -1,4 +1,4 @@
-"""The function that searches."""
+"""The functions that start and resume a search."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from archgrad import callbacks as watching
+from archgrad import callbacks as callback_room
 from archgrad import random_streams
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
@@ -33,7 +33,7 @@ __all__ = ["prepare", "resume", "run_search", "search"]
 
 _POSITIONAL = ("space", "method", "data")
 _OF_THE_COMMAND = ("time_limit", "threads", "oracle", "needs")
-"""Fields of a configuration that only the command, or a run directory, makes something of."""
+"""Fields of a configuration that only the command or a run directory uses."""
 
 
 def search(
@@ -51,24 +51,23 @@ def search(
 ) -> SearchResult:
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
 
-    Each of the three is an object or a name: ``search("nasbench201", "gaea", "digits", epochs=3)``. A name stands for
-    the settings that are published for it. All ``options`` are fields of :class:`archgrad.SearchConfig`:
+    Each of the three is an object or a name: ``search("nasbench201", "gaea", "digits", epochs=3)``. A name brings its
+    published settings. All ``options`` are fields of :class:`archgrad.SearchConfig`:
 
-    - ``epochs``, ``batch_size``, ``training``: how the weights are trained, by default as published;
+    - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
     - ``seed``, ``device``, ``compile``;
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
     - ``held_out``: the share of the images that measures each epoch and trains no weights;
-    - ``alpha_budget``: how far α may move. By default that is as far as in the published search: the learning rate of
-      α is multiplied by published steps / own steps where there are fewer. "off" keeps the bare rate, a number is a
-      factor for it;
-    - ``on_collapse``: warn, stop with the last sound architecture, switch to layer alignment from there, or ignore;
+    - ``alpha_budget``: how far α may move, by default as far as in the published search. A shorter search multiplies
+      the learning rate of α by published steps / own steps. "off" keeps the rate, and a number is a factor for it;
+    - ``on_collapse``: warn, stop with the last usable architecture, switch to layer alignment from there, or ignore;
     - ``settings``: any other knob, such as ``{"arch_optimizer.lr": 0.01}``.
 
-    ``out`` is the run directory. It gets a description of the search, a checkpoint after every epoch, and ``files``,
-    texts by name; ``resume`` continues from it to the same bits, and so does :func:`archgrad.resume`. ``interruptible``
-    catches SIGINT and SIGTERM while the search runs, and ends it with a checkpoint. ``callbacks`` watch the search
-    beside the standard ones, or alone; one of the same kind takes the place of a standard one. A progressive method
-    searches in stages of ``epochs`` epochs each.
+    ``out`` is the run directory. The search writes its description, a checkpoint after every epoch, and ``files``,
+    texts by name. ``resume`` continues from there to the same bits, as :func:`archgrad.resume` does.
+    ``interruptible`` catches SIGINT and SIGTERM and ends the search with a checkpoint. ``callbacks`` watch the search
+    beside the standard ones; without ``standard_callbacks`` they do so alone. A callback replaces a standard one of its
+    kind. A progressive method searches in stages of ``epochs`` epochs each.
     """
     known = [one.name for one in fields(SearchConfig) if one.name not in (*_POSITIONAL, *_OF_THE_COMMAND)]
     for name in options:
@@ -92,8 +91,8 @@ def resume(
 ) -> SearchResult:
     """Continue the search in a run directory, to the same bits as if it had never stopped.
 
-    What the directory could not name, such as images that were only in memory, is given again, and compared with what
-    the search was started with.
+    Objects that the directory could not name, such as images in memory, must be given again. They are compared with
+    those that the search was started with.
     """
     given = {"space": space, "method": method, "data": data}
     config = config_with(read_run_config(Path(folder)), {name: one for name, one in given.items() if one is not None})
@@ -111,30 +110,30 @@ def run_search(
     callbacks: Sequence[Callback] = (),
     standard_callbacks: bool = True,
 ) -> SearchResult:
-    """Run the search that a configuration describes; ``images`` are its data, if they are loaded already."""
+    """Run the search that a configuration describes; ``images`` are its data if already loaded."""
     folder = _checked_folder(out, resume, interruptible)
     validate(config)
     space, method = config.build_space(), config.build_method()
     _check_compile(config.compile, method)
-    watched = _watching(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
+    watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
     prepared = prepare(config, space, method, images)
-    carried_out = partial(_carried_out, interruptible=interruptible, compile_=config.compile)
-    kept = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
-    kept |= files or {}
+    run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
+    texts = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
+    texts |= files or {}
     if method.progressive is not None:
-        stages = partial(in_stages, space, method, method.progressive, prepared, carried_out)
-        return stages(out=folder, files=kept, resume=resume, callbacks=watched)
+        stages = partial(in_stages, space, method, method.progressive, prepared, run_one)
+        return stages(out=folder, files=texts, resume=resume, callbacks=watched)
     setup = prepared(space, method)
-    return carried_out(setup, RunFolder(folder, setup.identity, kept) if folder else None, resume, watched)
+    return run_one(setup, RunFolder(folder, setup.identity, texts) if folder else None, resume, watched)
 
 
 def prepare(
     config: SearchConfig, space: SearchSpace, method: Method, images: ImageData
 ) -> Callable[[SearchSpace, Method], Setup]:
-    """Return what sets up a search of this space and method, or a stage of it, with all else that is configured."""
+    """Return a function (space, method) → Setup, for a search or one of its stages, with all other options set."""
     return partial(
-        Setup.of, data=images, seed=config.seed, training=config.build_training(space, method),
+        Setup.of, data=images, seed=config.seed, weights=config.build_training(space, method),
         batch_size=config.batch_size, split=config.split, held_out=config.held_out, device=config.device,
         on_collapse=config.on_collapse, alpha_budget=config.budget,
     )  # fmt: skip
@@ -144,7 +143,7 @@ def _described(config: SearchConfig, space: SearchSpace, method: Method, images:
     return config_to_toml(named_config(config, space, method, config.build_training(space, method), images))
 
 
-def _carried_out(
+def _run_one(
     setup: Setup,
     folder: RunFolder | None,
     resume: bool,
@@ -152,35 +151,37 @@ def _carried_out(
     interruptible: bool,
     compile_: bool,
 ) -> SearchResult:
-    """Run one search from its beginning, or from where its folder has come to, to its end."""
+    """Run one search to its end, from its beginning or from the checkpoint in its folder."""
     forget_warnings()
     with own_modes(setup.device):
         seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
-        state = setup.initial_state()  # before the folder is opened: it may refuse, and then nothing shall be left
+        state = setup.initial_state()  # before the folder is opened: if this raises, no folder is left behind
         with folder.opened(resume) if folder else nullcontext() as saved, catch_signals(interruptible) as interrupt:
             if saved is not None:
                 state.restore(saved)
-            told = (*([folder] if folder else []), *callbacks)
-            Run(setup, setup.stepper(state, compile_), told, folder, interrupt, compile_).go(state)
+            watching = (*([folder] if folder else []), *callbacks)
+            Run(setup, setup.stepper(state, compile_), watching, folder, interrupt, compile_).go(state)
     blocks = setup.blocks
     mixture = expand_to_cells(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
     return SearchResult(
         state.genotype, tuple(state.history), mixture, state.alpha, state.supernet, state.seconds, setup.method,
-        setup.training.epochs, setup.budget_line, state.stopped,
+        setup.weights.epochs, setup.budget_line, state.stopped,
     )  # fmt: skip
 
 
-def _watching(method: Method, given: Sequence[Callback], with_standard: bool, on_collapse: str) -> tuple[Callback, ...]:
-    """Return all callbacks of a search; refuse what is none, and what means nothing for the method."""
+def _all_callbacks(
+    method: Method, given: Sequence[Callback], with_standard: bool, on_collapse: str
+) -> tuple[Callback, ...]:
+    """Return all callbacks of a search; reject other objects, and callbacks that do not fit the method."""
     for callback in given:
         if not isinstance(callback, Callback):
             raise UserError(
-                f"{callback!r} is no callback; give objects of classes that derive from archgrad.callbacks.Callback."
+                f"{callback!r} is not a callback; give objects of classes that derive from archgrad.callbacks.Callback."
             )
         callback.check(method.relaxation, method.arch_optimizer, method.discretizer)
-    standard = (*watching.standard(), *method.measures) if with_standard else ()
+    standard = (*callback_room.standard(), *method.measures) if with_standard else ()
     rule = () if method.stop is None else (method.stop,)
-    return watching.joined(standard, given, (*rule, *doctors(on_collapse, method)))
+    return callback_room.joined(standard, given, (*rule, *doctors(on_collapse, method)))
 
 
 def _checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
@@ -195,7 +196,7 @@ def _check_compile(compile_: bool, method: Method) -> None:
     if compile_ and method.hypergradient.order > 1:
         raise UserError(
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "
-            f"torch.compile cannot do; search without compile, or with FirstOrder."
+            f"torch.compile does not support; search without compile, or with FirstOrder."
         )
     for regularizer in method.regularizers if compile_ else ():
         if regularizer.differentiates_gradient or regularizer.differentiates_outer_loss:
@@ -205,6 +206,6 @@ def _check_compile(compile_: bool, method: Method) -> None:
             )
     if compile_ and method.relaxation.sparse:
         raise UserError(
-            f"{type(method.relaxation).__name__} computes other operations from step to step, so that torch.compile "
-            f"would have to compile each time; search without compile, or with a dense relaxation."
+            f"{type(method.relaxation).__name__} computes different operations in each step, so torch.compile would "
+            f"compile again every time; search without compile, or with a dense relaxation."
         )

@@ -1,4 +1,4 @@
-"""How long a search will take and how much memory, from a few of its steps."""
+"""Estimates of the time and memory of a search, from a few of its steps."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ from archgrad.training import WeightTraining
 __all__ = ["OVERHEAD", "Estimate", "estimate", "stages_of", "step_seconds"]
 
 OVERHEAD = 1.25
-"""What an epoch takes beyond its steps, as a factor: measurements and checkpoints."""
+"""The time of an epoch relative to its steps: measurements and checkpoints add to it."""
 _TIMED, _LEAST_TIMED = 6, 2
-"""How many steps are timed, and how many at least where time is short."""
+"""The number of timed steps, and the least number where time is short."""
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The size and the cost of a search. A progressive one has the sums of its stages, and its largest supernet.
+    """The size and the cost of a search; for a search in stages, their sums and the largest supernet.
 
     ``step_seconds`` is the mean time of a weight step with its share of the architecture steps, ``seconds`` that of the
-    whole search. ``peak_megabytes`` is the most memory that this process had while it took a few steps, Python and
-    PyTorch included; None where the system does not tell.
+    whole search. ``peak_megabytes`` is the peak memory of this process during a few steps, including Python and
+    PyTorch; None where the system does not report it.
     """
 
     parameters: int
@@ -49,16 +49,16 @@ class Estimate:
 
 
 def estimate(
-    space: SearchSpace, method: Method, data: ImageData, *, training: WeightTraining, **options: Any
+    space: SearchSpace, method: Method, data: ImageData, *, weights: WeightTraining, **options: Any
 ) -> Estimate:
-    """Take a few steps of the search that these arguments of :func:`search` describe, and leave nothing behind."""
+    """Estimate the cost of :func:`search` with these arguments by a few of its steps; leave no files behind."""
     _forget_peak()
     stages = list(stages_of(space, method))
-    setups = [Setup.of(*stage, data, training=training, **options) for stage in stages]
-    options.pop("batch_size", None)  # the setups have checked it, and it is in the training
-    sized = replace(training, batch_size=setups[0].weight_loader.batch_size)
-    times = [step_seconds(*stage, data, training=sized, **options) for stage in stages]
-    steps = [setup.training.epochs * setup.steps for setup in setups]
+    setups = [Setup.of(*stage, data, weights=weights, **options) for stage in stages]
+    options.pop("batch_size", None)  # the setups have checked it, and it is in the weights
+    sized = replace(weights, batch_size=setups[0].weight_loader.batch_size)
+    times = [step_seconds(*stage, data, weights=sized, **options) for stage in stages]
+    steps = [setup.weights.epochs * setup.steps for setup in setups]
     seconds = sum(count * taken for count, taken in zip(steps, times, strict=True))
     return Estimate(
         max(sum(weight.numel() for weight in setup.space.supernet(setup.options).parameters()) for setup in setups),
@@ -75,7 +75,7 @@ def step_seconds(
     method: Method,
     data: ImageData,
     *,
-    training: WeightTraining,
+    weights: WeightTraining,
     at_most: float = math.inf,
     **options: Any,
 ) -> float:
@@ -87,21 +87,21 @@ def step_seconds(
     derivation = Argmax() if method.discretizer.measures else method.discretizer
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
     timer = _StepTimer(schedule.inner_steps, at_most)
-    training = replace(training, epochs=10 * timer.most)
+    weights = replace(weights, epochs=10 * timer.most)
     with suppress(_TimedEnough):
         search(
-            space, method, data, training=training, callbacks=[timer], standard_callbacks=False, on_collapse="ignore",
+            space, method, data, weights=weights, callbacks=[timer], standard_callbacks=False, on_collapse="ignore",
             alpha_budget="off", **options,
         )  # fmt: skip
     return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)
 
 
 class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
-    """Raised by the callback that takes the time."""
+    """Raised by the callback that measures time."""
 
 
 class _StepTimer(Callback):
-    """Notes when steps end, and ends the search after some of them.
+    """Records when steps end, and ends the search after some of them.
 
     The timed steps are a multiple of ``inner_steps``, so that the architecture has its share of them.
     """
@@ -120,7 +120,7 @@ class _StepTimer(Callback):
 
 
 def stages_of(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
-    """Yield what each stage searches, if each row drops choices by chance; a method without stages has one."""
+    """Yield the space and method of each stage, with choices dropped at random; a method without stages has one."""
     plan = method.progressive
     if plan is None:
         yield space, method
@@ -134,13 +134,13 @@ def stages_of(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace,
 
 
 def _forget_peak() -> None:
-    """Let the kernel count the peak memory of this process anew, where it can."""
+    """Reset the peak memory that the kernel reports for this process, where possible."""
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak() -> float | None:
-    """Return the peak memory of this process in megabytes, as Linux tells it."""
+    """Return the peak memory of this process in megabytes, as Linux reports it."""
     with suppress(OSError):
         for line in Path("/proc/self/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

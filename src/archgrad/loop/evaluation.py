@@ -9,6 +9,7 @@ import torch
 
 from archgrad import random_streams
 from archgrad.discretizers import SupernetEvaluation, Tuning
+from archgrad.loop.divergence import check_state
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.relaxations import Relaxed
@@ -25,10 +26,10 @@ def supernet_evaluation(
     report: Report = lambda what, done, total: None,
     between: Callable[[], None] = lambda: None,
 ) -> SupernetEvaluation:
-    """Return an evaluation that classifies the images which train the architecture with the present weights.
+    """Return an evaluation of mixtures with the present weights, on the images of the evaluation loader.
 
-    Asked to tune, it goes on with a copy of the search, which it evaluates from then on; the search itself stays as it
-    is. It calls ``between`` before every batch, which may raise to end it all.
+    Its ``tune`` continues a copy of the search, and evaluates that copy from then on. The search itself does not
+    change. ``between`` is called before every batch and may raise to end the evaluation.
     """
     seed = random_streams.seed_of(setup.seed, "judge")
     copies: list[SearchState] = []
@@ -51,15 +52,15 @@ def supernet_evaluation(
 
 
 def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
-    """Return a mixture of which only what has a weight is computed."""
+    """Return the mixture with only the choices active that have a weight."""
     weights = Mixture({name: value.to(device) for name, value in mixture.items()})
     return Relaxed(weights, {name: value != 0 for name, value in weights.items()})
 
 
 def _copied(setup: Setup, state: SearchState) -> SearchState:
-    """Copy what training changes, without its momentum; the copy stands at the end of the last epoch."""
+    """Copy the state at the end of the last epoch, without momentum."""
     supernet = deepcopy(state.supernet)
-    settings = setup.training
+    settings = setup.weights
     optimizer = torch.optim.SGD(
         supernet.parameters(), lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov
     )
@@ -78,7 +79,7 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
 
 
 def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Probabilities:
-    """Go on with the steps of a search, on the batches that would follow; regularisers have no say any more."""
+    """Continue the steps of a search on the batches that follow, without regularizers."""
     optimizer, stepper = setup.method.arch_optimizer, setup.stepper(copy).tuning(tuning)
     free = not all(bool(decided.all()) for decided in tuning.decided.values())
     for _ in range(tuning.epochs * copy.steps):
@@ -88,5 +89,5 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
             stepper.architecture_step(copy, batches)
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
-    stepper.check(copy)
+    check_state(copy)
     return setup.method.relaxation.probabilities(setup.blocks, copy.alpha)

@@ -31,7 +31,7 @@ _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
 
 @dataclass(frozen=True)
 class StageOf:
-    """Says of a run that it is one stage of the search in the folder ``home``, counted from 1."""
+    """A run that is stage ``number`` of ``stages``, counted from 1, of the search in the folder ``home``."""
 
     home: Path
     number: int
@@ -44,8 +44,8 @@ class StageOf:
 class RunFolder(Callback):
     """Writes ``metrics.jsonl``, ``genotype.json``, ``summary.json`` and the checkpoints of one search.
 
-    ``files`` are texts to keep beside them, by name. Every file is replaced whole,
-    and on a resume rebuilt from the checkpoint, so the folder never shows an epoch twice.
+    ``files`` are other texts to write, by name. Every file is replaced as a whole, and a resume rebuilds it from the
+    checkpoint, so the folder never shows an epoch twice.
     """
 
     def __init__(
@@ -60,15 +60,15 @@ class RunFolder(Callback):
         self.files = dict(files or {})
         self.part = part
         self.checkpoints = Checkpoints(path)
-        self.sound = _SoundCheckpoint(path)
+        self.fallback = _FallbackCheckpoints(path)
 
     @property
     def home(self) -> Path:
-        """The folder to resume: this one, or that of the whole search of which this is a stage."""
+        """The folder to resume: this one, or for a stage that of the whole search."""
         return self.path if self.part is None else self.part.home
 
     def stage(self, identity: Identity, part: StageOf) -> RunFolder:
-        """Return the folder of a stage of this search; what a stage is includes what it is a stage of."""
+        """Return the folder of a stage; its identity includes that of the whole search."""
         own = identity.with_parts(stage=str(part), of=self.identity.digest)
         return RunFolder(self.path / f"stage-{part.number}", own, part=part)
 
@@ -77,11 +77,11 @@ class RunFolder(Callback):
         return self.checkpoints.exist() or (self.path / _METRICS).exists()
 
     def is_finished(self) -> bool:
-        """Tell whether the search in this folder has come to its end."""
+        """Tell whether the search in this folder is finished."""
         return self.checkpoints.exist() and (self.path / _SUMMARY).exists()
 
     def begin(self) -> None:
-        """Make the folder one that can be resumed, if it is of a search in stages, which have all else."""
+        """Write an empty checkpoint, so that a search in stages can be resumed; its stages hold everything else."""
         with self._writing():
             self._sweep()
             if not self.checkpoints.exist():
@@ -89,7 +89,7 @@ class RunFolder(Callback):
 
     @contextmanager
     def opened(self, resume: bool) -> Iterator[dict[str, Any] | None]:
-        """Keep the folder for this process; yield the content of the checkpoint to resume from, None to begin."""
+        """Lock the folder for this process; yield the checkpoint to resume from, or None for a new search."""
         with self._writing():
             if resume and not self.path.is_dir():
                 raise UserError(f"there is no run directory {self.path} to resume; start a new search.")
@@ -103,10 +103,10 @@ class RunFolder(Callback):
             yield None if fresh else self.checkpoints.load(self.identity)
 
     def _claim(self) -> None:
-        """Make the folder this search's own; refuse one that holds another search or anything else."""
+        """Claim the folder for this search; reject one that holds another search or other files."""
         if self.checkpoints.exist():
             raise UserError(
-                f"{self.path} holds a search already; continue it with `archgrad resume {self.path}` "
+                f"{self.path} already holds a search; continue it with `archgrad resume {self.path}` "
                 f"or choose another folder."
             )
         with self._writing():
@@ -121,14 +121,14 @@ class RunFolder(Callback):
                 write_text(self.path / name, text)
 
     def _is_fresh(self) -> bool:
-        """Tell whether a search was killed here before its first checkpoint, so that it has nothing to lose."""
+        """Tell whether a search was killed here before its first checkpoint, so that nothing can be lost."""
         with self._writing():
             metrics = self.path / _METRICS
             return not self.checkpoints.exist() and metrics.is_file() and metrics.stat().st_size == 0
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes out of the folder; the lock ends with the process, however it ends."""
+        """Keep other processes out of the folder; the lock ends with the process."""
         if fcntl is None:
             yield
             return
@@ -141,14 +141,14 @@ class RunFolder(Callback):
                 raise UserError(
                     f"another search is running in {self.path}; wait for its end or choose another folder."
                 ) from None
-            except OSError:  # some network file systems know no locks
+            except OSError:  # some network file systems have no locks
                 pass
             yield
         finally:
             os.close(descriptor)
 
     def on_search_start(self, search: Search) -> None:
-        """Make the folder show what the search knows, whatever a killed process left in it."""
+        """Bring the files up to date with the search, whatever a killed process left."""
         with self._writing():
             self._sweep()
             if not search.complete:
@@ -158,12 +158,12 @@ class RunFolder(Callback):
         self.show(search.history, search.genotype)
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
-        """Show the new record, and write a checkpoint."""
+        """Write the new record and a checkpoint."""
         self.show(search.history, search.genotype)
         self.save(search)
 
     def on_go_back(self, search: Search) -> None:
-        """Show a state that is behind what the folder shows: the records after it are dropped."""
+        """Write the earlier state, and drop the records after it."""
         self.save(search)
         self.show(search.history, search.genotype)
 
@@ -182,28 +182,26 @@ class RunFolder(Callback):
         with self._writing():
             self.checkpoints.save(search.tensors(), self.identity)
 
-    def keep(self, search: Search) -> None:
-        """Keep a state that the search may have to go back to."""
+    def save_fallback(self, search: Search) -> None:
+        """Save a state that the search may have to go back to."""
         with self._writing():
-            self.sound.save(search.tensors(), self.identity)
+            self.fallback.save(search.tensors(), self.identity)
 
-    def kept(self) -> dict[str, Any]:
-        """Return the content of the checkpoint that was kept."""
-        return self.sound.load(self.identity)
+    def load_fallback(self) -> dict[str, Any]:
+        """Return the saved state."""
+        return self.fallback.load(self.identity)
 
     def _sweep(self) -> None:
-        """Remove what a killed process was writing."""
-        for name in (self.checkpoints.current.name, self.sound.current.name, _METRICS, _GENOTYPE, _SUMMARY):
+        """Remove partial files of a killed process."""
+        for name in (self.checkpoints.current.name, self.fallback.current.name, _METRICS, _GENOTYPE, _SUMMARY):
             for part in self.path.glob(f".{name}.*.part"):
                 part.unlink(missing_ok=True)
 
     def show(self, history: Sequence[Record], genotype: Genotype) -> None:
-        """Write the records of all epochs so far, and what the last one derived."""
+        """Write the records of all epochs so far, and the genotype of the last one."""
         with self._writing():
             write_text(self.path / _METRICS, "".join(_json(record) + "\n" for record in history))
-            if (
-                history and history[-1]["genotype"] is not None
-            ):  # an architecture that nobody has chosen is none to show
+            if history and history[-1]["genotype"] is not None:
                 write_text(self.path / _GENOTYPE, genotype.to_json() + "\n")
             else:
                 (self.path / _GENOTYPE).unlink(missing_ok=True)
@@ -211,7 +209,7 @@ class RunFolder(Callback):
     def conclude(
         self, history: Sequence[Record], genotype: Genotype, epochs: int, seconds: float, more: Mapping[str, Any]
     ) -> None:
-        """Write what a search that has come to its end was and found; of ``more`` what is not None."""
+        """Write the summary of a finished search, with those of ``more`` that are not None."""
         from archgrad import __version__
 
         summary = {
@@ -238,8 +236,8 @@ class RunFolder(Callback):
             ) from error
 
 
-class _SoundCheckpoint(Checkpoints):
-    """``healthy.pt``, the state that a search goes back to when it collapses, and the one before it."""
+class _FallbackCheckpoints(Checkpoints):
+    """``healthy.pt``, the state that a search goes back to when it collapses, and its predecessor."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -251,7 +249,7 @@ def _json(record: Record) -> str:
 
 
 def _plain(record: Record) -> Record:
-    """JSON knows no NaN and no infinity: they become null."""
+    """Replace NaN and infinity by None, because JSON lacks them."""
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in record.items()
     }

@@ -1,4 +1,4 @@
-"""What makes a search what it is, as nested data that a checkpoint keeps and a resume compares."""
+"""The identity of a search: its parts and settings as nested data, which a resume compares with the checkpoint."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True)
 class Identity:
-    """The parts and settings of a search by name; ``required`` leaves out fields that are at their defaults.
+    """The parts and settings of a search by name; ``required`` omits fields at their defaults.
 
     >>> Identity.of(seed=0, split=(0.5, 0.5)).data
     {'seed': 0, 'split': [0.5, 0.5]}
@@ -32,7 +32,7 @@ class Identity:
         return cls(to_data(parts), to_data(parts, sparse=True))
 
     def with_parts(self, **parts: Any) -> Identity:
-        """Return the identity of a search that has these parts as well."""
+        """Return the identity with these parts added."""
         more = Identity.of(**parts)
         return Identity({**self.data, **more.data}, {**self.required, **more.required})
 

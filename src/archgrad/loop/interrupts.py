@@ -1,4 +1,4 @@
-"""Ctrl-C and ``kill`` end a search between two steps, with a checkpoint and a sentence."""
+"""Signals end a search between two steps, with a checkpoint and a message."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Interrupt", "catch_signals", "diverged", "interrupted"]
 
 
 class Interrupt:
-    """The signal that was received, 0 if none."""
+    """The received signal, 0 if none."""
 
     signal: int = 0
 
 
 @contextmanager
 def catch_signals(enabled: bool) -> Iterator[Interrupt]:
-    """Note SIGINT and SIGTERM instead of dying of them; a second one is obeyed at once.
+    """Record SIGINT and SIGTERM instead of ending the process; a second signal ends it at once.
 
-    Signals can be caught in the main thread only; elsewhere, and where not enabled, nothing is changed. A signal that
-    is ignored, as SIGINT is in a background job, stays ignored.
+    Only the main thread can catch signals; elsewhere, or if not enabled, nothing changes. An ignored signal, such as
+    SIGINT in a background job, stays ignored.
     """
     interrupt = Interrupt()
     if not enabled or threading.current_thread() is not threading.main_thread():
@@ -53,7 +53,7 @@ def catch_signals(enabled: bool) -> Iterator[Interrupt]:
 
 
 def diverged(error: DivergedError, folder: RunFolder) -> DivergedError:
-    """Say where the last good checkpoint is."""
+    """Return the error with the place of the last good checkpoint."""
     return DivergedError(
         f"{error} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
         f"would come to the same point, because it repeats the search with the same settings."
@@ -61,7 +61,7 @@ def diverged(error: DivergedError, folder: RunFolder) -> DivergedError:
 
 
 def interrupted(state: SearchState, folder: RunFolder, number: int) -> SearchInterrupted:
-    """Say where the search has come to, and how to continue it."""
+    """Return an exception that says where the search stopped and how to continue it."""
     place = f"epoch {state.epoch} of {state.epochs}"
     if state.complete and folder.part is None:
         return SearchInterrupted(

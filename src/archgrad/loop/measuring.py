@@ -1,4 +1,4 @@
-"""Serving what callbacks declare that they need, and recording what they measure."""
+"""Computes what callbacks need and records what they measure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from archgrad.loop.step_batches import StepBatches
 __all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "measure_gradients", "measure_points"]
 
 OWN = ("epoch", "genotype", "stage", "seconds", "stopped_to")
-"""What the loop alone says in a record."""
+"""The keys of a record that only the loop writes."""
 
 
 def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
@@ -43,7 +43,7 @@ def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Cal
 def measure_gradients(
     callbacks: Iterable[Callback], setup: Setup, state: SearchState, gradients: Mapping[str, Tensor]
 ) -> None:
-    """Measure the mixture gradients of the cells, which have moved the architecture or would have."""
+    """Pass the mixture gradients of the cells to the callbacks that need them."""
     for callback in callbacks:
         if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
             state.sums.note(_numbers(callback, callback.measure_gradients(setup.blocks, gradients)))
@@ -52,24 +52,24 @@ def measure_gradients(
 def measure_epoch(
     callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], state: SearchState, record: Record
 ) -> None:
-    """Let all callbacks add to the record of an epoch; the one with evaluations is for those that need them."""
+    """Let all callbacks add to the record of an epoch; ``snapshots[True]`` is for those that need evaluations."""
     for callback in callbacks:
         snapshot = snapshots[Need.EVALUATION in callback.needs]
         record |= _values(callback, callback.measure_epoch(snapshot, state))
 
 
 def measure_end(callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], record: Record) -> None:
-    """Let all callbacks add to the last record what is measured once."""
+    """Let all callbacks add their final measures to the last record."""
     for callback in callbacks:
         record |= _values(callback, callback.measure_end(snapshots[Need.EVALUATION in callback.needs]))
 
 
 def _values(callback: Callback, measured: Measures) -> dict[str, int | float | str]:
-    """Return plain values; refuse names that are the loop's own."""
+    """Return plain values; reject names that belong to the loop."""
     for name in measured:
         if name in OWN:
             raise UserError(
-                f"{type(callback).__name__} records {name!r}, but a search records that itself; give it another name."
+                f"{type(callback).__name__} records {name!r}, but the search itself records that; choose another name."
             )
     return {name: value if isinstance(value, str) else _number(value) for name, value in measured.items()}
 
@@ -87,5 +87,5 @@ def _numbers(callback: Callback, measured: Measures) -> dict[str, float]:
 
 
 def _number(value: float) -> int | float:
-    """Turn what was measured, such as a NumPy scalar, into what a checkpoint and JSON can hold."""
+    """Convert a measure, such as a NumPy scalar, to a plain number for checkpoints and JSON."""
     return value if type(value) is int else float(value)

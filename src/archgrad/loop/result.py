@@ -1,4 +1,4 @@
-"""What a search returns."""
+"""The result of a search."""
 
 from __future__ import annotations
 
@@ -21,13 +21,12 @@ __all__ = ["SearchResult"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SearchResult:
-    """What a search found.
+    """The genotype that a search found, its last state and its history.
 
-    ``mixture`` is ``{block: [cells, rows, choices]}`` as the supernet takes it, ``alpha`` the parameters behind it,
-    ``history`` one record per epoch. ``method`` is the one that searched, and ``epochs`` how many epochs it was given
-    (each stage of a search in stages). ``budget`` says in a line what α's learning rate was, and why. ``stopped``
-    says why a search ended early, with the genotype of an earlier epoch; mixture, α and supernet are those it ended
-    with.
+    ``mixture`` is the input of the supernet, ``{block: [cells, rows, choices]}``, and ``alpha`` the parameters behind
+    it. ``history`` has one record per epoch. ``epochs`` is the planned number (of each stage, in a search in stages).
+    ``budget`` says in one line what α's learning rate was, and why. ``stopped`` says why a search ended early; then
+    the genotype is that of an earlier epoch, but mixture, α and supernet are the last ones.
     """
 
     genotype: Genotype
@@ -43,12 +42,12 @@ class SearchResult:
 
     @property
     def undecided(self) -> bool:
-        """Whether all choices tie exactly: then the genotype is the first in the order of choices, nothing more."""
+        """Whether all choices tie exactly, so that the genotype is just the first in the order of choices."""
         return nothing_decided(self.history, self.stopped)
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
-        """How healthy the search was, by its history; the advice names cures that its method lacks."""
+        """The health of the search by its history; the advice names cures that its method lacks."""
         return diagnosed(self.history, self.epochs, self.method)
 
     def __repr__(self) -> str:

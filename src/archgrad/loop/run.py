@@ -11,11 +11,13 @@ from archgrad.callbacks import Callback, Decision, Record
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop import measuring
+from archgrad.loop.divergence import check_state
 from archgrad.loop.evaluation import supernet_evaluation
+from archgrad.loop.fallback_state import FallbackInMemory, FallbackStore
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
+from archgrad.loop.held_out import evaluate_held_out
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
-from archgrad.loop.kept import KeptInMemory, KeptState
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import MetricSums, SearchState
 from archgrad.loop.step_batches import StepBatches
@@ -32,9 +34,9 @@ _log = logging.getLogger("archgrad")
 
 @dataclass
 class Run:
-    """The loop and what it needs besides the state; the stepper changes if the search switches its method.
+    """The loop and everything it needs besides the state; the stepper changes if the search switches its method.
 
-    The ``callbacks`` are told in their order; the folder, where there is one, is the first of them.
+    The loop calls the ``callbacks`` in their order. The folder, if there is one, is the first of them.
     """
 
     setup: Setup
@@ -43,7 +45,7 @@ class Run:
     folder: RunFolder | None
     interrupt: Interrupt
     compile: bool
-    memory: KeptState = field(default_factory=KeptInMemory)
+    memory: FallbackStore = field(default_factory=FallbackInMemory)
 
     def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
@@ -67,7 +69,7 @@ class Run:
 
     def _go_on(self, state: SearchState) -> None:
         """Take a step, and end the epoch after its last."""
-        if state.step < state.steps:  # a derivation that takes its time may have been interrupted after them
+        if state.step < state.steps:  # false if the discretizer was interrupted after the last step
             self._step(state)
         if state.step == state.steps:
             record = self._end_epoch(state)
@@ -76,31 +78,31 @@ class Run:
             self._between_epochs(state)
 
     def _between_epochs(self, state: SearchState) -> None:
-        """Keep the state, or go back to the one kept and on by another method, if a callback asks for it."""
+        """Save the state, or go back to the saved one and continue with another method, if a callback asks for it."""
         if state.switched is not None or state.step or state.stopped is not None:
             return
-        kept = self.folder or self.memory
+        store = self.folder or self.memory
         for callback in self.callbacks:
             if callback.keep_state(state):
-                kept.keep(state)
+                store.save_fallback(state)
             elif (goes_on := callback.go_back(state)) is not None:
-                self._go_back(state, kept, goes_on)
+                self._go_back(state, store, goes_on)
                 return
 
-    def _go_back(self, state: SearchState, kept: KeptState, goes_on: str) -> None:
+    def _go_back(self, state: SearchState, store: FallbackStore, goes_on: str) -> None:
         came_to, spent = state.epoch, state.seconds
-        state.restore(kept.kept())
+        state.restore(store.load_fallback())
         state.switched, state.seconds, state.trusted = (came_to, state.epoch), spent, {}
-        _log.warning("going back to epoch %d, and on from there with %s.", state.epoch, goes_on)
+        _log.warning("going back to epoch %d, and continuing from there with %s.", state.epoch, goes_on)
         self.stepper = self.setup.stepper(state, self.compile)
         for callback in self.callbacks:
             callback.on_go_back(state)
 
     def _end_by_signal(self, state: SearchState) -> None:
-        """Answer a signal; it is only caught where there is a folder."""
+        """Save and raise after a signal; signals are caught only where there is a folder."""
         assert self.folder is not None  # noqa: S101 - for the type checker
         if state.step:  # at the end of an epoch everything is saved already
-            self.stepper.check(state)
+            check_state(state)
             self._save(state)
         raise interrupted(state, self.folder, self.interrupt.signal)
 
@@ -111,12 +113,12 @@ class Run:
     # --- a step
 
     def _step(self, state: SearchState) -> None:
-        """Move what is due: the architecture, then the weights, or both at once."""
+        """Move the architecture, then the weights, or both at once, as the schedule says."""
         started = time.perf_counter()
         index = state.index
-        # For operations that draw from the global generator, such as a user's dropout: whatever callbacks draw, and
-        # whether or not the steps before were taken in this process.
-        seed_globally(random_streams.seed_of(self.stepper.seed, "global", index), state.device)
+        # For operations that draw from the global generator, such as a user's dropout: the draws must not depend on
+        # callbacks, nor on whether earlier steps were taken in this process.
+        seed_globally(random_streams.seed_of(self.setup.seed, "global", index), state.device)
         batches, moves = self.setup.step_batches(index), self.setup.moves(index)
         due = measuring.due_at_point(self.callbacks, state)
         self._compare(state, batches, moves, due)
@@ -140,18 +142,18 @@ class Run:
             state.sums.add(self.stepper.weight_step(state, batches.inner(0)).metrics)
 
     def _record(self, state: SearchState, result: StepResult) -> None:
-        """Record what a step that moved the architecture has measured."""
+        """Record the metrics and mixture gradients of a step that moved the architecture."""
         state.sums.add(result.metrics)
         measuring.measure_gradients(self.callbacks, self.setup, state, result.mixture_gradients)
 
     def _measure_gradients_at_rest(self, state: SearchState, batches: StepBatches) -> None:
-        """Measure mixture gradients where the architecture is yet to move; they are computed for that alone."""
+        """Compute and measure mixture gradients in a step that does not move the architecture."""
         due = measuring.gradients_due(self.callbacks, state)
         if due and self.setup.method.arch_optimizer.moves:
             measuring.measure_gradients(due, self.setup, state, self.stepper.mixture_gradients(state, batches.outer()))
 
     def _compare(self, state: SearchState, batches: StepBatches, moves: Moves, due: list[Callback]) -> None:
-        """Compare differences of gradients with exact ones before the first step that takes any."""
+        """Compare differences of gradients with exact derivatives before the first step that uses them."""
         method = self.stepper.method
         kinds = [method.hypergradient.difference if moves.architecture else None]
         kinds += [callback.difference for callback in due]
@@ -159,9 +161,9 @@ class Run:
             compare_products(self.stepper, state, batches, kind)
         if moves.weights and any(part.freezes_kinks for part in method.regularizers):
             compare_regularizers(self.stepper, state, batches.inner(0))
-            if self.compile and self.stepper.regularizers(state) != method.regularizers:
+            if self.compile and self.stepper.losses.regularizers(state) != method.regularizers:
                 raise UserError(
-                    "differences of gradients mislead a regulariser here, and torch.compile cannot take exact "
+                    "differences of gradients mislead a regularizer here, and torch.compile cannot take exact "
                     "derivatives in their place; search without compile."
                 )
 
@@ -169,7 +171,7 @@ class Run:
 
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
-        self.stepper.check(state)
+        check_state(state)
         snapshot = self._snapshot(state)
         record = self._own_record(state, snapshot)
         state.history.append(record)
@@ -183,29 +185,33 @@ class Run:
         return record
 
     def _snapshot(self, state: SearchState) -> Snapshot:
-        """Derive the genotype, and return what callbacks may see of the architecture."""
-        method, space = self.stepper.method, self.stepper.space
-        probabilities = method.relaxation.probabilities(self.stepper.blocks, state.alpha)
+        """Derive the genotype, and return the snapshot of the architecture for callbacks."""
+        method, space = self.stepper.method, self.setup.space
+        probabilities = method.relaxation.probabilities(self.setup.blocks, state.alpha)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._derived(state, probabilities, last)
-        initial = method.relaxation.probabilities(self.stepper.blocks, self.setup.first_alpha())
+        initial = method.relaxation.probabilities(self.setup.blocks, self.setup.first_alpha())
         ties = method.discretizer.ties(space, probabilities, last)
         if ties.rows and last:
-            _log.warning("undecided: %s at the end of the search, and the first in order is taken.", ties)
+            _log.warning("undecided: %s at the end of the search, so the first in order is taken.", ties)
         undecided = ties.everywhere or (self.setup.is_unmoved(state.alpha) and not self._by_accuracy(last))
         return Snapshot(space, probabilities, state.genotype, None, last, initial, undecided, ties.rows)
 
     def _by_accuracy(self, last: bool) -> bool:
-        """Tell whether accuracies, and not probabilities, have chosen the genotype of an epoch."""
+        """Tell whether accuracies, not probabilities, chose the genotype of the epoch."""
         discretizer = self.stepper.method.discretizer
         return discretizer.measures and (last or not discretizer.once)
 
     def _own_record(self, state: SearchState, snapshot: Snapshot) -> Record:
-        """Return what the loop itself says of the epoch, before any callback."""
-        record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.training.lr_at(state.epoch)}
+        """Return the loop's own record of the epoch, before any callback adds to it."""
+        record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.weights.lr_at(state.epoch)}
         record |= state.sums.means()
         unseen = self.setup.held_out_loader
-        record |= {"train_chance": self.setup.train_chance} if unseen is None else self.stepper.held_out(state, unseen)
+        record |= (
+            {"train_chance": self.setup.train_chance}
+            if unseen is None
+            else evaluate_held_out(self.stepper.losses, state, unseen)
+        )
         record |= {"ties": snapshot.ties} if snapshot.ties else {}
         record |= {"derived_by": "accuracy"} if self._by_accuracy(snapshot.last) else {}
         before = sum(earlier["seconds"] for earlier in state.history)
@@ -213,15 +219,16 @@ class Run:
         return record | {"genotype": genotype, "seconds": round(state.seconds - before, 3)}
 
     def _derived(self, state: SearchState, probabilities: Probabilities, last: bool) -> Genotype:
-        """Derive the genotype; what derives once does so in the last epoch, and answers signals meanwhile.
+        """Derive the genotype.
 
-        The checkpoint before it is where a resumed search begins it anew, with the same weights and draws.
+        A discretizer that derives only once does so after the last epoch, and can be interrupted. A resumed search
+        starts it again from the checkpoint before, with the same weights and draws.
         """
-        space, discretizer, started = self.stepper.space, self.stepper.method.discretizer, time.perf_counter()
+        space, discretizer, started = self.setup.space, self.stepper.method.discretizer, time.perf_counter()
         if not (last and discretizer.once):
             return discretizer.interim(space, probabilities, supernet_evaluation(self.setup, state))
         self._save(state)
-        seed_globally(random_streams.seed_of(self.stepper.seed, "derivation"), state.device)
+        seed_globally(random_streams.seed_of(self.setup.seed, "derivation"), state.device)
 
         def report(what: str, done: int, total: int) -> None:
             for callback in self.callbacks:
@@ -236,7 +243,7 @@ class Run:
         return genotype
 
     def _stop_early(self, state: SearchState) -> None:
-        """End the search if a callback asks for it; the first that does says why."""
+        """End the search if a callback asks for it, with the reason of the first one."""
         for callback in self.callbacks:
             if (request := callback.stop(state)) is None:
                 continue

@@ -1,4 +1,4 @@
-"""What a search is set up from: everything but its state, checked before anything is trained."""
+"""The setup of a search: everything but its state, checked before anything is trained."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from numbers import Integral
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
-from archgrad.data import ImageData, Loader, Split, measure, split_fractions
+from archgrad.data import ImageData, Loader, split_fractions
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.loop.identity import Identity
+from archgrad.loop.loaders import Loaders, check_batch_size
 from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
+from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.method import Method
 from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
@@ -35,17 +36,16 @@ __all__ = ["Setup"]
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A space, the options of its supernet, a method, how the weights are trained, and the batches of both.
+    """Everything that a search needs but its state: space, method, training of the weights, loaders.
 
-    ``evaluation_loader`` has unaugmented images to evaluate architectures on: those that train the architecture, or in
-    a single-level search those held out, if there are any. ``held_out_loader`` has those that measure every epoch.
-    The method's learning rate of α is scaled already, as ``budget`` says.
+    The loaders are those of :class:`archgrad.loop.loaders.Loaders`. The method's learning rate of α is scaled already,
+    as ``budget`` says. ``described`` is what the identity of the search consists of.
     """
 
     space: SearchSpace
     options: SupernetOptions
     method: Method
-    training: WeightTraining
+    weights: WeightTraining
     seed: int
     device: torch.device
     weight_loader: Loader
@@ -67,7 +67,7 @@ class Setup:
         epochs: int | None = None,
         seed: int = 0,
         batch_size: int | None = None,
-        training: WeightTraining | None = None,
+        weights: WeightTraining | None = None,
         split: tuple[float, float] | str | None = None,
         held_out: float = 0.1,
         device: torch.device | str = "cpu",
@@ -75,57 +75,38 @@ class Setup:
         alpha_budget: BudgetChoice = "published",
     ) -> Setup:
         """Check and complete what a search was given."""
-        if isinstance(seed, bool) or not isinstance(seed, Integral):
-            raise UserError(f"seed is {seed!r}; it must be a whole number.")
+        _check_seed(seed)
         method.check(space)
         check_reaction(on_collapse, method, space)
         options = method.supernet_options(space)
-        settings = _settings(training or method.trained(space.training), epochs, batch_size)
+        settings = _with_sizes(weights or method.trained(space.weights), epochs, batch_size)
         fractions = split_fractions(split, method.schedule.level)
         parts = split_data(data.labels, fractions, int(seed), held_out)
-        _check_batch_size(batch_size, parts, fractions is None)
+        check_batch_size(batch_size, parts, fractions is None)
         device = _usable(device)
-        normalisation = measure(data, parts.weights)
-        unseen = len(parts.held_out) > 0
-        judged = parts.held_out if unseen and fractions is None else parts.architecture
-
-        def loader(indices: Tensor, stream: str, size: int | None = None) -> Loader:
-            augmentation = data.augmentation if stream in ("weights", "architecture") else None
-            return Loader(data, indices, size or settings.batch_size, normalisation, augmentation, seed, stream, device)
-
-        setup = cls(
-            space,
-            options,
-            method,
-            settings,
-            seed,
-            device,
-            loader(parts.weights, "weights"),
-            loader(parts.architecture, "architecture"),
-            loader(judged, "judge", _even(len(judged), settings.batch_size) if judged is parts.held_out else None),
-            loader(parts.held_out, "held-out", _even(len(parts.held_out), settings.batch_size)) if unseen else None,
-            {},
-            AlphaBudget("off", 0, 0, 1.0),
-            "",
-            on_collapse,
-        )
+        loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
+        described = {
+            "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
+            "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": int(seed),
+            "held_out": float(held_out), "on_collapse": on_collapse,
+        }  # fmt: skip
+        off = AlphaBudget("off", 0, 0, 1.0)
+        setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "", on_collapse)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
-        published = published_arch_steps(method, space)
-        budget = AlphaBudget.of(alpha_budget, method.arch_optimizer, published, setup.arch_steps)
-        optimizer = method.arch_optimizer if budget.factor == 1 else method.arch_optimizer.scaled(budget.factor)
-        scaled = replace(method, arch_optimizer=optimizer)
-        described = {
-            "space": space, "supernet": options, "method": replace(method, training={}), "training": settings,
-            "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": int(seed),
-            "held_out": float(held_out), "on_collapse": on_collapse, "alpha_budget": budget.factor,
-        }  # fmt: skip
+        return setup._with_budget(alpha_budget)
+
+    def _with_budget(self, choice: BudgetChoice) -> Setup:
+        """Return the setup with the learning rate of α scaled to its budget."""
+        method, optimizer = self.method, self.method.arch_optimizer
+        budget = AlphaBudget.of(choice, optimizer, published_arch_steps(method, self.space), self.arch_steps)
+        scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
         return replace(
-            setup,
-            method=scaled,
+            self,
+            method=replace(method, arch_optimizer=scaled),
             budget=budget,
-            budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
-            described=described,
+            budget_line=budget.said(optimizer, scaled),
+            described={**self.described, "alpha_budget": budget.factor},
         )
 
     @cached_property
@@ -135,12 +116,12 @@ class Setup:
 
     @cached_property
     def identity(self) -> Identity:
-        """What tells this search from another one, for its checkpoints."""
+        """What distinguishes this search from others, for its checkpoints."""
         return Identity.of(**self.described)
 
     @property
     def steps(self) -> int:
-        """The weight steps of an epoch: T for each batch of a pass over the images that train the weights."""
+        """The weight steps of an epoch: T (``schedule.inner_steps``) for each batch of training images."""
         return self.weight_loader.steps * self.method.schedule.inner_steps
 
     def step_batches(self, index: int) -> StepBatches:
@@ -148,35 +129,35 @@ class Setup:
         return StepBatches(self.weight_loader, self.arch_loader, index, self.method.schedule.inner_steps)
 
     def moves(self, index: int) -> Moves:
-        """Return what step ``index`` of the search moves."""
+        """Return whether step ``index`` moves the weights, the architecture or both."""
         if not self.method.arch_optimizer.moves:
             return Moves(weights=True, architecture=False)
         return self.method.schedule.moves(index, self.steps, self.seed)
 
     @cached_property
     def arch_steps(self) -> int:
-        """How often the architecture moves in the whole search."""
-        return sum(self.moves(index).architecture for index in range(self.training.epochs * self.steps))
+        """The number of architecture steps in the whole search."""
+        return sum(self.moves(index).architecture for index in range(self.weights.epochs * self.steps))
 
     def first_alpha(self) -> Alpha:
-        """Return the architecture parameters that the search begins with."""
+        """Return the initial architecture parameters."""
         first = self.method.relaxation.init(self.blocks, random_streams.generator(self.seed, "alpha"))
         return Alpha({name: value.to(self.device) for name, value in first.items()})
 
     def is_unmoved(self, alpha: Alpha) -> bool:
-        """Tell whether α is where the search began and will yet move, as in a warm-up: then it has chosen nothing."""
+        """Tell whether α still has its initial value, as in a warm-up, and so has chosen nothing yet."""
         first = self.first_alpha()
         return self.method.arch_optimizer.moves and all(torch.equal(alpha[name], first[name]) for name in first)
 
     @cached_property
     def train_chance(self) -> float:
-        """The accuracy, in per cent, of always naming the most common class of the images that train the weights."""
+        """The accuracy in per cent of always naming the most common class of the training images."""
         counts = self.weight_loader.data.labels[self.weight_loader.indices].bincount()
         return 100 * counts.max().item() / int(counts.sum())
 
     def initial_state(self) -> SearchState:
-        """Return the state before the first step; the weights come from the global generator."""
-        method, training, blocks = self.method, self.training, self.blocks
+        """Return the state before the first step; the global generator draws the weights."""
+        method, training, blocks = self.method, self.weights, self.blocks
         data = self.weight_loader.data
         shape = {"num_classes": data.num_classes, "input_channels": data.channels}
         supernet = self.space.supernet(self.options, **shape).to(self.device)
@@ -197,67 +178,53 @@ class Setup:
         )  # fmt: skip
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
-        """Return what takes the steps of this search, by the method that its state has switched to if it has."""
+        """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        return Stepper.of(self.space, self.options, method, self.training, self.seed, state.supernet, compile_)
+        losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_)
+        return Stepper(losses, self.weights)
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not isinstance(seed, Integral):
+        raise UserError(f"seed is {seed!r}; it must be a whole number.")
 
 
 def _about(data: ImageData) -> dict[str, Any]:
     return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
 
 
-def _settings(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:
+def _with_sizes(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:
     given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size}
     return replace(training, **{name: value for name, value in given.items() if value is not None})
 
 
-def _check_batch_size(batch_size: int | None, parts: Split, single: bool) -> None:
-    """Refuse a wish that cannot be met; a space's own batch size is cut to small data silently."""
-    kept = f"; {len(parts.held_out)} are held out (held_out)" if single and len(parts.held_out) else ""
-    for name, part in (("weights", parts.weights), ("architecture", parts.architecture)):
-        if batch_size is not None and batch_size > len(part):
-            raise UserError(
-                f"batch_size is {batch_size}, but only {len(part)} images train the {name}{kept}; "
-                f"it must be at most {min(len(parts.weights), len(parts.architecture))}, or give more data."
-            )
-
-
 def _check_length(setup: Setup) -> None:
-    """Refuse a search that would end before its architecture has moved."""
-    schedule, epochs = setup.method.schedule, setup.training.epochs
+    """Reject a search that would end before its architecture has moved."""
+    schedule, epochs = setup.method.schedule, setup.weights.epochs
     steps = epochs * setup.steps
     if schedule.updates == "random" and not 0 < setup.arch_steps < steps:
         raise UserError(
-            f"the search has {steps} steps, and by its seed each of them would move "
+            f"the search has {steps} steps, and with this seed all of them would move "
             f"{'the architecture' if setup.arch_steps else 'the weights'}; give more epochs or data, or another seed."
         )
     if setup.arch_steps or not setup.method.arch_optimizer.moves:
         return
     raise UserError(
-        f"the architecture stays where it is for {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but the "
-        f"search has only {epochs}; give more epochs, or set fewer to warm up."
+        f"the architecture does not move in the first {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but "
+        f"the search has only {epochs}; give more epochs, or set schedule.warmup_epochs lower."
     )
-
-
-def _even(count: int, most: int) -> int:
-    """Return the size of batches that divide so many images evenly, none of them larger than ``most``.
-
-    >>> _even(180, 64)
-    60
-    """
-    return max(count // -(-count // most), 1)
 
 
 def _check_heads(options: SupernetOptions, loader: Loader) -> None:
     if options.auxiliary_head and loader.batch_size < 2:
         raise UserError(
-            "the auxiliary head normalises single pixels and needs at least 2 images in a batch, but there is 1; "
+            "the auxiliary head normalizes single pixels and needs at least 2 images in a batch, but there is 1; "
             "raise batch_size or set supernet.auxiliary_head=0."
         )
 
 
 def _usable(device: torch.device | str) -> torch.device:
-    """Return a device that computes; refuse one that is unknown or not there."""
+    """Return the device; reject one that is unknown or missing."""
     try:
         torch.zeros(1, device=device).item()
         return torch.device(device)

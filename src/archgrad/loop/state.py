@@ -1,4 +1,4 @@
-"""Everything that evolves in a search, in one place, so that it can be saved and restored to the bit."""
+"""The whole state of a search in one place, to save and restore it to the bit."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from archgrad.tensors import Alpha, Weights
 __all__ = ["PRODUCTS", "BatchMetrics", "MetricSums", "SearchState", "all_trusted", "nothing_decided"]
 
 PRODUCTS = "products"
-"""How the keys in ``trusted`` begin of the products that hypergradients and probes take, one for each kind."""
+"""The prefix of keys in ``trusted`` for the Hessian products of hypergradients and callbacks, one key per kind."""
 
 
 def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
-    """Tell whether all that was compared under keys of this beginning agreed."""
+    """Tell whether all comparisons under keys with this prefix agreed."""
     return all(agreed for key, agreed in trusted.items() if key.startswith(prefix))
 
 
 @dataclass(frozen=True)
 class BatchMetrics:
-    """What a step measured on its batch, at the weights before it: the mean loss, and how many images were right."""
+    """Mean loss and number of correct images of a batch, at the weights before the step."""
 
     name: str
     loss: float
@@ -38,20 +38,20 @@ class BatchMetrics:
 
 
 class MetricSums:
-    """Running sums of losses and hits, per kind of step; exact to restore."""
+    """Running sums of losses and correct images, per kind of step; they restore exactly."""
 
     def __init__(self) -> None:
         self.values: dict[str, float] = {}
 
     def add(self, batch: BatchMetrics) -> None:
-        """Add what was measured on one batch."""
+        """Add the metrics of one batch."""
         found = {"loss": batch.loss * batch.count, "correct": batch.correct, "count": batch.count}
         for quantity, value in found.items():
             name = f"{batch.name}_{quantity}"
             self.values[name] = self.values.get(name, 0.0) + value
 
     def note(self, measured: Mapping[str, float]) -> None:
-        """Add what a callback measured inside the epoch."""
+        """Add the measures of a callback inside the epoch."""
         for measure, value in measured.items():
             for name, amount in ((f"{measure}_sum", value), (f"{measure}_times", 1.0)):
                 self.values[name] = self.values.get(name, 0.0) + amount
@@ -71,20 +71,20 @@ class MetricSums:
 
 
 def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
-    """Tell whether no epoch has chosen the genotype that a search returns: the last, or any if it was stopped."""
+    """Tell whether nothing chose the genotype of the search: the last epoch did not, or if it was stopped, none did."""
     genotypes = [record["genotype"] for record in history]
     return bool(genotypes) and (genotypes[-1] is None if stopped is None else not any(genotypes))
 
 
 @dataclass
 class SearchState:
-    """Weights, α, both optimisers, position, running sums and history.
+    """Weights, α, both optimizers, position, running sums and history.
 
-    ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` what is done of it. Random numbers need
-    no state of their own: every stream is a function of the seed and the position. ``stopped`` is a sentence that says
-    why the search has ended early, None if it has not; ``switched`` tells that it went back, from which epoch to which.
-    ``trusted`` says whose differences of gradients were compared with exact ones, and whether they agreed. The
-    settings give ``warmup_epochs`` and ``budget_line``, how long α rests and how far it may move; no checkpoint does.
+    ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` count what is done. Random numbers need
+    no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
+    search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
+    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs`` and ``budget_line`` come
+    from the settings and are in no checkpoint.
     """
 
     supernet: Supernet
@@ -106,10 +106,10 @@ class SearchState:
     budget_line: str = ""
 
     def stop(self, epoch: int, reason: str) -> None:
-        """End the search after the epoch just recorded, with the architecture that an earlier ``epoch`` had found.
+        """End the search after the epoch just recorded, with the architecture of an earlier ``epoch``.
 
-        The last record says which epoch that is; α and the weights stay what they are. An epoch that has decided
-        nothing stands for the next that has.
+        If that epoch decided nothing, the next one that did is taken. The last record says which epoch it is. α and the
+        weights do not change.
         """
         decided = [record["epoch"] for record in self.history[epoch - 1 :] if record["genotype"] is not None]
         if decided:
@@ -120,7 +120,7 @@ class SearchState:
 
     @property
     def complete(self) -> bool:
-        """Whether no step is left to take: after the last epoch, or after an early stop."""
+        """Whether no step is left, after the last epoch or an early stop."""
         return self.epoch == self.epochs or self.stopped is not None
 
     @property
@@ -140,12 +140,12 @@ class SearchState:
 
     @property
     def current_epoch(self) -> int:
-        """The epoch whose settings hold: the one begun, or the last of a search that is complete."""
+        """The epoch whose settings apply: the present one, or the last of a complete search."""
         return min(self.epoch, self.epochs - 1)
 
     @property
     def progress(self) -> float:
-        """How much of the search is done, from 0 to 1."""
+        """The share of the search that is done, from 0 to 1."""
         return min(self.index / (self.epochs * self.steps), 1.0)
 
     def tensors(self) -> dict[str, Any]:
@@ -175,8 +175,8 @@ class SearchState:
             )
         device = self.device
         self.supernet.load_state_dict(saved["weights"])
-        self.alpha = Alpha(_moved(saved["alpha"], device))
-        self.arch_state = {name: _moved(values, device) for name, values in saved["arch_state"].items()}
+        self.alpha = Alpha(_to_device(saved["alpha"], device))
+        self.arch_state = {name: _to_device(values, device) for name, values in saved["arch_state"].items()}
         self.optimizer.load_state_dict(saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
@@ -188,5 +188,5 @@ class SearchState:
         self.trusted = dict(saved["trusted"])
 
 
-def _moved(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
+def _to_device(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
     return {name: value.to(device) if value.dim() else value for name, value in values.items()}

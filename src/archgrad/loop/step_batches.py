@@ -8,9 +8,9 @@ __all__ = ["StepBatches"]
 
 
 class StepBatches:
-    """The batches of one step, each drawn when it is first asked for and only then.
+    """The batches of one step, each drawn on first use.
 
-    The k-th inner batch is that of the weight step k steps later. ``inner_steps`` weight steps share an outer batch.
+    The k-th inner batch is that of the weight step k steps later; ``inner_steps`` weight steps share an outer batch.
     """
 
     def __init__(self, weight_loader: Loader, arch_loader: Loader, index: int, inner_steps: int = 1) -> None:

@@ -1,10 +1,9 @@
-"""Comparing, once in a search, its differences of gradients with exact derivatives."""
+"""Compares differences of gradients with exact derivatives, once in a search."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,6 +16,7 @@ from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.state import PRODUCTS, SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
+from archgrad.loop.weight_pass import added_gradient
 from archgrad.regularizers import Regularizer
 from archgrad.tensors import Weights
 
@@ -27,19 +27,19 @@ Found = TypeVar("Found")
 _log = logging.getLogger("archgrad")
 
 _STRETCH = 3.0
-"""How much longer the step of a difference is that another one is compared with."""
+"""How much longer the step of the second difference is."""
 
 _IMAGES = 32
-"""As many as tell, and few enough for an exact product to need no more memory than a step."""
+"""Enough images for a comparison, and few enough that an exact product needs no more memory than a step."""
 
 
 def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches, kind: ProductKind) -> None:
-    """Note in the state whether differences of this kind agree with exact products, unless it is noted already."""
+    """Record in the state whether differences of this kind agree with exact products, if not yet recorded."""
     key = f"{PRODUCTS} {kind}"
     if key in state.trusted:
         return
     inner, outer = Batches([_few(batches.inner(0))]), _few(batches.outer())
-    plain = replace(stepper, forward=stepper.plain)
+    plain = stepper.uncompiled()
 
     def at(measure: Callable[[EvaluationPoint], Found]) -> Found:
         with plain.bilevel_step(state).at(state.alpha, inner, outer) as point:
@@ -60,8 +60,8 @@ def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches,
 
 
 def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch) -> None:
-    """Note the same of what each regulariser adds to the weights' gradient, as soon as it adds anything."""
-    plain, few = replace(stepper, forward=stepper.plain), _few(batch)
+    """Record the same for what each regularizer adds to the weights' gradient, once it adds anything."""
+    plain, few = stepper.uncompiled(), _few(batch)
     for part in stepper.method.regularizers:
         name = type(part).__name__
         if not part.freezes_kinks or name in state.trusted:
@@ -72,7 +72,7 @@ def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch) -> 
 
 
 def _added(stepper: Stepper, part: Regularizer, state: SearchState, batch: Batch) -> tuple[Weights] | None:
-    found = stepper.added_gradient(part, state, stepper.relaxed(state), batch)
+    found = added_gradient(stepper.losses, part, state, batch, stepper.unperturbed(state))
     return (found,) if found else None
 
 
@@ -81,7 +81,7 @@ def _few(batch: Batch) -> Batch:
 
 
 def _attempt(compute: Callable[[], Found]) -> Found | Exception:
-    """Return what is computed, or why it cannot be: kinks that come and go, or an operation without a derivative."""
+    """Return the result, or the error: kinks that change, or an operation without a derivative."""
     try:
         return compute()
     except (UserError, RuntimeError, NotImplementedError) as error:
@@ -91,10 +91,10 @@ def _attempt(compute: Callable[[], Found]) -> Found | Exception:
 def _note(
     state: SearchState, key: str, what: str, differences: Any, exact: Any, again: Callable[[float], Any] | None = None
 ) -> None:
-    """Trust differences that agree with exact derivatives, and those that nothing can be compared with.
+    """Trust differences that agree with exact derivatives, or for which there are no exact derivatives.
 
-    Where they do not agree, but differences over steps of two lengths do, it is the exact ones that are wrong: an
-    operation's own backward pass cannot be differentiated.
+    If they disagree, but differences over steps of two lengths agree, the exact derivatives are wrong: an operation's
+    own backward pass cannot be differentiated.
     """
     if isinstance(differences, Exception) and isinstance(exact, Exception):
         raise UserError(
@@ -115,26 +115,26 @@ def _note(
     if again is not None and _alike(differences, again(_STRETCH)):
         state.trusted[key] = True
         _log.warning(
-            "an operation's own backward pass cannot be differentiated, so that exact derivatives of %s are wrong "
+            "an operation's own backward pass cannot be differentiated, so exact derivatives of %s are wrong "
             "(cosine %.3f to differences); the search trusts differences.",
             what, cosine,
         )  # fmt: skip
         return
     _log.warning(
         "differences of gradients mislead %s here: their cosine to exact ones is %.3f and should be at least %.2f, "
-        "because an operation has kinks that cannot be frozen; the search goes on with exact derivatives, which take "
+        "because an operation has kinks that cannot be frozen; the search continues with exact derivatives, which take "
         "longer.",
         what, cosine, LEAST_COSINE,
     )  # fmt: skip
 
 
 def _alike(differences: Any, others: Any) -> bool:
-    """Tell whether differences over steps of two lengths agree, which those across kinks do not."""
+    """Tell whether differences over steps of two lengths agree; across kinks they do not."""
     if isinstance(differences, Exception) or isinstance(others, Exception):
         return False
     return agreement(differences, others.vectors) >= LEAST_COSINE
 
 
 def _reason(error: Exception) -> str:
-    """Return the first sentence of an error, at most 120 characters of it."""
+    """Return the first sentence of an error, cut to 120 characters."""
     return str(error).splitlines()[0].split(". ")[0][:120]

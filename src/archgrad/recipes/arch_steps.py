@@ -24,7 +24,7 @@ def published_arch_steps(method: Method, space: SearchSpace) -> int:
     19500
     """
     recipe = named(method.name, space) if method.name in RECIPES else method
-    training, schedule = recipe.trained(space.training), recipe.schedule
+    training, schedule = recipe.trained(space.weights), recipe.schedule
     images = CIFAR10_IMAGES if schedule.level == "single" else CIFAR10_IMAGES // 2
     epochs = max(training.epochs - schedule.warmup_epochs, 0)
     steps = epochs * (images // training.batch_size)

@@ -1,4 +1,4 @@
-"""Giving a method its published settings, and listing them."""
+"""Gives a method its published settings, and lists them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["listed", "parts_of", "published"]
 
 
 def published(method: Method, space: SearchSpace | str, recipe: str | None = None) -> Method:
-    """Return a method with all settings that are published for the recipe of its name, or another, in a space."""
+    """Return a method with all settings published for its recipe, or for another one, in a space."""
     settings = declared(recipe or method.name, space)
     parts: dict[str, Any] = {
         name: _set(part, name, settings)
@@ -26,23 +26,23 @@ def published(method: Method, space: SearchSpace | str, recipe: str | None = Non
         if (part := getattr(method, name)) is not None
     }
     regularizers = tuple(_set(part, name_of(part) or "", settings) for part in method.regularizers)
-    return replace(method, **parts, regularizers=regularizers, training=_training(settings))
+    return replace(method, **parts, regularizers=regularizers, weights=_weights(settings))
 
 
 def _set(part: Any, name: str, settings: Mapping[str, Setting]) -> Any:
-    """Return a part with those of its knobs set that are named."""
+    """Return a part with the published values of its knobs."""
     own = {knob: settings[f"{name}.{knob}"].value for knob in knobs_of(part) if f"{name}.{knob}" in settings}
     return with_settings(part, {knob: without_none(value) for knob, value in own.items()}, name) if own else part
 
 
-def _training(settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """Return what the recipe says of the weights' training; the space says the rest."""
+def _weights(settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return the recipe's weight-training settings; the others come from the space."""
     knobs = {knob.name: f"weights.{knob.name}" for knob in fields(WeightTraining)}
     return {knob: settings[path].value for knob, path in knobs.items() if path in settings}
 
 
 def parts_of(method: Method) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a method by the names that their knobs begin with."""
+    """Yield the parts of a method with the prefixes of their knobs."""
     for name in (*PARTS, *OPTIONAL_PARTS):
         if (part := getattr(method, name)) is not None:
             yield name, part
@@ -51,7 +51,7 @@ def parts_of(method: Method) -> Iterator[tuple[str, Any]]:
 
 
 def listed(method: Method, space: SearchSpace) -> list[Setting]:
-    """Return every setting of a recipe in a space, with its source, as the method really has it."""
+    """Return every setting of a recipe in a space, as the method has it, with its source."""
     known, weights = declared(method.name, space), WEIGHT_SOURCES.get(space.family, {})
 
     def source(path: str, value: Any, otherwise: str = OURS) -> str:
@@ -63,7 +63,7 @@ def listed(method: Method, space: SearchSpace) -> list[Setting]:
         for name, part in parts_of(method)
         for knob, value in knobs_of(part).items()
     ]
-    training = method.trained(space.training)
+    training = method.trained(space.weights)
     rows += [
         Setting(f"weights.{knob}", value, source(f"weights.{knob}", value, weights.get(knob, weights.get("any", OURS))))
         for knob, value in knobs_of(training).items()

@@ -1,4 +1,4 @@
-"""Published methods, each a few lines: its parts, at the settings that are published for a space."""
+"""Published methods in a few lines each: their parts, with the settings published for a space."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def idarts(
 
     ``inner_steps`` is T, ``terms`` K and ``lr`` γ, by default the learning rate that the weights have.
 
-    >>> idarts().hypergradient.terms, idarts().schedule.inner_steps, idarts().training["lr"]
+    >>> idarts().hypergradient.terms, idarts().schedule.inner_steps, idarts().weights["lr"]
     (2, 4, 0.01)
     """
     method = published(_darts("idarts", hypergradient=Neumann(products="forward")), space)
@@ -106,7 +106,7 @@ def idarts(
 def amended(eta: float | None = None, *, space: Space = _USUAL) -> Method:
     """DARTS with the amending term −η·M·H·∂L2/∂w: Amended-DARTS (Bi et al., 2019).
 
-    >>> amended().hypergradient.eta, amended(space="darts").training["batch_size"]
+    >>> amended().hypergradient.eta, amended(space="darts").weights["batch_size"]
     (0.1, 96)
     """
     method = published(_darts("amended", hypergradient=Amended(products="forward")), space)
@@ -173,7 +173,7 @@ _GEOMETRIC = {
 def snas(*, space: Space = _USUAL) -> Method:
     """Concrete samples, weights and architecture by one loss in one pass: SNAS (Xie et al., 2019).
 
-    Its term for the size of the network is not there.
+    Its penalty on the size of the network is left out.
 
     >>> snas().schedule.updates
     'simultaneous'
@@ -184,8 +184,8 @@ def snas(*, space: Space = _USUAL) -> Method:
 def drnas(*, space: Space = _USUAL) -> Method:
     """Mixtures drawn from a Dirichlet distribution that is kept near the uniform one: DrNAS (Chen et al., 2021).
 
-    The KL term takes the place of weight decay on α. In the DARTS space it searches in two stages, the second with
-    fewer operations and more of the channels; here that begins with new weights, where the paper widens the old ones.
+    The KL term replaces weight decay on α. In the DARTS space it searches in two stages, the second with fewer
+    operations and more channels. Here the second stage starts with new weights, while the paper widens the old ones.
 
     >>> drnas().regularizers[0].weight, [stage.partial for stage in drnas(space="darts").progressive.stages]
     (0.001, [6, 3])
@@ -220,7 +220,7 @@ _PERTURBATIONS: dict[str, Callable[[], Regularizer]] = {"rs": RandomPerturbation
 def beta_darts(weight: float | None = None, *, space: Space = _USUAL) -> Method:
     """Log-sum-exp of the architecture parameters, growing from 0 over 100 epochs: β-DARTS (Ye et al., 2022).
 
-    >>> beta_darts().regularizers[0].weight, beta_darts().training["epochs"]
+    >>> beta_darts().regularizers[0].weight, beta_darts().weights["epochs"]
     (50.0, 100)
     """
     method = published(_darts("beta-darts", regularizers=(BetaDecay(),)), space)
@@ -237,14 +237,14 @@ def darts_minus(*, space: Space = _USUAL) -> Method:
 
 
 def r_darts(kind: str = "l2", *, space: Space = _USUAL) -> Method:
-    """Second-order DARTS, stabilised in one of three ways: R-DARTS (Zela et al., 2020).
+    """Second-order DARTS, stabilized in one of three ways: R-DARTS (Zela et al., 2020).
 
-    By stronger weight decay (``l2``), by drop-path with cutout (``drop-path``), or by a stop before the architecture's
-    loss bends too much (``es``). The authors run ``l2`` and ``drop-path`` at several strengths, retrain what each
-    finds, and keep the best: weight decays of 3, 9, 27, 81 and 243·1e-4, drop-path of 0, 0.2, 0.4 and 0.6. Cutout is a
-    setting of the data, ``augmentation.cutout=16`` for 32 pixels, which the command sets itself.
+    The ways are stronger weight decay (``l2``), drop-path with cutout (``drop-path``), and an early stop before the
+    curvature of the loss grows too much (``es``). The authors run ``l2`` and ``drop-path`` at several strengths,
+    retrain what each finds, and keep the best: weight decays of 3, 9, 27, 81 and 243·1e-4, drop-path of 0, 0.2, 0.4
+    and 0.6. Cutout is a setting of the data, ``augmentation.cutout=16`` for 32 pixels, which the command sets itself.
 
-    >>> r_darts("l2").training["weight_decay"], r_darts("drop-path").supernet.drop_path, r_darts("es").stop.ratio
+    >>> r_darts("l2").weights["weight_decay"], r_darts("drop-path").supernet.drop_path, r_darts("es").stop.ratio
     (0.0081, 0.2, 0.75)
     """
     parts = chosen("kind of R-DARTS:", kind, _ROBUST)
@@ -261,9 +261,8 @@ _ROBUST: dict[str, dict[str, object]] = {
 def p_darts(priors: bool = True, *, space: Space = _USUAL) -> Method:
     """Deeper supernets with fewer operations, in three stages: P-DARTS (Chen et al., 2019).
 
-    Without its ``priors`` it has neither dropout on skip connections nor a limit of two of them in a normal cell, as
-    Λ-DARTS combines with it: ``lambda_darts(base=p_darts(priors=False))``. Each stage has 25 epochs, the first 10
-    without α.
+    Without ``priors`` it has no dropout on skip connections and no limit of two of them in a normal cell. Λ-DARTS
+    builds on that: ``lambda_darts(base=p_darts(priors=False))``. Each stage has 25 epochs; α moves after the first 10.
 
     >>> [stage.keep for stage in p_darts().progressive.stages], p_darts(priors=False).progressive.max_skips
     ([8, 5, 3], None)
@@ -302,8 +301,8 @@ def lambda_darts(
     """Train the weights so that all cells want the same architecture: Λ-DARTS (Movahedi et al., 2023).
 
     ``base`` is the method that it is added to, by default DARTS. ``weight`` is λ: by default 0.125, and for Λ in the
-    DARTS space 0.25. ``paper`` takes ∇wΛ by the paper's own differences (central, ε0 = 1e-4, across the kinks), and not
-    by ours with frozen kinks.
+    DARTS space 0.25. ``paper`` computes ∇wΛ by the paper's differences (central, ε0 = 1e-4, across the kinks) instead
+    of ours with frozen kinks.
 
     >>> lambda_darts(base=gaea()).name, lambda_darts("sign").regularizers[0].kind
     ('lambda-gaea', 'sign')
@@ -395,7 +394,7 @@ RECIPES: dict[str, Callable[..., Method]] = {
 def named(name: str, space: Space = _USUAL) -> Method:
     """Return a recipe by its name, at the settings published for a space.
 
-    >>> named("lambda-darts", "darts").training["epochs"]
+    >>> named("lambda-darts", "darts").weights["epochs"]
     50
     """
     return chosen("method", name, RECIPES)(space=space)

@@ -1,4 +1,4 @@
-"""A setting of a published method: its value, and where that stands."""
+"""Settings of published methods, each with its value and its source."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archgrad.spaces import SPACES, SearchSpace
 __all__ = ["FAMILIES", "OURS", "Setting", "chain_of", "declared", "family_of", "sized"]
 
 OURS = "ours"
-"""The source of what nobody has published."""
+"""The source of unpublished settings."""
 
 FAMILIES: dict[str, str] = {
     "nasbench201": "NAS-Bench-201",
@@ -19,7 +19,7 @@ FAMILIES: dict[str, str] = {
     "amended": "Amended-DARTS, A1 and A2",
     "nasbench1shot1": "NAS-Bench-1Shot1",
 }
-"""Spaces that share the settings of methods, by what they are called in full."""
+"""Families of spaces that share the settings of methods, with their full names."""
 
 _NEAREST: dict[str, tuple[str, ...]] = {
     "nasbench201": ("darts", "nasbench1shot1"),
@@ -28,15 +28,15 @@ _NEAREST: dict[str, tuple[str, ...]] = {
     "nasbench1shot1": ("darts", "nasbench201"),
     "own": ("nasbench201", "darts"),
 }
-"""Whose settings a method has where it was published for other spaces only."""
+"""Families whose settings replace those of a family for which a method was not published, nearest first."""
 
 _PYTORCH = "PyTorch"
 _OF_THE_RUN = ("weights.", "space.", "augmentation.")
-"""What a space says itself, so that another one's is no better guess."""
+"""Prefixes of settings that are never taken from another family."""
 
 
 class Setting(NamedTuple):
-    """A knob by its path, as ``--set`` takes it, its value, and the paper or code that says so."""
+    """A knob by its path, as ``--set`` takes it, its value, and the paper or code that gives it."""
 
     path: str
     value: Any
@@ -44,7 +44,7 @@ class Setting(NamedTuple):
 
 
 def family_of(space: SearchSpace | str) -> str:
-    """Return the family of a space, given as such, by its name, or by the name of the family itself.
+    """Return the family of a space, given as an object, by its name, or by the name of the family.
 
     >>> family_of("s3"), family_of("amended-a1")
     ('darts', 'amended')
@@ -57,7 +57,7 @@ def family_of(space: SearchSpace | str) -> str:
 
 
 def chain_of(recipe: str) -> tuple[str, ...]:
-    """Return a recipe and all whose settings it takes over where it has none, the nearest first.
+    """Return a recipe and all recipes from which it inherits settings, nearest first.
 
     >>> chain_of("lambda-sdarts-rs")
     ('lambda-sdarts-rs', 'sdarts-rs', 'darts', 'lambda-darts')
@@ -67,9 +67,9 @@ def chain_of(recipe: str) -> tuple[str, ...]:
 
 
 def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
-    """Return by path what a recipe says for a space, and where it says nothing, what it says for others.
+    """Return by path the settings of a recipe for a space; missing ones come from other families of spaces.
 
-    Settings of the weights' training, the space and the data are never taken from another space.
+    Settings of weight training, space and data are never taken from another family.
     """
     family, found = family_of(space), dict[str, Setting]()
     for name in chain_of(recipe):
@@ -84,7 +84,7 @@ def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
 
 
 def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
-    """Return the fields of a space that a recipe was published with, by name.
+    """Return the published fields of a space for a recipe, by name.
 
     >>> sized("gaea", SPACES.constructor("nasbench201")())
     {'exclude': ('none',)}
@@ -95,7 +95,7 @@ def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
 
 
 def _settings_anywhere(recipe: str, family: str) -> Iterator[Setting]:
-    """Yield what a recipe says for all spaces; in one that it was not published for that is our choice."""
+    """Yield the settings of a recipe for all spaces; where it was not published, the source is ours."""
     spaces = PUBLISHED_IN.get(recipe, ())
     for setting in _settings(recipe, "any"):
         known = family in spaces or not spaces or setting.source.startswith((OURS, _PYTORCH))

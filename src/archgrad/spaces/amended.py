@@ -33,7 +33,7 @@ class _Amended(DARTS):
         return edges_of(((node, (0, node - 1)) for node in range(INPUTS, NODES)), self.choices)
 
     @property
-    def training(self) -> WeightTraining:
+    def weights(self) -> WeightTraining:
         """As DARTS, with batches of 96 and 100 epochs (Section 4.1.1)."""
         return WeightTraining(batch_size=96, epochs=100)
 

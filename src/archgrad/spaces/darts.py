@@ -103,7 +103,7 @@ class DARTS(SearchSpace):
         return self.normal_rows
 
     @property
-    def training(self) -> WeightTraining:
+    def weights(self) -> WeightTraining:
         """SGD with momentum 0.9, weight decay 3e-4, 50 epochs."""
         return WeightTraining()
 

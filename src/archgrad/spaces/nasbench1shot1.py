@@ -100,7 +100,7 @@ class NASBench1Shot1(SearchSpace):
         return Row(node, None, tuple(map(str, range(node))), picks=self.parents[node - 1])
 
     @property
-    def training(self) -> WeightTraining:
+    def weights(self) -> WeightTraining:
         """As DARTS, with batches of 96."""
         return WeightTraining(batch_size=96)
 

@@ -102,7 +102,7 @@ class SearchSpace(ABC):
 
     @property
     @abstractmethod
-    def training(self) -> WeightTraining:
+    def weights(self) -> WeightTraining:
         """The published settings for training the supernet's weights."""
 
     @property

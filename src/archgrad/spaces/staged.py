@@ -55,7 +55,7 @@ class StagedSpace(SearchSpace):
         return (self.offered(DecisionBlock("cell", _STAGES * self.cells_per_stage, rows)),)
 
     @property
-    def training(self) -> WeightTraining:
+    def weights(self) -> WeightTraining:
         """SGD with Nesterov momentum, weight decay 5e-4."""
         return WeightTraining(weight_decay=5e-4, nesterov=True)
 

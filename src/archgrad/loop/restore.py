@@ -1,4 +1,4 @@
-"""Looking into a run without touching it."""
+"""Restore the state of a run to look at it, without changing the run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 
-__all__ = ["evaluate_at_state", "reopened"]
+__all__ = ["evaluate_at_state", "restore_run"]
 
 
-def reopened(setup: Setup, folder: Path) -> SearchState:
-    """Return the state that a run was last saved in."""
+def restore_run(setup: Setup, folder: Path) -> SearchState:
+    """Return the last saved state of a run."""
     saved = Checkpoints(folder).load(setup.identity)
     with torch.random.fork_rng([]):
         state = setup.initial_state()
@@ -29,7 +29,7 @@ def reopened(setup: Setup, folder: Path) -> SearchState:
 def evaluate_at_state(
     setup: Setup, state: SearchState, batch: int, inner_batches: int = 1
 ) -> Iterator[EvaluationPoint]:
-    """Open the evaluation point of a search, with the batches it would draw ``batch`` steps later."""
+    """Open the evaluation point of a search, with the batches of ``batch`` steps later."""
     batches = setup.step_batches(state.index + batch)
     inner = Batches(map(batches.inner, range(inner_batches)))
     with setup.stepper(state).bilevel_step(state).at(state.alpha, inner, batches.outer()) as point:

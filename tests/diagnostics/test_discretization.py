@@ -10,7 +10,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.callbacks import DiscretizationGap
 from archgrad.data import measure
-from archgrad.diagnostics import Snapshot, measure_discretisation
+from archgrad.diagnostics import Snapshot, measure_discretization
 from archgrad.discretizers import SupernetEvaluation
 from archgrad.errors import UserError
 from archgrad.loop.evaluation import supernet_evaluation
@@ -42,11 +42,11 @@ def test_it_compares_the_mixture_with_the_one_hot_on_the_same_batches() -> None:
     for name, weights in seen.probabilities.items():
         torch.testing.assert_close(asked[0][0][name], weights.expand(3, -1, -1))
         assert torch.equal(asked[3][0][name], one_hot[name])
-    assert measure_discretisation(seen, 1) == {"mixture_accuracy": 50.0, "discrete_accuracy": 0.0}
+    assert measure_discretization(seen, 1) == {"mixture_accuracy": 50.0, "discrete_accuracy": 0.0}
 
 
 def test_it_is_measured_once_at_the_end() -> None:
-    with pytest.raises(UserError, match="a snapshot without an evaluation cannot tell accuracies"):
+    with pytest.raises(UserError, match="the snapshot has no evaluation"):
         DiscretizationGap().measure_end(snapshot(None))
     result = ag.search(
         ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.gaea(), DATA, epochs=2, batch_size=20

@@ -1,4 +1,4 @@
-"""The part of an architecture that a derivation has decided while the search goes on."""
+"""The rows of a mixture that a discretizer has fixed while the search goes on."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from archgrad.discretizers import Tuning
 from archgrad.relaxations import Relaxed
 from archgrad.tensors import Mixture
 
-__all__ = ["Decided"]
+__all__ = ["FixedRows"]
 
 
 @dataclass(frozen=True, eq=False)
-class Decided:
-    """Rows of a mixture that are decided: which, ``{block: [rows, 1]}``, and with what weights."""
+class FixedRows:
+    """Which rows of a mixture are fixed, ``{block: [rows, 1]}``, and their weights."""
 
     rows: Mapping[str, Tensor]
     weights: Mapping[str, Tensor]
 
     @classmethod
-    def of(cls, tuning: Tuning) -> Decided:
-        """Take what a derivation has decided."""
+    def of(cls, tuning: Tuning) -> FixedRows:
+        """Take the rows that a discretizer has decided."""
         return cls({name: value[:, None] for name, value in tuning.decided.items()}, tuning.weights)
 
     def put_into(self, relaxed: Relaxed) -> Relaxed:
-        """Return a mixture with these rows in the place of its own, in all cells."""
+        """Replace these rows of a mixture, in all cells."""
         mixture, active = Mixture(dict(relaxed.mixture)), dict(relaxed.active or {})
         for name, rows in self.rows.items():
             own, weights = rows.to(mixture[name].device), self.weights[name].to(mixture[name])

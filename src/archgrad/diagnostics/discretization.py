@@ -1,4 +1,4 @@
-"""What a supernet loses when its mixture becomes one architecture."""
+"""The accuracy that a supernet loses when its mixture becomes one architecture."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from archgrad.errors import UserError
 from archgrad.relaxations import expand_to_cells
 from archgrad.tensors import Mixture
 
-__all__ = ["measure_discretisation"]
+__all__ = ["measure_discretization"]
 
 
-def measure_discretisation(snapshot: Snapshot, batches: int) -> dict[str, float]:
+def measure_discretization(snapshot: Snapshot, batches: int) -> dict[str, float]:
     """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches."""
     evaluation, space = snapshot.evaluation, snapshot.space
     if evaluation is None:
-        raise UserError("a snapshot without an evaluation cannot tell accuracies; give it one.")
+        raise UserError("the snapshot has no evaluation, which accuracies need; give it one.")
 
     def accuracy(mixture: Mixture) -> float:
         return mean(evaluation.accuracy(mixture, number) for number in range(min(batches, evaluation.batches)))

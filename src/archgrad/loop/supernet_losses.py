@@ -1,0 +1,145 @@
+"""The losses of a supernet as its method defines them: α → mixture → logits → L1 or L2."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.func import functional_call
+
+from archgrad import random_streams
+from archgrad.autodiff.gradients import detached_parameters
+from archgrad.data import Batch
+from archgrad.loop.fixed_rows import FixedRows
+from archgrad.loop.state import SearchState
+from archgrad.method import Method
+from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
+from archgrad.relaxations import Relaxed
+from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, arguments_of
+from archgrad.tensors import Alpha, Mixture, Weights
+
+__all__ = ["SupernetLosses"]
+
+Forward = Callable[..., Any]
+"""(weights, images, mixture, …) → logits, or a tuple of logits with the auxiliary head."""
+
+
+@dataclass(frozen=True)
+class SupernetLosses:
+    """Computes mixtures and losses of one method on one supernet.
+
+    All randomness comes from streams that are named by the run's seed and the step's number. ``forward`` may be
+    compiled, ``plain`` never is. ``fixed`` replaces rows of every mixture.
+    """
+
+    space: SearchSpace
+    options: SupernetOptions
+    method: Method
+    seed: int
+    forward: Forward
+    plain: Forward
+    fixed: FixedRows | None = None
+
+    @classmethod
+    def of(
+        cls,
+        space: SearchSpace,
+        options: SupernetOptions,
+        method: Method,
+        seed: int,
+        supernet: torch.nn.Module,
+        compile_: bool,
+    ) -> SupernetLosses:
+        """Build the losses of this supernet; ``compile_`` runs it through ``torch.compile``."""
+
+        def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
+            return functional_call(supernet, weights, (images, mixture), extra)
+
+        return cls(space, options, method, seed, torch.compile(forward) if compile_ else forward, forward)
+
+    @cached_property
+    def blocks(self) -> tuple[DecisionBlock, ...]:
+        """All blocks that have architecture parameters."""
+        return self.space.searched_blocks(self.options)
+
+    @cached_property
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """The modifiers of the supernet's forward pass: of its options, and of the method's regularizers."""
+        return (*self.options.modifiers, *self.method.modifiers)
+
+    def regularizers(self, state: SearchState) -> tuple[Regularizer, ...]:
+        """Return the method's regularizers; those whose gradient differences mislead use exact derivatives."""
+        return tuple(
+            part if state.trusted.get(type(part).__name__, True) else part.exact() for part in self.method.regularizers
+        )
+
+    def noise(self, state: SearchState, *stream: int | str) -> dict[str, Tensor] | None:
+        """Draw the noise of the relaxation, None if it needs none."""
+        generator = random_streams.generator(self.seed, "relaxation", *stream)
+        noise = self.method.relaxation.noise(self.blocks, generator)
+        return noise and {name: value.to(state.device) for name, value in noise.items()}
+
+    def relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
+        """Return the mixture of α, with the fixed rows in their places."""
+        relaxed = self.method.relaxation.relax(self.blocks, alpha, noise, state.progress)
+        return relaxed if self.fixed is None else self.fixed.put_into(relaxed)
+
+    def perturb(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
+        """Return the mixture after all regularizers have perturbed it."""
+        start = random_streams.Rewind(state.device)
+
+        def loss(mixture: Mixture) -> Tensor:
+            weights, found = detached_parameters(state.supernet, state.weights), Relaxed(mixture, relaxed.active)
+            with torch.enable_grad(), start.again():
+                return self.inner(weights, found, batch, state)[0]
+
+        mixture = relaxed.mixture
+        for position, part in enumerate(self.method.regularizers):
+            stream = random_streams.generator(self.seed, "perturb", position, state.index)
+            mixture = part.perturb(PerturbStep(self.blocks, mixture, loss, state.progress, stream))
+        return Relaxed(mixture, relaxed.active)
+
+    def inner(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState) -> tuple[Tensor, Tensor]:
+        """Return the training loss L1 and the logits."""
+        return self._loss(weights, relaxed, batch, state, "training")
+
+    def outer(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState) -> tuple[Tensor, Tensor]:
+        """Return the loss of the architecture, L2, without regularizers' terms, and the logits."""
+        return self._loss(weights, relaxed, batch, state, "architecture")
+
+    def _loss(
+        self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState, purpose: Purpose
+    ) -> tuple[Tensor, Tensor]:
+        seed, extra = (
+            random_streams.seed_of(self.seed, "supernet", state.index),
+            self.modifier_arguments(state, purpose),
+        )
+        output = self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+        logits, *further = output if isinstance(output, tuple) else (output,)
+        terms = [modifier.loss_term(further, batch.labels) for modifier in self.modifiers if further]
+        loss = F.cross_entropy(logits, batch.labels)
+        return sum((term for term in terms if term is not None), start=loss), logits
+
+    def outer_terms(
+        self, alpha: Alpha, relaxed: Relaxed, state: SearchState, loss: Tensor | None = None
+    ) -> list[Tensor]:
+        """Return the terms that regularizers add to the outer loss."""
+        if not self.method.regularizers:
+            return []
+        blocks = self.blocks
+        probabilities = self.method.relaxation.probabilities(blocks, alpha)
+        step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss)
+        terms = (part.outer_term(step) for part in self.method.regularizers)
+        return [term for term in terms if term is not None]
+
+    def modifier_arguments(self, state: SearchState, purpose: Purpose) -> dict[str, Any]:
+        """Return the arguments that modifiers pass to the supernet's forward pass now."""
+        warmup = self.method.schedule.warmup_epochs
+        time = SearchTime(state.current_epoch, state.epochs, warmup, state.progress)
+        return arguments_of(self.modifiers, purpose, time)
