@@ -38,7 +38,7 @@ class AlphaBudget:
 
     @classmethod
     def of(cls, choice: BudgetChoice, optimizer: ArchOptimizer, published: int, own: int) -> AlphaBudget:
-        """Return the budget that a user has chosen for an optimiser; refuse a factor that would change nothing."""
+        """Return the budget that a user has chosen for an optimizer; refuse a factor that would change nothing."""
         check_budget(choice)
         if choice == "off":
             return cls(choice, published, own, 1.0)

@@ -18,7 +18,7 @@ Loss = Callable[[Weights, Alpha, Any], Tensor]
 
 @dataclass(frozen=True)
 class BilevelProblem:
-    """min over α of outer(w*(α), α), where w*(α) minimises inner(w, α).
+    """min over α of outer(w*(α), α), where w*(α) minimizes inner(w, α).
 
     It need not be about architectures: any two losses will do.
 

@@ -1,4 +1,4 @@
-"""Mirror descent as an architecture optimiser: what it converges to, how fast, and for how long."""
+"""Mirror descent as an architecture optimizer: what it converges to, how fast, and for how long."""
 
 from __future__ import annotations
 

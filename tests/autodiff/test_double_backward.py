@@ -42,8 +42,8 @@ def native_norm(x: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def textbook_norm(x: Tensor, weight: Tensor | None) -> Tensor:
-    centred = x - x.mean((0, 2, 3), keepdim=True)
-    unit = centred / (centred.square().mean((0, 2, 3), keepdim=True) + EPS).sqrt()
+    centered = x - x.mean((0, 2, 3), keepdim=True)
+    unit = centered / (centered.square().mean((0, 2, 3), keepdim=True) + EPS).sqrt()
     return unit if weight is None else unit * weight.view(-1, 1, 1)
 
 

@@ -1,4 +1,4 @@
-"""One suite that every discretiser passes; a new one is one row of MEMBERS."""
+"""One suite that every discretizer passes; a new one is one row of MEMBERS."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_what_is_not_scaled_is_said() -> None:
     assert setup_of(method=recipes.xnas(), alpha_budget=4).method.arch_optimizer.scale == 4
 
 
-def test_an_optimiser_of_ones_own_that_cannot_be_scaled_is_refused_with_a_sentence() -> None:
+def test_an_optimizer_of_ones_own_that_cannot_be_scaled_is_refused_with_a_sentence() -> None:
     @dataclass(frozen=True)
     class Constant(Rateless):
         lr = 0.1
@@ -179,7 +179,7 @@ def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_pa
 
 
 @pytest.mark.parametrize("name", sorted(arch_optimizers.ARCH_OPTIMIZERS))
-def test_every_optimiser_scales_its_drift(name: str) -> None:
+def test_every_optimizer_scales_its_drift(name: str) -> None:
     optimizer = arch_optimizers.named(name)
     if not optimizer.moves:
         assert optimizer.scaled(4.0) == optimizer

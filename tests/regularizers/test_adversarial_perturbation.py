@@ -93,10 +93,10 @@ def test_the_ascent_is_that_of_the_published_code(seed: int, steps: int, progres
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_loss_never_falls_and_the_result_is_a_mixture(seed: int) -> None:
-    centre, mixture = tensors(seed), mixture_of(3)
+    center, mixture = tensors(seed), mixture_of(3)
 
     def loss(mixture: Tensors) -> Tensor:
-        return torch.stack([(value - centre[name]).square().sum() for name, value in mixture.items()]).sum()
+        return torch.stack([(value - center[name]).square().sum() for name, value in mixture.items()]).sum()
 
     found = AdversarialPerturbation().perturb(step_of(mixture, loss, 0.5, seed))
     assert loss(found) > loss(mixture)

@@ -61,7 +61,7 @@ def test_the_weight_is_linear(member: AuxiliarySkip, expected: list[float]) -> N
     assert [member.arguments("training", time)["skip"] for time in times] == pytest.approx(expected)
 
 
-def test_other_regularisers_have_none() -> None:
+def test_other_regularizers_have_none() -> None:
     assert Regularizer().modifiers == ()
     assert AuxiliarySkip().modifiers == (AuxiliarySkip(),)
     assert AuxiliarySkip.builds == {"auxiliary_skip": True}

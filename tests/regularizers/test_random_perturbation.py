@@ -66,7 +66,7 @@ def test_noise_is_uniform_in_a_ball_that_grows_linearly(progress: float, radius:
 
 
 @pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
-def test_what_the_weights_see_is_clamped_and_normalised(progress: float) -> None:
+def test_what_the_weights_see_is_clamped_and_normalized(progress: float) -> None:
     mixture = uniform_mixture()
     seen, noise = RandomPerturbation().perturb(step_of(mixture, progress, 3)), noise_of(progress, 3)
     for name, value in mixture.items():

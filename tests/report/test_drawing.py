@@ -166,13 +166,13 @@ def test_dot_puts_operations_without_a_source_on_their_nodes() -> None:
     assert r'b2_n1 [label="1\nconv"' in source
 
 
-def test_the_kinds_of_operations_have_different_colours() -> None:
+def test_the_kinds_of_operations_have_different_colors() -> None:
     kinds = {"sep_conv_3x3": "convolution", "max_pool_3x3": "pooling", "skip_connect": "skip", "Identity": "skip"}
     kinds |= {"none": "none", "zero": "none", "attention": "other", "nonelinear": "other", "": "other"}
     assert {choice: kind_of(choice) for choice in kinds} == kinds
     cell = CellGenotype(tuple(Decision(1, 0, choice) for choice in kinds))
-    colours = re.findall(r"label.*fillcolor=\"(#\w+)\", fontsize", to_dot(Genotype.of({"a": cell})))
-    assert len(set(colours)) == 5
+    colors = re.findall(r"label.*fillcolor=\"(#\w+)\", fontsize", to_dot(Genotype.of({"a": cell})))
+    assert len(set(colors)) == 5
 
 
 def test_names_of_strangers_stay_inside_their_labels() -> None:

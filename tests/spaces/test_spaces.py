@@ -183,7 +183,7 @@ def copy_weights(space: SearchSpace, genotype: Genotype, supernet: nn.Module, ne
 def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
     space = small(name)
     genotype = random_genotype(space, seed)
-    if name in ("darts", "amended-a1"):  # its supernet normalises pools, its plain network does not
+    if name in ("darts", "amended-a1"):  # its supernet normalizes pools, its plain network does not
         text = str(genotype).replace("max_pool_3x3", "sep_conv_5x5").replace("avg_pool_3x3", "dil_conv_5x5")
         genotype = Genotype.parse(text)
     torch.manual_seed(0)

@@ -38,9 +38,9 @@ ARCH_OPTIMIZERS: dict[str, Callable[[], ArchOptimizer]] = {
 
 
 def named(name: str) -> ArchOptimizer:
-    """Return an architecture optimiser by its name.
+    """Return an architecture optimizer by its name.
 
     >>> named("exponentiated-gradient").lr
     0.1
     """
-    return chosen("architecture optimiser", name, ARCH_OPTIMIZERS)()
+    return chosen("architecture optimizer", name, ARCH_OPTIMIZERS)()

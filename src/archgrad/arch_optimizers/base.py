@@ -1,4 +1,4 @@
-"""The family of architecture optimisers: from a gradient to the next α."""
+"""The family of architecture optimizers: from a gradient to the next α."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from archgrad.tensors import Alpha
 __all__ = ["ArchOptimizer", "ArchState"]
 
 ArchState = dict[str, dict[str, Tensor]]
-"""What an optimiser remembers: quantity → block → tensor."""
+"""What an optimizer remembers: quantity → block → tensor."""
 
 
 class ArchOptimizer(ABC):
@@ -38,9 +38,9 @@ class ArchOptimizer(ABC):
         """Return the state before the first step of a search that will take ``steps`` of them."""
 
     def scaled(self, factor: float) -> ArchOptimizer:
-        """Return the optimiser with ``factor`` times its learning rate.
+        """Return the optimizer with ``factor`` times its learning rate.
 
-        That is the number ``lr`` of a dataclass; an optimiser that has none stays as it is, or says itself what to do.
+        That is the number ``lr`` of a dataclass; an optimizer that has none stays as it is, or says itself what to do.
         """
         rate = getattr(self, "lr", None)
         if not is_dataclass(self) or not isinstance(rate, int | float):

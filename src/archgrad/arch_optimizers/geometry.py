@@ -64,7 +64,7 @@ class Entropy(Geometry):
         return (torch.xlogy(u, u) - torch.xlogy(u, v) - u + v).sum(-1)
 
     def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
-        """Return θ ⊙ exp(−slope), normalised (GAEA, Eq. 5), by its logarithms in float64."""
+        """Return θ ⊙ exp(−slope), normalized (GAEA, Eq. 5), by its logarithms in float64."""
         weights = theta.double()
         alive = support & (weights > 0)
         logs = weights.log() - _above_smallest(slope, alive)

@@ -22,7 +22,7 @@ class MirrorDescent(ArchOptimizer):
 
     ``geometry`` chooses φ: "entropy" is exponentiated gradient, "euclidean" is projected gradient descent. Choices that
     are 0 at the start are no choices and stay 0. All others are lifted to at least ``floor`` before the row is
-    normalised once more, so that entropy, which cannot leave 0, loses none of them; None is the geometry's own floor,
+    normalized once more, so that entropy, which cannot leave 0, loses none of them; None is the geometry's own floor,
     1e-5 for entropy. Euclidean steps reach 0 and leave it again, and have none.
     """
 

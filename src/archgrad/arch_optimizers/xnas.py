@@ -60,7 +60,7 @@ class XNAS(ArchOptimizer):
         }
 
     def scaled(self, factor: float) -> XNAS:
-        """Return the optimiser with ``factor`` times its rate."""
+        """Return the optimizer with ``factor`` times its rate."""
         if self.lr is not None:
             return replace(self, lr=self.lr * factor)
         return replace(self, scale=self.scale * factor)

@@ -170,9 +170,9 @@ def _differentiable(
 
 
 def _textbook_gradients(grad: Tensor, x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-    centred = x - _mean(x)
-    scale = (_mean(centred.square()) + eps).rsqrt()
-    unit = centred * scale
+    centered = x - _mean(x)
+    scale = (_mean(centered.square()) + eps).rsqrt()
+    unit = centered * scale
     of_unit = grad if weight is None else grad * weight.view(-1, 1, 1)
     of_x = scale * (of_unit - _mean(of_unit) - unit * _mean(of_unit * unit))
     return of_x, (grad * unit).sum((0, 2, 3))

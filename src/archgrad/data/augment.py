@@ -18,7 +18,7 @@ class Augmentation:
     """How training images are varied.
 
     ``crop_padding`` zeros are added on every side before a crop of the old size is taken at a random place, ``flip``
-    mirrors half of the images, and ``cutout`` is the side of a square of zeros at a random centre (0: none).
+    mirrors half of the images, and ``cutout`` is the side of a square of zeros at a random center (0: none).
 
     >>> images = torch.ones(2, 3, 8, 8)
     >>> Augmentation(crop_padding=1, flip=True, cutout=4)(images, torch.Generator().manual_seed(0)).shape
@@ -52,7 +52,7 @@ class Augmentation:
         return padded.reshape(batch, channels, -1).gather(2, index).view(images.shape)
 
     def erase(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Set one square per image [B, C, H, W] to zero; it is clipped where its centre is near the border."""
+        """Set one square per image [B, C, H, W] to zero; it is clipped where its center is near the border."""
         if not self.cutout:
             return images
         batch, _, height, width = images.shape

@@ -1,4 +1,4 @@
-"""Labelled images in memory."""
+"""Labeled images in memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
     if len(wrong):
         first = int(wrong[0])
         raise UserError(
-            f"the data {name!r} is mislabelled: image {first} has the label {int(labels[first])}, but the classes are "
+            f"the data {name!r} is mislabeled: image {first} has the label {int(labels[first])}, but the classes are "
             f"0 to {len(classes) - 1} ({len(wrong)} such images in all); fix the labels."
         )
     if len(classes) < 2:
@@ -67,7 +67,7 @@ class ImageData:
 
     @property
     def channels(self) -> int:
-        """The number of colour channels."""
+        """The number of color channels."""
         return self.images.shape[1]
 
     @property

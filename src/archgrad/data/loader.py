@@ -11,14 +11,14 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData
-from archgrad.data.normalise import Normalisation
+from archgrad.data.normalize import Normalization
 from archgrad.errors import UserError
 
 __all__ = ["Batch", "Loader", "evaluation_batches"]
 
 
 class Batch(NamedTuple):
-    """Normalised images (float32 [B, C, H, W] in channels-last memory) and labels (int64 [B])."""
+    """Normalized images (float32 [B, C, H, W] in channels-last memory) and labels (int64 [B])."""
 
     images: Tensor
     labels: Tensor
@@ -37,7 +37,7 @@ class Loader:
         data: ImageData,
         indices: Tensor,
         batch_size: int,
-        normalisation: Normalisation,
+        normalization: Normalization,
         augmentation: Augmentation | None = None,
         seed: int = 0,
         stream: str = "train",
@@ -47,7 +47,7 @@ class Loader:
         self.data = data
         self.indices = indices.cpu()
         self.batch_size = min(batch_size, len(indices))
-        self.normalisation = normalisation
+        self.normalization = normalization
         self.augmentation = augmentation or Augmentation()
         self.seed = seed
         self.stream = stream
@@ -66,9 +66,9 @@ class Loader:
         number, step = divmod(index, self.steps)
         chosen = self._order_of(number)[step * self.batch_size : (step + 1) * self.batch_size]
         draws = random_streams.generator(self.seed, self.stream, "augment", index)
-        # As in the published training code: crops bring in black pixels, cutout brings in the mean colour.
+        # As in the published training code: crops bring in black pixels, cutout brings in the mean color.
         pixels = self.augmentation.move(_pixels(self.data, chosen, self.device), draws)
-        images = self.augmentation.erase(self.normalisation(pixels), draws)
+        images = self.augmentation.erase(self.normalization(pixels), draws)
         return _batch(self.data, chosen, images)
 
     def _order_of(self, number: int) -> Tensor:
@@ -81,14 +81,14 @@ class Loader:
 def evaluation_batches(
     data: ImageData,
     indices: Tensor,
-    normalisation: Normalisation,
+    normalization: Normalization,
     batch_size: int = 256,
     device: torch.device | str = "cpu",
 ) -> Iterator[Batch]:
     """Yield every chosen image once, in order and as it is; the last batch may be smaller."""
     _check(data, indices, batch_size)
     for chosen in torch.split(indices.cpu(), batch_size):
-        yield _batch(data, chosen, normalisation(_pixels(data, chosen, torch.device(device))))
+        yield _batch(data, chosen, normalization(_pixels(data, chosen, torch.device(device))))
 
 
 def _pixels(data: ImageData, chosen: Tensor, device: torch.device) -> Tensor:
@@ -97,7 +97,7 @@ def _pixels(data: ImageData, chosen: Tensor, device: torch.device) -> Tensor:
 
 
 def _batch(data: ImageData, chosen: Tensor, images: Tensor) -> Batch:
-    # Normalising in the plain layout and converting once is three times faster than normalising channels-last.
+    # Normalizing in the plain layout and converting once is three times faster than normalizing channels-last.
     return Batch(images.contiguous(memory_format=torch.channels_last), data.labels[chosen].to(images.device))
 
 

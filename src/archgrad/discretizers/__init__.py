@@ -39,9 +39,9 @@ DISCRETIZERS: dict[str, Callable[[], Discretizer]] = {
 
 
 def named(name: str) -> Discretizer:
-    """Return a discretiser by its name.
+    """Return a discretizer by its name.
 
     >>> named("perturbation").tune_epochs
     5
     """
-    return chosen("discretiser", name, DISCRETIZERS)()
+    return chosen("discretizer", name, DISCRETIZERS)()

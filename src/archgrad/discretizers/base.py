@@ -1,4 +1,4 @@
-"""The family of discretisers: from probabilities to a genotype."""
+"""The family of discretizers: from probabilities to a genotype."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Perturbation(Discretizer):
     The edges of all blocks are decided one by one, in a random order. To remove an operation, its weight becomes 0 and
     the others of its edge stay as they are. What is kept gets the weight 1 for good, and the search goes on for
     ``tune_epochs`` before the next decision: the weights, at ``tune_rate`` times the first learning rate, constant and
-    without the momentum they had, and the architecture parameters of what is not decided, unless their optimiser has
+    without the momentum they had, and the architecture parameters of what is not decided, unless their optimizer has
     taken all its steps (XNAS). Once all operations are decided, the nodes that keep some edges only are visited in a
     random order in the same way: an edge is removed whole, those whose removal hurts most stay, the others go.
 

@@ -21,7 +21,7 @@ class PerExample(Hypergradient):
     """1/N·Σ clip(N·∂L2/∂αₙ, ±bound): ∂L2/∂α, clipped entry by entry for each of the batch's N images (GAEA, C.4).
 
     XNAS (Nayman et al., 2019) bounds the gradient of each data point so. L2 is evaluated once, with an α for each
-    image, ``[N, rows, choices]``; it must be a mean over images, and regularisers add means over rows. With a bound
+    image, ``[N, rows, choices]``; it must be a mean over images, and regularizers add means over rows. With a bound
     that no image exceeds, this is the gradient of first order.
 
     N·∂L2/∂αₙ is what the mixture of image n does to the whole batch. Where images do not meet it is ∂ℓₙ/∂α, the

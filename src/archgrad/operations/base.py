@@ -79,8 +79,8 @@ class Weighted(NamedTuple):
 class Operation(nn.Module):
     """A candidate operation: ``forward(x)`` in a plain network, :meth:`mixed` in a supernet.
 
-    A new operation only needs ``forward``. Overriding :meth:`mixed` lets it read what its neighbours share and fold
-    its mixture weight into its last normalisation. Drop-path spares an operation that is not ``droppable``.
+    A new operation only needs ``forward``. Overriding :meth:`mixed` lets it read what its neighbors share and fold
+    its mixture weight into its last normalization. Drop-path spares an operation that is not ``droppable``.
     """
 
     droppable: ClassVar[bool] = True

@@ -64,7 +64,7 @@ def average_pool(x: Tensor, stride: int = 1) -> Tensor:
 
 
 def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor) -> Tensor:
-    """Normalise ``x`` by its batch statistics and multiply by the scalar ``weight`` in the same pass."""
+    """Normalize ``x`` by its batch statistics and multiply by the scalar ``weight`` in the same pass."""
     weights = dense_norm_weight(weight.expand(x.shape[1]))
     return F.batch_norm(x, None, None, weights, None, True, 0.0, norm.eps)
 
@@ -206,7 +206,7 @@ def _kernel_gradient(x: Tensor, grad: Tensor, height: int, width: int) -> Tensor
 
 
 def _wide_kernel_gradient(x: Tensor, grad: Tensor, size: int) -> Tensor:
-    """Do the same for a wide square kernel, three columns at a time, because the vectorised code stops there.
+    """Do the same for a wide square kernel, three columns at a time, because the vectorized code stops there.
 
     With x padded by p−1 columns on both sides and g by ``first`` columns on the left, a kernel of three columns in the
     middle of its padding sees what the columns first … first+2 of the wide kernel see.

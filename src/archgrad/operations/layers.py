@@ -51,10 +51,10 @@ class NormedOperation(Operation):
 
     @abstractmethod
     def body(self, rectified: Tensor) -> Tensor:
-        """Map the rectified input to what is normalised."""
+        """Map the rectified input to what is normalized."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the body of the rectified input."""
+        """Normalize the body of the rectified input."""
         output: Tensor = self.norm(self.body(F.relu(x)))
         return output
 
@@ -87,7 +87,7 @@ class ConvBNReLU(Operation):
         self.norm = site.norm()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rectify what is normalised."""
+        """Rectify what is normalized."""
         return F.relu(self.norm(self.conv(x)))
 
 
@@ -138,7 +138,7 @@ class SeparableConv(DilatedConv):
 class _Pool(Operation):
     """3×3 pooling, followed by a batch norm without affine parameters where the space asks for one.
 
-    The normalised pool of a tensor is the same on every edge that leaves it, so it is computed once.
+    The normalized pool of a tensor is the same on every edge that leaves it, so it is computed once.
     """
 
     kind: str
@@ -153,7 +153,7 @@ class _Pool(Operation):
         """Pool ``x`` with a window of 3×3."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pool, and normalise if asked for."""
+        """Pool, and normalize if asked for."""
         pooled = self.pool(x)
         return pooled if self.norm is None else self.norm(pooled)
 

@@ -42,16 +42,16 @@ REGULARIZERS: dict[str, Callable[[], Regularizer]] = {
 
 
 def named(name: str) -> Regularizer:
-    """Return a regulariser by its name.
+    """Return a regularizer by its name.
 
     >>> named("dirichlet-kl").weight
     0.001
     """
-    return chosen("regulariser", name, REGULARIZERS)()
+    return chosen("regularizer", name, REGULARIZERS)()
 
 
 def name_of(regularizer: Regularizer) -> str | None:
-    """Return the name of a regulariser, None for one of the user's own.
+    """Return the name of a regularizer, None for one of the user's own.
 
     >>> name_of(DirichletKL(0.5))
     'dirichlet-kl'

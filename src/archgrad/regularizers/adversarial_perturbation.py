@@ -21,7 +21,7 @@ Shift = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class AdversarialPerturbation(Regularizer):
-    """Train the weights at p + δ, where δ maximises L1 over ‖δ‖∞ ≤ ε (SDARTS-ADV; Chen & Hsieh, 2020).
+    """Train the weights at p + δ, where δ maximizes L1 over ‖δ‖∞ ≤ ε (SDARTS-ADV; Chen & Hsieh, 2020).
 
     δ is sought by projected gradient ascent from a random point of the ball: ``steps`` times
     δ ← clip(δ + 2ε/``steps`` · sign(∂L1/∂p), ±ε), each a forward and a backward pass on the batch of the weight step,

@@ -1,4 +1,4 @@
-"""The family of regularisers: terms added to a step of the search."""
+"""The family of regularizers: terms added to a step of the search."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
 
 @dataclass(frozen=True)
 class OuterStep:
-    """What a regulariser may read of one evaluation of the outer loss.
+    """What a regularizer may read of one evaluation of the outer loss.
 
     ``probabilities`` are what α says on average, ``{block: [rows, choices]}``, and ``mixture`` is what the supernet
     computed, ``{block: [cells, rows, choices]}``; both are differentiable in α. ``block.mask`` marks the choices that
-    are real. ``loss`` is L2 without any regulariser's term, for those that differentiate it by the mixture; only who
+    are real. ``loss`` is L2 without any regularizer's term, for those that differentiate it by the mixture; only who
     ``differentiates_outer_loss`` may count on it, and on second derivatives.
     """
 
@@ -36,7 +36,7 @@ class OuterStep:
 
 @dataclass(frozen=True)
 class PerturbStep:
-    """What a regulariser may read to perturb the mixture of a weight step.
+    """What a regularizer may read to perturb the mixture of a weight step.
 
     ``loss(mixture)`` evaluates the training loss of this batch with any mixture, at the weights as constants.
     """
@@ -50,11 +50,11 @@ class PerturbStep:
 
 @dataclass(frozen=True)
 class WeightStep:
-    """What a regulariser may read of one weight step, the search's ``index``-th.
+    """What a regularizer may read of one weight step, the search's ``index``-th.
 
     ``loss(w, mixture)`` evaluates the training loss of this batch again at other weights or another mixture; for one
     that ``freezes_kinks`` with every kink on the side where it was in the step itself.
-    ``gradient`` is ∂L1/∂w, and ``mixture_gradient`` holds ∂L1/∂p of every cell, if the regulariser asked for it: a
+    ``gradient`` is ∂L1/∂w, and ``mixture_gradient`` holds ∂L1/∂p of every cell, if the regularizer asked for it: a
     function of the weights for one that ``differentiates_gradient``.
     """
 

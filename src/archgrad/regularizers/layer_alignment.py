@@ -1,4 +1,4 @@
-"""Making the cells of a supernet agree on the architecture: the regulariser of Λ-DARTS."""
+"""Making the cells of a supernet agree on the architecture: the regularizer of Λ-DARTS."""
 
 from __future__ import annotations
 

@@ -71,11 +71,11 @@ def shifted(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, 
 
 def _moved(value: Tensor, shift: Tensor, mask: Tensor) -> Tensor:
     fixed = value.detach()
-    found = _normalised(fixed + shift, mask)
+    found = _normalized(fixed + shift, mask)
     return value + (found - fixed) if value.requires_grad else found
 
 
-def _normalised(weights: Tensor, mask: Tensor) -> Tensor:
+def _normalized(weights: Tensor, mask: Tensor) -> Tensor:
     clamped = weights.clamp(0, 1) * mask
     total = clamped.sum(-1, keepdim=True)
     largest = weights.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)

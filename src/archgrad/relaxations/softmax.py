@@ -36,7 +36,7 @@ class Softmax(Relaxation):
         return Alpha({block.name: self.init_scale * draws[block.name] * block.mask for block in blocks})
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
-        """Normalise each row over the choices it has."""
+        """Normalize each row over the choices it has."""
         probabilities = Probabilities({})
         for block in blocks:
             logits = alpha[block.name]

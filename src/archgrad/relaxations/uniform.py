@@ -23,7 +23,7 @@ __all__ = ["Uniform"]
 class Uniform(Sampled):
     """One choice of every row alone, each with the same probability (RandomNAS; Li & Talwalkar, 2019).
 
-    α is zero and says nothing, so that no optimiser can move it: take ``arch_optimizers.Fixed()``.
+    α is zero and says nothing, so that no optimizer can move it: take ``arch_optimizers.Fixed()``.
     """
 
     domain: ClassVar[Domain] = "real"

@@ -40,7 +40,7 @@ Curve = list[CurvePoint]
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 """The 97.5 % quantile of Student's t for 1, 2, … degrees of freedom."""
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-_COLOURS = 8
+_COLORS = 8
 _MARKERS = "osv^DPX"
 _LONGEST_COLUMN = 18
 _WIDEST_LABEL = 44
@@ -101,7 +101,7 @@ def caption_of(curves: Mapping[str, Curve]) -> str:
 
 
 def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
-    """Draw labelled curves into a picture, with the legend beside it and a caption below."""
+    """Draw labeled curves into a picture, with the legend beside it and a caption below."""
     check_picture(path)
     lines = [line for label in curves for line in textwrap.wrap(label, _WIDEST_LABEL) or [""]]
     columns = -(-len(lines) // _LONGEST_COLUMN)
@@ -110,7 +110,7 @@ def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
 
     def fill(figure: Any) -> None:
         axes = figure.add_subplot()
-        for style, (label, curve) in zip(_styles(), _labelled(curves), strict=False):
+        for style, (label, curve) in zip(_styles(), _labeled(curves), strict=False):
             _draw_curve(axes, textwrap.fill(label, _WIDEST_LABEL), curve, style, within)
         axes.set_xlabel("epoch")
         axes.set_ylabel(axis_label(measure))
@@ -122,7 +122,7 @@ def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
     save_figure(fill, path, (7 + columns * (0.8 + 0.085 * longest), 4.8))
 
 
-def _labelled(curves: Mapping[str, Curve]) -> list[tuple[str, Curve]]:
+def _labeled(curves: Mapping[str, Curve]) -> list[tuple[str, Curve]]:
     """Return labels and curves, with the number of runs in the label where it is not the same for all."""
     counts = {label: curve[0].runs for label, curve in curves.items() if curve}
     differ = len(set(counts.values())) > 1
@@ -146,10 +146,10 @@ def _draw_curve(
 
 
 def _styles() -> itertools.chain[dict[str, Any]]:
-    """Yield styles of which no two among the first 40 have both colour and dashes in common; then they repeat."""
+    """Yield styles of which no two among the first 40 have both color and dashes in common; then they repeat."""
     round_ = [
-        {"color": f"C{colour}", "linestyle": dash, "marker": _MARKERS[(number + colour) % len(_MARKERS)]}
+        {"color": f"C{color}", "linestyle": dash, "marker": _MARKERS[(number + color) % len(_MARKERS)]}
         for number, dash in enumerate(_DASHES)
-        for colour in range(_COLOURS)
+        for color in range(_COLORS)
     ]
     return itertools.chain.from_iterable(itertools.repeat(round_))

@@ -16,14 +16,14 @@ _GRAPH = (
     'width=0.46, height=0.46, margin="0.07,0.04"]',
     'edge [penwidth=1.4, arrowsize=0.65, color="#52606d"]',
 )
-_COLOURS = {
+_COLORS = {
     "convolution": ("#1d5fa8", "#eaf2fb"),
     "pooling": ("#b45309", "#fdf1e3"),
     "skip": ("#2f7d4f", "#e9f6ee"),
     "none": ("#8a949e", "#ffffff"),
     "other": ("#6d4aa3", "#f2edf9"),
 }
-"""The colours of a kind of operation: lines and letters, then the ground of its box."""
+"""The colors of a kind of operation: lines and letters, then the ground of its box."""
 _INPUT = 'shape=box, style="filled,rounded", fillcolor="#e3eaf2"'
 _OUTPUT = 'shape=box, style="filled,rounded", fillcolor="#f8e9cf"'
 _SMALL = "fontsize=11, height=0.26, penwidth=1.0"
@@ -54,7 +54,7 @@ def _node_cell(wiring: NodeWiring) -> Iterator[str]:
         style = _OUTPUT if number == output else _box("none" if number in wiring.loose else node.operation)
         yield f"{_id(0, number)} [label={_quoted(str(number), node.operation)}, {style}];"
         for source in node.sources:
-            pale = f' [style=dashed, penwidth=1.0, color="{_COLOURS["none"][0]}"]' if number in wiring.loose else ""
+            pale = f' [style=dashed, penwidth=1.0, color="{_COLORS["none"][0]}"]' if number in wiring.loose else ""
             yield f"{_id(0, source)} -> {_id(0, number)}{pale};"
 
 
@@ -92,7 +92,7 @@ def _node_style(wiring: Wiring, node: int) -> str:
 
 
 def _box(choice: str) -> str:
-    line, ground = _COLOURS[kind_of(choice)]
+    line, ground = _COLORS[kind_of(choice)]
     style = "filled,rounded,dashed" if kind_of(choice) == "none" else "filled,rounded"
     return f'shape=box, style="{style}", color="{line}", fontcolor="{line}", fillcolor="{ground}"'
 
@@ -112,7 +112,7 @@ def _edges(block: int, wiring: Wiring) -> Iterator[str]:
 def _edge(block: int, index: int, edge: Decision, width: float) -> Iterator[str]:
     """Yield an edge as two lines that meet in a box with the operation: a label beside a line may seem another's."""
     kind = kind_of(edge.choice)
-    style = f'color="{_COLOURS[kind][0]}"' + (", style=dashed, penwidth=1.0" if kind == "none" else "")
+    style = f'color="{_COLORS[kind][0]}"' + (", style=dashed, penwidth=1.0" if kind == "none" else "")
     box = f"b{block}_e{index}"
     yield f"{box} [label={_quoted(edge.choice)}, {_box(edge.choice)}, {_SMALL}, width={width:.2f}]"
     yield f"{_id(block, edge.source)} -> {box}:w [{style}, arrowhead=none]"

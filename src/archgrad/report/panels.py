@@ -39,7 +39,7 @@ _RANGES: Mapping[str, tuple[float, float | None]] = {
 }
 """Axes that begin at zero, so that a small change looks small."""
 _LIMITS = ("entropy_max", "heldout_chance")
-"""What other numbers are compared with; drawn as dashed grey lines."""
+"""What other numbers are compared with; drawn as dashed gray lines."""
 _COLUMNS = 2
 _WIDTH, _HEIGHT = 11.0, 2.7
 

@@ -38,7 +38,7 @@ class DecisionBlock:
     """Rows of choices shared by ``cells`` cells: architecture parameters ``[rows, choices]``.
 
     Rows may offer different choices; the tensor is as wide as the longest row and :attr:`mask` marks what is real.
-    ``keep`` is the number of rows that survive discretisation at each target node (None: all of them), and
+    ``keep`` is the number of rows that survive discretization at each target node (None: all of them), and
     ``excluded`` are choices that a discrete architecture never contains.
 
     The choices of a block of the ``kind`` "operation" are what its rows compute. A block of the kind "edge" weighs the

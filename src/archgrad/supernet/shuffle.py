@@ -16,7 +16,7 @@ __all__ = ["shuffle"]
 def shuffle(x: Tensor, groups: int) -> Tensor:
     """Move channel g·C/k + i of ``x [N, C, H, W]`` to i·k + g, for k ``groups`` (Zhang et al., 2018).
 
-    Of k neighbouring channels of the result each is from another group. It is channels-last in memory.
+    Of k neighboring channels of the result each is from another group. It is channels-last in memory.
 
     >>> shuffle(torch.arange(6.0).reshape(1, 6, 1, 1), 3).flatten()
     tensor([0., 2., 4., 1., 3., 5.])

@@ -36,7 +36,7 @@ def cifar10(
     image_size: int | None = None,
     seed: int = 0,
 ) -> ImageData:
-    """Load CIFAR-10 (10 classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
+    """Load CIFAR-10 (10 classes, 32×32 in color) from ``folder`` or that of the variable ARCHGRAD_DATA."""
     return cifar(CIFAR10, folder, train, limit, image_size, seed)
 
 
@@ -48,7 +48,7 @@ def cifar100(
     image_size: int | None = None,
     seed: int = 0,
 ) -> ImageData:
-    """Load CIFAR-100 (100 fine classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
+    """Load CIFAR-100 (100 fine classes, 32×32 in color) from ``folder`` or that of the variable ARCHGRAD_DATA."""
     return cifar(CIFAR100, folder, train, limit, image_size, seed)
 
 
@@ -159,7 +159,7 @@ def _part(layout: CifarLayout, name: str, content: bytes, rows: int) -> tuple[Te
         raise UserError(f"{where} does not have a list of {rows} integers in {layout.label_key!r}; get it again.")
     if min(labels) < 0 or max(labels) >= len(layout.classes):
         raise UserError(
-            f"{where} is mislabelled: its labels go from {min(labels)} to {max(labels)}, and those of {layout.title} "
+            f"{where} is mislabeled: its labels go from {min(labels)} to {max(labels)}, and those of {layout.title} "
             f"from 0 to {len(layout.classes) - 1}; get the file again."
         )
     return torch.from_numpy(pixels.copy()).view(rows, 3, _SIDE, _SIDE), torch.tensor(labels)

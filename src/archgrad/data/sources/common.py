@@ -35,14 +35,14 @@ def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
     # A stray identifier in the label column would otherwise make billions of classes.
     if highest >= max(len(labels), 2):
         raise UserError(
-            f"the data {name!r} is mislabelled: it has {len(labels)} images but a label {highest}; "
+            f"the data {name!r} is mislabeled: it has {len(labels)} images but a label {highest}; "
             f"number the classes 0, 1, 2, …"
         )
     return tuple(map(str, range(highest + 1)))
 
 
 def usual_augmentation(images: Tensor) -> Augmentation:
-    """Suit images [N, C, H, W] of unknown content: crops for all, flips for colour, as grey ones are often writing."""
+    """Suit images [N, C, H, W] of unknown content: crops for all, flips for color, as gray ones are often writing."""
     return Augmentation(crop_padding=max(1, min(images.shape[2:]) // 8), flip=images.shape[1] == 3)
 
 

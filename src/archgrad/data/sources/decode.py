@@ -34,7 +34,7 @@ class Encoded(NamedTuple):
 
 
 def decode_all(files: Iterable[Encoded], image_size: int | None) -> Tensor:
-    """Decode files into uint8 [N, C, H, W]: C is 1 if all are grey, else 3.
+    """Decode files into uint8 [N, C, H, W]: C is 1 if all are gray, else 3.
 
     With ``image_size`` each is resized at once, to what resizing afterwards would give; without it all must have the
     same size.
@@ -74,7 +74,7 @@ def _decode(file: Encoded) -> Tensor:
 
 
 def _to_tensor(image: Image.Image) -> Tensor:
-    if image.mode.startswith("I"):  # 16 bits of grey, which Pillow would clip and not scale
+    if image.mode.startswith("I"):  # 16 bits of gray, which Pillow would clip and not scale
         array = (np.asarray(image) >> 8).astype(np.uint8)
     elif image.mode in {"1", "L", "LA"}:
         array = np.array(image.convert("L"))
@@ -104,7 +104,7 @@ def _stack(images: list[Tensor], image_size: int | None) -> Tensor:
 
 
 def _same_channels(tensors: list[Tensor]) -> Iterator[Tensor]:
-    """Make grey tensors [..., 1, H, W] colour ones if any of the others is."""
+    """Make gray tensors [..., 1, H, W] color ones if any of the others is."""
     channels = max(tensor.shape[-3] for tensor in tensors)
     return (tensor.expand(*tensor.shape[:-3], channels, -1, -1) for tensor in tensors)
 

@@ -1,4 +1,4 @@
-"""The handwritten digits that come with scikit-learn: 1797 grey images of 8×8 pixels."""
+"""The handwritten digits that come with scikit-learn: 1797 gray images of 8×8 pixels."""
 
 from __future__ import annotations
 

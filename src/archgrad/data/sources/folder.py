@@ -29,7 +29,7 @@ def folder(
 ) -> ImageData:
     """Load the images in the class sub-folders of ``path``, or of its ``train`` (``test``, ``val``) sub-folder.
 
-    Classes are the sub-folders' names in sorted order. If all images are grey there is one channel, else three.
+    Classes are the sub-folders' names in sorted order. If all images are gray there is one channel, else three.
     """
     root = _part(existing(path, "folder"), train)
     classes = tuple(sub.name for sub in _subfolders(root))

@@ -21,7 +21,7 @@ class AuxiliarySkipConnections(Modifier):
     """Give every edge β·x beside its operations: o(x) = β·x + Σ p[o]·o(x) (DARTS-, Chu et al., 2021, Eq. 6).
 
     β moves linearly over the search, from ``start`` to ``end``, and is in all losses. At stride 2, x is halved by a
-    factorised reduction with weights of its own.
+    factorized reduction with weights of its own.
     """
 
     builds: ClassVar[Mapping[str, Any]] = {"auxiliary_skip": True}

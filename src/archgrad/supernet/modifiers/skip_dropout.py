@@ -45,7 +45,7 @@ class SkipDropout(Modifier):
 
 
 def is_skip(operation: Operation) -> bool:
-    """Tell whether a choice is a skip connection: the identity, or the factorised reduction at stride 2."""
+    """Tell whether a choice is a skip connection: the identity, or the factorized reduction at stride 2."""
     return isinstance(operation, Identity | FactorizedReduce)
 
 
