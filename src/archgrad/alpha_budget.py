@@ -10,9 +10,9 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from archgrad.arch_optimizers import ArchOptimizer
 
-__all__ = ["MOST", "AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
+__all__ = ["LARGEST_FACTOR", "AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
 
-MOST = 250.0
+LARGEST_FACTOR = 250.0
 """The largest factor by which the published drift scales a rate (docs/deciding.md has the evidence)."""
 BudgetChoice = Literal["published", "off"] | float
 """The published drift of α, its bare learning rate, or a factor for it."""
@@ -44,7 +44,7 @@ class AlphaBudget:
             return cls(choice, published, own, 1.0)
         if choice == "published":
             ratio = published / own if own else 1.0
-            return cls(choice, published, own, min(optimizer.drift_factor(ratio), MOST) if ratio > 1 else 1.0)
+            return cls(choice, published, own, min(optimizer.drift_factor(ratio), LARGEST_FACTOR) if ratio > 1 else 1.0)
         if choice != 1 and optimizer.scaled(float(choice)) == optimizer:
             raise UserError(
                 f"alpha_budget is {choice:g}, but {type(optimizer).__name__} has no learning rate to multiply; leave "
@@ -52,12 +52,16 @@ class AlphaBudget:
             )
         return cls(choice, published, own, float(choice))
 
-    def said(self, bare: ArchOptimizer, scaled: ArchOptimizer) -> str:
+    def describe(self, bare: ArchOptimizer, scaled: ArchOptimizer) -> str:
         """Say in one line what becomes of the rate."""
         if not scaled.moves:
             return "α stays where it is: this method does not move it"
         here = f"{self.own:,} α steps here, {self.published:,} in the published search"
-        here += f", and no more than × {MOST:g}" if self.choice == "published" and self.factor == MOST else ""
+        here += (
+            f", and no more than × {LARGEST_FACTOR:g}"
+            if self.choice == "published" and self.factor == LARGEST_FACTOR
+            else ""
+        )
         rate, now = getattr(bare, "lr", None), getattr(scaled, "lr", None)
         if scaled == bare:
             kept = "its own" if rate is None else f"{rate:g}"

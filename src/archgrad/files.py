@@ -9,11 +9,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["replacing", "write_bytes", "write_text"]
+__all__ = ["atomic_write", "write_bytes", "write_text"]
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """Yield a temporary file beside ``path`` that takes its place when the block ends well.
 
     The data reaches the disk before the rename, and the rename before the return, so that a power cut leaves one
@@ -37,7 +37,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace the file's content at once."""
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(content)
 
 

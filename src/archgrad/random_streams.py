@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["Rewind", "StreamKey", "generator", "seed_of"]
+__all__ = ["SavedRandomState", "StreamKey", "generator", "seed_of"]
 
 StreamKey = tuple[int | str, ...]
 """A seed and what it is used for."""
@@ -33,12 +33,12 @@ def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Gene
     return torch.Generator(device).manual_seed(seed_of(*key))
 
 
-class Rewind:
+class SavedRandomState:
     """The global generators as they are now, to be gone back to.
 
     What draws from them, such as a user's dropout, then draws the same numbers in every evaluation of one function.
 
-    >>> here = Rewind(torch.device("cpu"))
+    >>> here = SavedRandomState(torch.device("cpu"))
     >>> with here.again():
     ...     first = torch.rand(())
     >>> with here.again():
@@ -51,7 +51,7 @@ class Rewind:
         self._states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(one) for one in self._devices)]
 
     @contextmanager
-    def again(self) -> Iterator[None]:
+    def replay(self) -> Iterator[None]:
         """Draw what was drawn from here on, and give the generators back as they were found."""
         with torch.random.fork_rng(self._devices):
             torch.set_rng_state(self._states[0])

@@ -32,7 +32,7 @@ from archgrad.progressive import Progressive, Stage, kept_choices
 from archgrad.reactions import check_reaction
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edges_of
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edge_rows
 from archgrad.supernet import MixedCell
 from archgrad.warn_once import forget_warnings
 
@@ -117,8 +117,8 @@ class Skips(SearchSpace):
 
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
-        rows = edges_of([(1, [0]), (2, [0, 1]), (3, [0])], SKIPS)
-        return tuple(self.offered(DecisionBlock(name, 1, rows)) for name in ("normal", "reduce"))
+        rows = edge_rows([(1, [0]), (2, [0, 1]), (3, [0])], SKIPS)
+        return tuple(self.apply_restriction(DecisionBlock(name, 1, rows)) for name in ("normal", "reduce"))
 
     training = property(lambda self: ag.WeightTraining())  # type: ignore[assignment]
 

@@ -11,7 +11,7 @@ import torch
 
 import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
-from archgrad.alpha_budget import MOST, AlphaBudget
+from archgrad.alpha_budget import LARGEST_FACTOR, AlphaBudget
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
 from archgrad.config import RunConfig, read_config
 from archgrad.loop.setup import Setup
@@ -104,7 +104,7 @@ def test_a_search_longer_than_the_published_one_is_not_scaled_down() -> None:
 
 def test_no_published_factor_is_larger_than_what_was_studied() -> None:
     adam = arch_optimizers.Adam()
-    assert AlphaBudget.of("published", adam, published=19500, own=15).factor == MOST
+    assert AlphaBudget.of("published", adam, published=19500, own=15).factor == LARGEST_FACTOR
     assert AlphaBudget.of(1000, adam, published=19500, own=15).factor == 1000  # whoever asks for it gets it
 
 

@@ -11,7 +11,7 @@ import torch
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.knobs import knobs_of, with_settings
-from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edges_of, named
+from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows, named
 from archgrad.spaces.staged import StagedSpace
 
 
@@ -151,10 +151,10 @@ def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
 
         @property
         def blocks(self) -> tuple[DecisionBlock, ...]:
-            return (DecisionBlock("cell", 3, edges_of([(1, [0])], ("none", "skip_connect"))),)
+            return (DecisionBlock("cell", 3, edge_rows([(1, [0])], ("none", "skip_connect"))),)
 
     space = Heedless(channels=4, cells_per_stage=1)
-    with pytest.raises(UserError, match=r"pass each of its blocks through self.offered\(\) in blocks"):
+    with pytest.raises(UserError, match=r"pass each of its blocks through self.apply_restriction\(\) in blocks"):
         space.restricted({"cell": [("skip_connect",)]})
 
 

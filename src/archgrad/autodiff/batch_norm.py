@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from archgrad._compat import dense_norm_weight
-from archgrad.autodiff.functions import apply_all, wanted
+from archgrad.autodiff.functions import apply_all, needed_gradients
 
 __all__ = ["batch_norm"]
 
@@ -48,7 +48,7 @@ class _Norm(Function):
         if grad is None:
             return None, None, None, None
         x, weight, mean, scale = ctx.saved_tensors
-        of_x, of_weight, of_bias = wanted(ctx)[:3]
+        of_x, of_weight, of_bias = needed_gradients(ctx)[:3]
         gradients = apply_all(_Gradients, grad, x, mean, scale, weight, ctx.eps, of_x)
         return gradients[0], gradients[1] if of_weight else None, gradients[2] if of_bias else None, None
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from archgrad.autodiff.batch_norm import batch_norm
-from archgrad.autodiff.convolution import Geometry, convolution
+from archgrad.autodiff.convolution import ConvSettings, convolution
 
 __all__ = ["TwiceDifferentiable"]
 
@@ -66,7 +66,7 @@ def _conv2d(
 ) -> Tensor | None:
     if bias is not None or isinstance(padding, str) or not _replaceable(input, weight):
         return None
-    return convolution(input, weight, Geometry(_pair(stride), _pair(padding), _pair(dilation), groups))
+    return convolution(input, weight, ConvSettings(_pair(stride), _pair(padding), _pair(dilation), groups))
 
 
 def _replaceable(x: Tensor, weight: Tensor | None) -> bool:

@@ -9,7 +9,7 @@ from torch.autograd import Function
 
 from archgrad._compat import apply_function, will_execute
 
-__all__ = ["apply", "apply_all", "wanted"]
+__all__ = ["apply", "apply_all", "needed_gradients"]
 
 
 def apply(function: type[Function], *inputs: Any) -> Tensor:
@@ -24,7 +24,7 @@ def apply_all(function: type[Function], *inputs: Any) -> tuple[Any, ...]:
     return outputs
 
 
-def wanted(ctx: Any, first: int = 0) -> list[bool]:
+def needed_gradients(ctx: Any, first: int = 0) -> list[bool]:
     """Say of every input from the ``first`` on whether the running backward pass reads its gradient.
 
     ``ctx.needs_input_grad`` says whether anybody ever may: it counts the weights even while the gradient of the mixture

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from archgrad.data import stratified
 from archgrad.data.augment import Augmentation
 from archgrad.data.resize import resize
+from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError
 
 __all__ = ["ImageData", "check_labels"]
@@ -92,7 +92,7 @@ class ImageData:
 
     def limited(self, count: int, seed: int) -> ImageData:
         """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
-        return self.select(stratified.sample(self.labels, count, seed))
+        return self.select(stratified_sample(self.labels, count, seed))
 
     def resized(self, size: int) -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad import random_streams
-from archgrad.data import stratified
+from archgrad.data.stratified_sampling import indices_by_class, proportional_shares
 from archgrad.errors import UserError, check_held_out
 
 __all__ = ["HALVES", "Split", "parse_split", "split"]
@@ -51,13 +51,13 @@ def split(
         seen = everything[~torch.isin(everything, unseen)]
         return Split(seen, seen, unseen)
     _check_fractions(*fractions)
-    groups = stratified.by_class(labels, seed, "split")
+    groups = indices_by_class(labels, seed, "split")
     counts = [len(group) for group in groups]
     weights_size, architecture_size = _sizes(len(labels), fractions)
     _check_sizes(labels, groups, {"weights": weights_size, "architecture": architecture_size})
-    first = stratified.shares(weights_size, counts, [count - 1 for count in counts])
+    first = proportional_shares(weights_size, counts, [count - 1 for count in counts])
     left = [count - used for count, used in zip(counts, first, strict=True)]
-    second = stratified.shares(architecture_size, counts, left)
+    second = proportional_shares(architecture_size, counts, left)
     parts = [torch.split(group, [a, b, len(group) - a - b]) for group, a, b in zip(groups, first, second, strict=True)]
     architecture = _joined([part[1] for part in parts])
     unseen = _sample(labels, architecture, held_out * len(labels), seed)
@@ -66,12 +66,12 @@ def split(
 
 def _sample(labels: Tensor, indices: Tensor, count: float, seed: int, leave: int = 0) -> Tensor:
     """Choose so many of the images, each class in its proportion if there are enough, and leave some of each class."""
-    groups = [indices[group] for group in stratified.by_class(labels[indices], seed, "held-out")]
+    groups = [indices[group] for group in indices_by_class(labels[indices], seed, "held-out")]
     counts = [len(group) for group in groups]
     most = [max(count - leave, 0) for count in counts]
     size = min(round(count), sum(most))
     if size >= len(groups):
-        sizes = stratified.shares(size, counts, most)
+        sizes = proportional_shares(size, counts, most)
     else:  # one image of some of the classes
         order = torch.randperm(len(groups), generator=random_streams.generator(seed, "held-out", "classes")).tolist()
         able = [place for place in order if most[place]][:size]

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest_choices
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.perturbation import Perturbation
-from archgrad.discretizers.ties import Ties, leads, ties_of
+from archgrad.discretizers.ties import Ties, count_ties, margins
 from archgrad.discretizers.top_edges import TopEdges
 from archgrad.errors import chosen
 
@@ -22,10 +22,10 @@ __all__ = [
     "Ties",
     "TopEdges",
     "Tuning",
-    "leads",
+    "count_ties",
+    "margins",
     "named",
-    "strongest",
-    "ties_of",
+    "strongest_choices",
 ]
 
 DISCRETIZERS: dict[str, Callable[[], Discretizer]] = {

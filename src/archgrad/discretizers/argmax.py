@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derived
-from archgrad.discretizers.ties import Ties, ties_of
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derive_genotype
+from archgrad.discretizers.ties import Ties, count_ties
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tensors import Probabilities
 
@@ -23,10 +23,10 @@ class Argmax(Discretizer):
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Count them: nothing else chooses."""
-        return ties_of(space, probabilities)
+        return count_ties(space, probabilities)
 
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive by each block's own rule."""
-        return derived(space, probabilities, {block.name: block.keep for block in space.blocks})
+        return derive_genotype(space, probabilities, {block.name: block.keep for block in space.blocks})

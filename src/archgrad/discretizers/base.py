@@ -20,10 +20,10 @@ __all__ = [
     "SupernetEvaluation",
     "Tune",
     "Tuning",
-    "derived",
+    "derive_genotype",
     "edge_strengths",
-    "options_in",
-    "strongest",
+    "options_with",
+    "strongest_choices",
 ]
 
 
@@ -99,11 +99,11 @@ class Discretizer(ABC):
         return self.select(space, probabilities, evaluation)
 
 
-def derived(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
+def derive_genotype(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
     """Return the genotype of each row's strongest choices, of ``keep[block]`` rows at each node (None: of all)."""
     return space.genotype(
         {
-            block.name: strongest(
+            block.name: strongest_choices(
                 block, probabilities[block.name], keep[block.name], edge_strengths(block, probabilities)
             )
             for block in space.blocks
@@ -111,7 +111,7 @@ def derived(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str,
     )
 
 
-def strongest(
+def strongest_choices(
     block: DecisionBlock, probabilities: Tensor, keep: int | None, edges: Sequence[float] | None = None
 ) -> list[tuple[int, int]]:
     """Return (row, choice) of each row's best allowed choices, at each target only of the ``keep`` strongest rows.
@@ -130,7 +130,7 @@ def strongest(
     return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
 
 
-def options_in(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> SupernetOptions:
+def options_with(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> SupernetOptions:
     """Return the options of a supernet that has these probabilities: with edge weights if they are among them."""
     return SupernetOptions(edge_weights=any(block.has_edge_weights(probabilities) for block in space.blocks))
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths, options_in
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths, options_with
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tensors import Mixture, Probabilities
@@ -44,8 +44,8 @@ class BestSampled(Discretizer):
                 "BestSampled measures architectures with the weights of a supernet, and none is at hand; give select() "
                 "an evaluation, or use discretizers.Argmax(), which needs none."
             )
-        options = options_in(space, probabilities)
-        drawn = [drawn_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
+        options = options_with(space, probabilities)
+        drawn = [sample_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
         return max(
             dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space.one_hot(genotype, options), evaluation)
         )
@@ -54,7 +54,7 @@ class BestSampled(Discretizer):
         return sum(evaluation.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
 
 
-def drawn_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:
+def sample_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:
     """Draw a genotype: operations by their probabilities, edges uniformly or by their weights."""
     selection = {}
     for block in space.blocks:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_in
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_with
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_number, check_whole
 from archgrad.relaxations import expand_to_cells
@@ -71,7 +71,7 @@ class Perturbation(Discretizer):
                 "Perturbation measures and trains the weights of a supernet, and none is at hand; give select() an "
                 "evaluation that can tune, or use discretizers.Argmax(), which needs none."
             )
-        return _Course(self, space, evaluation, probabilities).run()
+        return _Derivation(self, space, evaluation, probabilities).run()
 
 
 class _Place(NamedTuple):
@@ -81,7 +81,7 @@ class _Place(NamedTuple):
     where: int
 
 
-class _Course:
+class _Derivation:
     """One derivation: the weights of all rows, decided or not, and what has been chosen so far."""
 
     def __init__(
@@ -101,7 +101,7 @@ class _Course:
         """Decide everything."""
         blocks = self.space.blocks
         edges = self._shuffled([_Place(block, row) for block in blocks for row in range(len(block.rows))])
-        nodes = self._shuffled([_Place(block, target) for block in blocks for target in _choosing(block)])
+        nodes = self._shuffled([_Place(block, target) for block in blocks for target in _selective_nodes(block)])
         places = [*edges, *nodes]
         for number, place in enumerate(places):
             if number:
@@ -190,10 +190,10 @@ class _Course:
 
     def _mixture(self, rows: Rows) -> Mixture:
         probabilities = Probabilities(rows)
-        return expand_to_cells(self.space.searched_blocks(options_in(self.space, probabilities)), probabilities)
+        return expand_to_cells(self.space.searched_blocks(options_with(self.space, probabilities)), probabilities)
 
 
-def _choosing(block: DecisionBlock) -> list[int]:
+def _selective_nodes(block: DecisionBlock) -> list[int]:
     """Return the nodes that keep some of their edges only."""
     return [target for target in block.targets if block.keep is not None and len(_entering(block, target)) > block.keep]
 

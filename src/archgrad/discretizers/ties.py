@@ -7,7 +7,7 @@ from typing import NamedTuple
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.tensors import Probabilities
 
-__all__ = ["Ties", "leads", "ties_of"]
+__all__ = ["Ties", "count_ties", "margins"]
 
 
 class Ties(NamedTuple):
@@ -25,13 +25,13 @@ class Ties(NamedTuple):
         return f"{self.rows} of {self.of} choices tie exactly"
 
 
-def ties_of(space: SearchSpace, probabilities: Probabilities) -> Ties:
+def count_ties(space: SearchSpace, probabilities: Probabilities) -> Ties:
     """Count the ties of a space's rows."""
-    ahead = leads(space, probabilities)
+    ahead = margins(space, probabilities)
     return Ties(sum(lead == 0 for lead in ahead), len(ahead))
 
 
-def leads(space: SearchSpace, probabilities: Probabilities) -> list[float]:
+def margins(space: SearchSpace, probabilities: Probabilities) -> list[float]:
     """Return by how much the last picked choice of each row leads the next one, for all rows that offer a choice.
 
     Choices that no genotype may contain, such as ``none`` in the DARTS space, are no rivals.

@@ -15,7 +15,7 @@ from archgrad.autodiff.products import ProductKind, Products, products_of
 from archgrad.bilevel import BilevelProblem, Loss
 from archgrad.descent import Descent
 from archgrad.errors import UserError
-from archgrad.random_streams import Rewind
+from archgrad.random_streams import SavedRandomState
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Batches", "EvaluationPoint", "evaluate_at"]
@@ -107,14 +107,14 @@ def _repeatable(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[
 
     A difference of two evaluations is then a difference of weights, not of dropout masks.
     """
-    start = Rewind(*(tensor.device for tensor in tensors))
+    start = SavedRandomState(*(tensor.device for tensor in tensors))
 
     def repeated(loss: Loss) -> Loss:
         def evaluate(weights: Weights, alpha: Alpha, batch: Any) -> Tensor:
-            with start.again():
+            with start.replay():
                 return loss(weights, alpha, batch)
 
         return evaluate
 
-    with start.again():
+    with start.replay():
         yield BilevelProblem(repeated(problem.inner), repeated(problem.outer))

@@ -119,7 +119,7 @@ class Setup:
             setup,
             method=scaled,
             budget=budget,
-            budget_line=budget.said(method.arch_optimizer, scaled.arch_optimizer),
+            budget_line=budget.describe(method.arch_optimizer, scaled.arch_optimizer),
             description=description | {"on_collapse": on_collapse, "alpha_budget": str(budget.factor)},
         )
 

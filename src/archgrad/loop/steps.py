@@ -41,7 +41,7 @@ from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import DecisionBlock, SearchSpace
-from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, arguments_of
+from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, merge_arguments
 from archgrad.tensors import Alpha, Mixture, MixtureGradients, Weights
 from archgrad.training import WeightTraining
 
@@ -121,7 +121,7 @@ class Stepper:
         trained, frozen = split_trained(state.weights)
         seen: list[Seen] = []
         mixture_gradients: MixtureGradients = {}
-        start = random_streams.Rewind(state.device)
+        start = random_streams.SavedRandomState(state.device)
         twice = any(part.differentiates_outer_loss for part in self.method.regularizers)
 
         def whole(weights: Weights) -> Weights:
@@ -142,7 +142,7 @@ class Stepper:
             return sum(self._outer_terms(alpha, relaxed, state, loss), start=loss)
 
         def look(batch: Batch) -> Seen:
-            with torch.no_grad(), start.again():
+            with torch.no_grad(), start.replay():
                 loss, logits = self._loss(whole(trained), self._relax(state.alpha, noise, state), batch, state)
             return loss, logits, batch.labels
 
@@ -154,7 +154,7 @@ class Stepper:
         with torch.no_grad():
             relaxed = self._relax(state.alpha, self._noise(state, "architecture"), state)
         mixture, weights = leaves(relaxed.mixture), detached_parameters(state.supernet, state.weights)
-        with random_streams.Rewind(state.device).again():
+        with random_streams.SavedRandomState(state.device).replay():
             (found,) = gradients(
                 lambda: self._loss(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
             )
@@ -232,7 +232,7 @@ class Stepper:
 
     def added_gradient(self, part: Regularizer, state: SearchState, relaxed: Relaxed, batch: Batch) -> Weights | None:
         """Return what a regulariser would add to the gradient of the weights, and leave everything as it is."""
-        with random_streams.Rewind(state.device).again():
+        with random_streams.SavedRandomState(state.device).replay():
             passed = self._passed(state, relaxed, batch, (part,), part.needs_mixture_gradient)
             gradient = part.weight_gradient(self._step_of(part, passed, state, batch))
         state.optimizer.zero_grad(set_to_none=True)
@@ -249,7 +249,7 @@ class Stepper:
         inputs, _ = split_trained(weights)
         state.optimizer.zero_grad(set_to_none=True)
         twice = any(part.differentiates_gradient for part in parts)
-        start = random_streams.Rewind(state.device)
+        start = random_streams.SavedRandomState(state.device)
         kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
         with TwiceDifferentiable() if twice else nullcontext():
             loss, logits = evaluate_frozen(kinks, lambda: self._training_loss(weights, relaxed, batch, state))
@@ -273,7 +273,7 @@ class Stepper:
         def loss(weights: Weights, mixture: Mixture) -> Tensor:
             whole = Weights({**detached_parameters(state.supernet, state.weights), **weights})
             found = Relaxed(mixture, passed.relaxed.active)
-            with passed.start.again():
+            with passed.start.replay():
                 return evaluate_frozen(kinks, lambda: self._training_loss(whole, found, batch, state))[0]
 
         return WeightStep(
@@ -313,11 +313,11 @@ class Stepper:
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
     def _perturbed(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
-        start = random_streams.Rewind(state.device)
+        start = random_streams.SavedRandomState(state.device)
 
         def loss(mixture: Mixture) -> Tensor:
             weights, found = detached_parameters(state.supernet, state.weights), Relaxed(mixture, relaxed.active)
-            with torch.enable_grad(), start.again():
+            with torch.enable_grad(), start.replay():
                 return self._training_loss(weights, found, batch, state)[0]
 
         mixture = relaxed.mixture
@@ -351,7 +351,7 @@ class Stepper:
         """Return what modifiers give to the supernet's forward pass now."""
         warmup = self.method.schedule.warmup_epochs
         time = SearchTime(state.current_epoch, state.epochs, warmup, state.progress)
-        return arguments_of(self.modifiers, purpose, time)
+        return merge_arguments(self.modifiers, purpose, time)
 
     def _descent(self, state: SearchState, trained: Weights) -> Descent:
         """Return how the weights descend now, with the momentum they have."""
@@ -368,7 +368,7 @@ class Stepper:
         sums, weights, labels = MetricSums(), detached_parameters(state.supernet, state.weights), []
         for number in range(loader.steps):
             batch, stream = loader.batch(number), ("held-out", state.epoch, number)
-            with torch.no_grad(), random_streams.Rewind(state.device).again():
+            with torch.no_grad(), random_streams.SavedRandomState(state.device).replay():
                 relaxed = self._relax(state.alpha, self._draw(state, *stream), state)
                 seed = random_streams.seed_of(self.seed, "supernet", *stream)
                 extra = self._modified(state, "evaluation")
@@ -391,7 +391,7 @@ class _Passed:
     relaxed: Relaxed
     mixture_gradients: MixtureGradients
     kinks: ActivationPattern | None
-    start: random_streams.Rewind
+    start: random_streams.SavedRandomState
 
     @cached_property
     def gradient(self) -> Weights:

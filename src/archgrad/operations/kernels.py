@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from archgrad._compat import dense_norm_weight
-from archgrad.autodiff.functions import apply, wanted
+from archgrad.autodiff.functions import apply, needed_gradients
 
 __all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 
@@ -103,7 +103,7 @@ class _Mix(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        count, needs = ctx.count, wanted(ctx, first=1)
+        count, needs = ctx.count, needed_gradients(ctx, first=1)
         weights, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         of_weights = [apply(_Inner, x, grad) if need else None for x, need in zip(tensors, needs, strict=False)]
         of_tensors = [_scaled(grad, w) if need else None for w, need in zip(weights, needs[count:], strict=False)]
@@ -128,7 +128,7 @@ class _Scale(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight = wanted(ctx)
+        of_x, of_weight = needed_gradients(ctx)
         return _scaled(grad, weight) if of_x else None, apply(_Inner, x, grad) if of_weight else None
 
 
@@ -169,7 +169,7 @@ class _Depthwise(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight = wanted(ctx)
+        of_x, of_weight = needed_gradients(ctx)
         grad_x = apply(_Depthwise, grad, weight.flip(2, 3)) if of_x else None
         return grad_x, apply(_DepthwiseWeight, x, grad, weight.shape[-1]) if of_weight else None
 
@@ -190,7 +190,7 @@ class _DepthwiseWeight(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         x, output_grad = ctx.saved_tensors
-        of_x, of_grad, _ = wanted(ctx)
+        of_x, of_grad, _ = needed_gradients(ctx)
         grad_x = apply(_Depthwise, output_grad, grad.flip(2, 3)) if of_x else None
         return grad_x, apply(_Depthwise, x, grad) if of_grad else None, None
 

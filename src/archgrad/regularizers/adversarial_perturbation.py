@@ -9,7 +9,7 @@ from torch import Tensor
 
 from archgrad.errors import check_number, check_whole
 from archgrad.regularizers.base import PerturbStep, Regularizer
-from archgrad.regularizers.random_perturbation import drawn, shifted
+from archgrad.regularizers.random_perturbation import add_shift, draw_noise
 from archgrad.schedule import ramp
 from archgrad.tensors import Mixture
 
@@ -43,10 +43,10 @@ class AdversarialPerturbation(Regularizer):
     def perturb(self, step: PerturbStep) -> Mixture:
         """Add what the ascent found, if it found a higher loss."""
         radius = ramp(self.start, self.end, step.progress)
-        shift = drawn(step, radius)
+        shift = draw_noise(step, radius)
         fixed = Mixture({name: value.detach() for name, value in step.mixture.items()})
         for _ in range(self.steps):
-            at = shifted(step.blocks, fixed, shift)
+            at = add_shift(step.blocks, fixed, shift)
             gradients = _mixture_gradients(step, at, shift)
             shift = {
                 name: (_moved(at[name], fixed[name], value) + 2 * radius / self.steps * gradients[name].sign()).clamp(
@@ -55,8 +55,8 @@ class AdversarialPerturbation(Regularizer):
                 for name, value in shift.items()
             }
         with torch.no_grad():
-            rose = step.loss(shifted(step.blocks, fixed, shift)) >= step.loss(fixed)
-        return shifted(step.blocks, step.mixture, shift) if rose else step.mixture
+            rose = step.loss(add_shift(step.blocks, fixed, shift)) >= step.loss(fixed)
+        return add_shift(step.blocks, step.mixture, shift) if rose else step.mixture
 
 
 def _mixture_gradients(step: PerturbStep, at: Mixture, shift: Shift) -> Shift:

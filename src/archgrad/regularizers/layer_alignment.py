@@ -12,7 +12,7 @@ from torch import Tensor
 from archgrad.autodiff.vectors import Vector, added, norm, scaled
 from archgrad.errors import UserError, check_number, check_one_of
 from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
-from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
+from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Mixture, Weights
 

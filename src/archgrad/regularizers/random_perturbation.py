@@ -14,7 +14,7 @@ from archgrad.schedule import ramp
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Mixture
 
-__all__ = ["RandomPerturbation", "drawn", "shifted"]
+__all__ = ["RandomPerturbation", "add_shift", "draw_noise"]
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class RandomPerturbation(Regularizer):
 
     def perturb(self, step: PerturbStep) -> Mixture:
         """Add one draw of the noise."""
-        return shifted(step.blocks, step.mixture, drawn(step, self.radius(step.progress)))
+        return add_shift(step.blocks, step.mixture, draw_noise(step, self.radius(step.progress)))
 
 
-def drawn(step: PerturbStep, radius: float) -> dict[str, Tensor]:
+def draw_noise(step: PerturbStep, radius: float) -> dict[str, Tensor]:
     """Draw ``{block: [rows, choices]}``, uniform in ±``radius``, for the real choices of all blocks of operations."""
     noise, stream = {}, step.generator
     for block in (block for block in step.blocks if block.kind == "operation"):
@@ -54,7 +54,7 @@ def drawn(step: PerturbStep, radius: float) -> dict[str, Tensor]:
     return noise
 
 
-def shifted(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, Tensor]) -> Mixture:
+def add_shift(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, Tensor]) -> Mixture:
     """Return mixture + shift, the same shift in all cells, as a mixture again; a block without a shift stays as it is.
 
     Weights are clamped to [0, 1] and divided by the sum of their row. A row of which nothing is left becomes the choice

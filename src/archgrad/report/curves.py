@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from archgrad.report.figure import check_picture, save_figure, whole_epochs
+from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 
 __all__ = ["Curve", "CurvePoint", "axis_label", "caption_of", "curve_of", "draw_curves"]
 
@@ -115,7 +115,7 @@ def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
         axes.set_xlabel("epoch")
         axes.set_ylabel(axis_label(measure))
         axes.grid(alpha=0.3)
-        whole_epochs(axes)
+        tick_whole_epochs(axes)
         figure.legend(loc="outside right upper", fontsize="small", ncols=columns)
         figure.supxlabel(caption_of(curves), fontsize="small", color="0.35")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archgrad.report.wiring import NodeWiring, Wiring, kind_of, plain
+from archgrad.report.wiring import NodeWiring, Wiring, kind_of, printable
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
 __all__ = ["to_dot"]
@@ -99,7 +99,7 @@ def _box(choice: str) -> str:
 
 def _edges(block: int, wiring: Wiring) -> Iterator[str]:
     edges = [edge for node in wiring.nodes for edge in wiring.edges.get(node, ())]
-    width = 0.2 + _LETTER * max((len(plain(edge.choice)) for edge in edges), default=0)
+    width = 0.2 + _LETTER * max((len(printable(edge.choice)) for edge in edges), default=0)
     for index, edge in enumerate(edges):
         yield from _edge(block, index, edge, width)
     for node in wiring.concat or ():
@@ -132,5 +132,5 @@ def _symbol(label: str) -> str:
 
 def _quoted(*rows: str) -> str:
     """Return one label of several rows; backslashes, quotes and entities of a stranger's name keep no power."""
-    safe = [plain(row).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for row in rows]
+    safe = [printable(row).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for row in rows]
     return '"' + "\\n".join(safe) + '"'

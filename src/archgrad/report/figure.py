@@ -13,7 +13,7 @@ from typing import Any
 from archgrad.errors import UserError, unknown
 from archgrad.files import write_bytes
 
-__all__ = ["PICTURES", "can_draw", "check_picture", "save_figure", "whole_epochs"]
+__all__ = ["PICTURES", "can_draw", "check_picture", "save_figure", "tick_whole_epochs"]
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -34,7 +34,7 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def whole_epochs(axes: Any) -> None:
+def tick_whole_epochs(axes: Any) -> None:
     """Put marks at whole epochs only."""
     from matplotlib.ticker import MaxNLocator
 

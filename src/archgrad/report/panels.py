@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.report.curves import curve_of
-from archgrad.report.figure import check_picture, save_figure, whole_epochs
+from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 
 __all__ = ["PANELS", "draw_panels", "panels_of"]
 
@@ -77,7 +77,7 @@ def draw_panels(records: Sequence[Mapping[str, Any]], path: Path, since: int | N
             axes.set_xlabel("epoch")
             axes.grid(alpha=0.3)
             axes.set_ylim(*_RANGES.get(title, (None, None)))
-            whole_epochs(axes)
+            tick_whole_epochs(axes)
             if len(lines) > 1:
                 axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 

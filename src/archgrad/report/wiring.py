@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.notation.node_form import NodeChoice, nodes_of
 
-__all__ = ["NodeWiring", "Wiring", "kind_of", "plain"]
+__all__ = ["NodeWiring", "Wiring", "kind_of", "printable"]
 
 _LONGEST_NAME = 60
 _KINDS = (
@@ -29,7 +29,7 @@ def kind_of(choice: str) -> str:
     return "other"
 
 
-def plain(name: str) -> str:
+def printable(name: str) -> str:
     """Return a stranger's name as one short run of printable characters.
 
     Control characters could move a terminal's cursor and lone surrogates cannot be written at all, so both become

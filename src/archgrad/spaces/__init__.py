@@ -5,7 +5,7 @@ from functools import partial
 
 from archgrad.errors import chosen
 from archgrad.spaces.amended import AmendedA1, AmendedA2
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import DARTS
@@ -41,7 +41,7 @@ __all__ = [
     "StagedSpace",
     "build_edges",
     "cost",
-    "edges_of",
+    "edge_rows",
     "named",
 ]
 

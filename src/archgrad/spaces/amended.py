@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.darts import CHOICES, DARTS, INPUTS, NODES
 from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
@@ -30,7 +30,7 @@ class _Amended(DARTS):
     @property
     def normal_rows(self) -> tuple[Row, ...]:
         """2←0, 2←1, 3←0, 3←2, 4←0, 4←3, 5←0, 5←4."""
-        return edges_of(((node, (0, node - 1)) for node in range(INPUTS, NODES)), self.choices)
+        return edge_rows(((node, (0, node - 1)) for node in range(INPUTS, NODES)), self.choices)
 
     @property
     def training(self) -> WeightTraining:

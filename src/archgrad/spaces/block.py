@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archgrad.errors import UserError
 
-__all__ = ["DecisionBlock", "Row", "edges_of"]
+__all__ = ["DecisionBlock", "Row", "edge_rows"]
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class DecisionBlock:
     def edges(self) -> DecisionBlock:
         """The block ``name.edges`` that weighs this one's edges: a row per target, whose choices are its sources.
 
-        >>> DecisionBlock("cell", 1, edges_of([(1, [0]), (2, [0, 1])], ("skip",))).edges.rows[1]
+        >>> DecisionBlock("cell", 1, edge_rows([(1, [0]), (2, [0, 1])], ("skip",))).edges.rows[1]
         Row(target=2, source=None, choices=('0', '1'), picks=2)
         """
         if not self.on_edges:
@@ -125,6 +125,6 @@ class DecisionBlock:
         return tuple(places)
 
 
-def edges_of(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:
+def edge_rows(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:
     """Rows for all edges of a cell: ``nodes`` gives each target with its sources; every edge has the same choices."""
     return tuple(Row(target, source, choices) for target, sources in nodes for source in sources)

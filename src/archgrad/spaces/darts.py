@@ -22,7 +22,7 @@ from archgrad.operations import (
     Zero,
 )
 from archgrad.spaces.auxiliary import AuxiliaryHead
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connection
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
@@ -109,7 +109,7 @@ class DARTS(SearchSpace):
 
     def _block(self, name: str, cells: int, rows: tuple[Row, ...]) -> DecisionBlock:
         concat = tuple(range(INPUTS, NODES))
-        return self.offered(DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), concat))
+        return self.apply_restriction(DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), concat))
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
         """Build stem, cells and classifier."""
@@ -118,7 +118,7 @@ class DARTS(SearchSpace):
 
 def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
     """Return the 14 edges of a cell, all with these choices: each node reads both inputs and all nodes before it."""
-    return edges_of(((node, range(node)) for node in range(INPUTS, NODES)), choices)
+    return edge_rows(((node, range(node)) for node in range(INPUTS, NODES)), choices)
 
 
 class DARTSCell(nn.Module):

@@ -92,7 +92,9 @@ class NASBench1Shot1(SearchSpace):
             "output": (self._inputs_of(self.output),),
         }
         return tuple(
-            self.offered(DecisionBlock(name, self.cells, own, kind="operation" if name == "operations" else "edge"))
+            self.apply_restriction(
+                DecisionBlock(name, self.cells, own, kind="operation" if name == "operations" else "edge")
+            )
             for name, own in rows.items()
         )
 

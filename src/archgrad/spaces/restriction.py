@@ -8,17 +8,17 @@ from dataclasses import replace
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.block import DecisionBlock, Row
 
-__all__ = ["Restriction", "offered", "restriction_of"]
+__all__ = ["Restriction", "make_restriction", "restrict_block"]
 
 Restriction = tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
 """Names of blocks, each with what its rows still offer."""
 
 
-def offered(block: DecisionBlock, restriction: Restriction | None) -> DecisionBlock:
+def restrict_block(block: DecisionBlock, restriction: Restriction | None) -> DecisionBlock:
     """Return a block with nothing but what a restriction leaves of its choices, in the block's own order.
 
     >>> block = DecisionBlock("cell", 1, (Row(1, 0, ("none", "skip", "conv")),))
-    >>> offered(block, (("cell", (("conv", "none"),)),)).rows[0].choices
+    >>> restrict_block(block, (("cell", (("conv", "none"),)),)).rows[0].choices
     ('none', 'conv')
     """
     wanted = dict(restriction or ()).get(block.name)
@@ -30,11 +30,11 @@ def offered(block: DecisionBlock, restriction: Restriction | None) -> DecisionBl
             f"give the choices of every row: {', '.join(row.name for row in block.rows)}."
         )
     return replace(
-        block, rows=tuple(_offering(block, row, names) for row, names in zip(block.rows, wanted, strict=True))
+        block, rows=tuple(_restrict_row(block, row, names) for row, names in zip(block.rows, wanted, strict=True))
     )
 
 
-def restriction_of(
+def make_restriction(
     space: str, blocks: Sequence[DecisionBlock], wanted: Mapping[str, Sequence[Iterable[str]]]
 ) -> Restriction:
     """Return what is left of all blocks when some of them offer only what is wanted; refuse what they do not have."""
@@ -42,7 +42,7 @@ def restriction_of(
         if name not in [block.name for block in blocks]:
             raise unknown(f"block of the space {space!r}:", name, [block.name for block in blocks])
     given = tuple((name, tuple(_names(name, row) for row in rows)) for name, rows in wanted.items())
-    return tuple((block.name, tuple(row.choices for row in offered(block, given).rows)) for block in blocks)
+    return tuple((block.name, tuple(row.choices for row in restrict_block(block, given).rows)) for block in blocks)
 
 
 def _names(block: str, choices: Iterable[str]) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def _names(block: str, choices: Iterable[str]) -> tuple[str, ...]:
     return tuple(choices)
 
 
-def _offering(block: DecisionBlock, row: Row, names: tuple[str, ...]) -> Row:
+def _restrict_row(block: DecisionBlock, row: Row, names: tuple[str, ...]) -> Row:
     for name in names:
         if name not in row.choices:
             raise unknown(f"choice on row {row.name} of block {block.name!r}:", name, row.choices)

@@ -16,7 +16,7 @@ from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.genotype_check import check_genotype, row_of
-from archgrad.spaces.restriction import Restriction, offered, restriction_of
+from archgrad.spaces.restriction import Restriction, make_restriction, restrict_block
 from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Supernet, SupernetOptions
 from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
@@ -60,11 +60,11 @@ class SearchSpace(ABC):
         """Refuse a restriction that the space does not have the choices for, or does not heed."""
         if self.restriction is None:
             return
-        kept = restriction_of(self.name, replace(self, restriction=None).blocks, dict(self.restriction))
+        kept = make_restriction(self.name, replace(self, restriction=None).blocks, dict(self.restriction))
         if tuple((block.name, tuple(row.choices for row in block.rows)) for block in self.blocks) != kept:
             raise UserError(
                 f"the space {self.name!r} offers choices that it is restricted from; pass each of its blocks through "
-                f"self.offered() in blocks, or leave it unrestricted."
+                f"self.apply_restriction() in blocks, or leave it unrestricted."
             )
 
     def restricted(self: Space, choices: Mapping[str, Sequence[Iterable[str]]]) -> Space:
@@ -73,25 +73,25 @@ class SearchSpace(ABC):
         At least one choice is left on every row, and they stay in the space's own order. What is found there is a
         genotype of this space too.
         """
-        return replace(self, restriction=restriction_of(self.name, self.blocks, choices))
+        return replace(self, restriction=make_restriction(self.name, self.blocks, choices))
 
-    def offered(self, block: DecisionBlock) -> DecisionBlock:
+    def apply_restriction(self, block: DecisionBlock) -> DecisionBlock:
         """Return a block as :attr:`blocks` has to give it: without what the space is restricted from."""
-        return offered(block, self.restriction)
+        return restrict_block(block, self.restriction)
 
     @property
     @abstractmethod
     def blocks(self) -> tuple[DecisionBlock, ...]:
-        """The decision blocks, in order, each as :meth:`offered` returns it."""
+        """The decision blocks, in order, each as :meth:`apply_restriction` returns it."""
 
     def searched_blocks(self, options: SupernetOptions | None = None) -> tuple[DecisionBlock, ...]:
         """Return all blocks that have architecture parameters: :attr:`blocks` and, with edge weights, those of edges.
 
         A mixture has all of them; a genotype only the former.
         """
-        return (*self.blocks, *(block.edges for block in self._weighed_blocks(options)))
+        return (*self.blocks, *(block.edges for block in self._edge_weighted_blocks(options)))
 
-    def _weighed_blocks(self, options: SupernetOptions | None) -> tuple[DecisionBlock, ...]:
+    def _edge_weighted_blocks(self, options: SupernetOptions | None) -> tuple[DecisionBlock, ...]:
         """Return the blocks whose edges have weights: with edge weights, those that have operations on edges.
 
         Where operations sit on nodes, what a node reads is decided by a block of its own already.
@@ -148,7 +148,10 @@ class SearchSpace(ABC):
         return Supernet(
             body,
             {block.name: (block.cells, *block.shape) for block in self.searched_blocks(options)},
-            {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in self._weighed_blocks(options)},
+            {
+                block.name: EdgeWeights(block.edges.name, block.edge_places)
+                for block in self._edge_weighted_blocks(options)
+            },
         )
 
     def _check_cells(self, cells: Sequence[MixedCell], options: SupernetOptions) -> None:
@@ -214,7 +217,7 @@ class SearchSpace(ABC):
                 row = row_of(block, decision)
                 weights[row, block.rows[row].choices.index(decision.choice)] = 1.0
             mixture[block.name] = weights.expand(block.cells, -1, -1)
-        for block in self._weighed_blocks(options):
+        for block in self._edge_weighted_blocks(options):
             kept = torch.zeros(block.edges.shape)
             for decision in genotype[block.name]:
                 kept[block.edge_places[row_of(block, decision)]] = 1.0

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.operations import ReLUConvBN, Site, Vocabulary
-from archgrad.spaces.block import DecisionBlock, edges_of
+from archgrad.spaces.block import DecisionBlock, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import FixedCell, MixedCell
@@ -51,8 +51,8 @@ class StagedSpace(SearchSpace):
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """One block, ``cell``, with an edge from every node to every later one: 1←0, 2←0, 2←1 and so on."""
-        rows = edges_of(((node, range(node)) for node in range(1, self.nodes)), self.choices)
-        return (self.offered(DecisionBlock("cell", _STAGES * self.cells_per_stage, rows)),)
+        rows = edge_rows(((node, range(node)) for node in range(1, self.nodes)), self.choices)
+        return (self.apply_restriction(DecisionBlock("cell", _STAGES * self.cells_per_stage, rows)),)
 
     @property
     def training(self) -> WeightTraining:

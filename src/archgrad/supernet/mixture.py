@@ -13,11 +13,11 @@ from archgrad.random_streams import StreamKey
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 from archgrad.tensors import Mixture
 
-__all__ = ["CellMixture", "Conditions", "Mixture", "split_by_cell"]
+__all__ = ["CellMixture", "ForwardSettings", "Mixture", "split_by_cell"]
 
 
 @dataclass(frozen=True)
-class Conditions:
+class ForwardSettings:
     """What holds in all cells of a call: two probabilities of dropping, and the weight of the auxiliary skips."""
 
     drop_path: float = 0.0
@@ -57,14 +57,14 @@ def split_by_cell(
     seed: int,
     edges: Mapping[str, EdgeWeights] | None = None,
     images: int = 0,
-    conditions: Conditions | None = None,
+    settings: ForwardSettings | None = None,
 ) -> dict[str, list[CellMixture]]:
     """Cut a mixture into the views of its cells; ``active`` (bool, same shapes) marks what is to be computed.
 
     ``edges`` tells which blocks weigh the edges of which others; those that do have no views of their own. ``images``
     is the size of the batch.
     """
-    active, edges, conditions = active or {}, edges or {}, conditions or Conditions()
+    active, edges, settings = active or {}, edges or {}, settings or ForwardSettings()
     for what, given in (("the mixture", mixture), ("the active marks", active)):
         for name in given:
             if name not in shapes:
@@ -74,9 +74,9 @@ def split_by_cell(
         _check_marks(name, shape, active.get(name))
     weighing = {weights.block for weights in edges.values()}
     return {
-        name: _weighed_views(name, edges[name], mixture, active, seed, conditions)
+        name: _edge_weighted_views(name, edges[name], mixture, active, seed, settings)
         if name in edges
-        else _views(mixture[name], active.get(name), (seed, name), conditions)
+        else _views(mixture[name], active.get(name), (seed, name), settings)
         for name in shapes
         if name not in weighing
     }
@@ -104,7 +104,7 @@ def _views(
     weights: Tensor,
     active: Tensor | None,
     where: tuple[int, str],
-    conditions: Conditions,
+    settings: ForwardSettings,
     edges: Sequence[Sequence[Tensor | None]] | None = None,
 ) -> list[CellMixture]:
     """Cut the weights of one block along its cells; ``edges[cell][row]`` are those of its edges."""
@@ -115,11 +115,11 @@ def _views(
         CellMixture(
             row_at[cell * rows : (cell + 1) * rows],
             (*where, cell),
-            conditions.drop_path,
+            settings.drop_path,
             None if edges is None else edges[cell],
             weights.dim() == 4,
-            conditions.skip,
-            conditions.skip_dropout,
+            settings.skip,
+            settings.skip_dropout,
         )
         for cell in range(cells)
     ]
@@ -136,11 +136,16 @@ def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
     return [entry if on else None for entry, on in zip(entries, active.flatten().tolist(), strict=True)]
 
 
-def _weighed_views(
-    name: str, edges: EdgeWeights, mixture: Mixture, active: Mapping[str, Tensor], seed: int, conditions: Conditions
+def _edge_weighted_views(
+    name: str,
+    edges: EdgeWeights,
+    mixture: Mixture,
+    active: Mapping[str, Tensor],
+    seed: int,
+    settings: ForwardSettings,
 ) -> list[CellMixture]:
     """Cut the weights of one block, times those of its edges, along its cells."""
     weighed = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
     rows, entries = weighed.weights.shape[-2], _entries(weighed.edges, weighed.active_edges)
     by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]
-    return _views(weighed.weights, weighed.active, (seed, name), conditions, by_cell)
+    return _views(weighed.weights, weighed.active, (seed, name), settings, by_cell)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError
 from archgrad.supernet.cell import MixedCell
-from archgrad.supernet.mixture import Conditions, Mixture, split_by_cell
+from archgrad.supernet.mixture import ForwardSettings, Mixture, split_by_cell
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 
 __all__ = ["Supernet"]
@@ -63,13 +63,13 @@ class Supernet(nn.Module):
         with such: whatever is active, and spared by both kinds of dropping. ``auxiliary`` asks for ``(logits,
         auxiliary_logits)`` of a supernet with a second head.
         """
-        conditions = Conditions(drop_path, skip, skip_dropout)
+        settings = ForwardSettings(drop_path, skip, skip_dropout)
         if skip and not self.auxiliary_skip:
             raise UserError(
                 f"skip is {skip!r}, but this supernet has no auxiliary skip connections; build it with "
                 f"SupernetOptions(auxiliary_skip=True), or leave skip at 0."
             )
-        views = split_by_cell(self.shapes, mixture, active, seed, self.edges, x.shape[0], conditions)
+        views = split_by_cell(self.shapes, mixture, active, seed, self.edges, x.shape[0], settings)
         if not auxiliary:
             logits: Tensor = self.body(_in_best_layout(x), views)
             return logits

@@ -14,7 +14,7 @@ from torch import Tensor
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
-from archgrad.data.sources.common import existing, shrunk
+from archgrad.data.sources.common import existing_path, limit_and_resize
 from archgrad.data.sources.parquet import parquet
 from archgrad.errors import UserError
 from archgrad.restricted_pickle import read_arrays
@@ -63,10 +63,12 @@ def cifar(
     """Load what is found first: the official archive, its extracted folder, or parquet files."""
     root = _root(layout, folder)
     if (root / layout.archive).is_file():
-        return shrunk(_official(layout, _from_archive(layout, root, train), train), limit, image_size, seed)
+        return limit_and_resize(_official(layout, _from_archive(layout, root, train), train), limit, image_size, seed)
     for extracted in (root / layout.folder, root):
         if (extracted / layout.files(train)[0]).is_file():
-            return shrunk(_official(layout, _from_folder(layout, extracted, train), train), limit, image_size, seed)
+            return limit_and_resize(
+                _official(layout, _from_folder(layout, extracted, train), train), limit, image_size, seed
+            )
     for tables in (root / layout.name, root):
         file = tables / ("train.parquet" if train else "test.parquet")
         if file.is_file():
@@ -84,7 +86,7 @@ def _root(layout: CifarLayout, folder: str | os.PathLike[str] | None) -> Path:
             f"no folder was given for {layout.title}; use --data-dir, or set the variable {FOLDER_VARIABLE} "
             f"to the folder that has {layout.archive}."
         )
-    return existing(chosen, "data folder")
+    return existing_path(chosen, "data folder")
 
 
 def _from_parquet(layout: CifarLayout, file: Path, limit: int | None, image_size: int | None, seed: int) -> ImageData:

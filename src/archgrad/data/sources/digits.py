@@ -6,7 +6,7 @@ import torch
 
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData
-from archgrad.data.sources.common import shrunk
+from archgrad.data.sources.common import limit_and_resize
 
 __all__ = ["digits"]
 
@@ -24,4 +24,4 @@ def digits(*, limit: int | None = None, image_size: int | None = None, seed: int
     images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]
     labels = torch.from_numpy(bunch.target).long()
     data = ImageData("digits", images, labels, tuple(map(str, range(10))), Augmentation(crop_padding=1))
-    return shrunk(data, limit, image_size, seed)
+    return limit_and_resize(data, limit, image_size, seed)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import choose, existing, usual_augmentation
+from archgrad.data.sources.common import choose_images, default_augmentation, existing_path
 from archgrad.data.sources.decode import Encoded, decode_all
 from archgrad.errors import UserError
 
@@ -31,7 +31,7 @@ def folder(
 
     Classes are the sub-folders' names in sorted order. If all images are gray there is one channel, else three.
     """
-    root = _part(existing(path, "folder"), train)
+    root = _part(existing_path(path, "folder"), train)
     classes = tuple(sub.name for sub in _subfolders(root))
     files = [_images(root / name) for name in classes]
     name = f"folder:{Path(path).name}"
@@ -39,9 +39,9 @@ def folder(
     _check_classes(root, classes, files)
     check_labels(name, labels, classes)
     paths = [file for part in files for file in part]
-    chosen = choose(labels, limit, seed)
+    chosen = choose_images(labels, limit, seed)
     images = decode_all(_encoded([paths[index] for index in chosen.tolist()]), image_size)
-    return ImageData(name, images, labels[chosen], classes, usual_augmentation(images))
+    return ImageData(name, images, labels[chosen], classes, default_augmentation(images))
 
 
 def _part(root: Path, train: bool) -> Path:

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import choose, existing, numbered_classes, shrunk, usual_augmentation
+from archgrad.data.sources.common import (
+    choose_images,
+    default_augmentation,
+    existing_path,
+    limit_and_resize,
+    numbered_classes,
+)
 from archgrad.errors import UserError
 
 __all__ = ["npz"]
@@ -39,7 +45,7 @@ def npz(
     Images are [N, H, W], [N, H, W, C] or [N, C, H, W], of bytes or of floats in [0, 1] or [0, 255]. Nothing in the
     file is run: arrays of Python objects are refused.
     """
-    file = existing(path, "archive")
+    file = existing_path(path, "archive")
     image_names, label_names = _NAMES[train]
     images, labels = _read(file, image_names), _labels(_read(file, label_names), file)
     if len(images) != len(labels):
@@ -48,10 +54,10 @@ def npz(
     classes = numbered_classes(name, labels)
     check_labels(name, labels, classes)
     scale = _scale(images, file)
-    chosen = choose(labels, limit, seed)
+    chosen = choose_images(labels, limit, seed)
     pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
-    data = ImageData(name, pixels, labels[chosen], classes, usual_augmentation(pixels))
-    return shrunk(data, None, image_size, seed)
+    data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
+    return limit_and_resize(data, None, image_size, seed)
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:

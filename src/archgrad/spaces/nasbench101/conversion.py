@@ -11,7 +11,7 @@ from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OU
 from archgrad.spaces.notation.node_form import BLOCKS, NodeChoice, genotype_with
 from archgrad.spaces.space import SearchSpace
 
-__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offers_of", "pruned_genotype"]
+__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offered_operations", "pruned_genotype"]
 
 _FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
 
@@ -53,7 +53,7 @@ def genotype_of(space: SearchSpace, module: Module) -> Genotype:
     onto the space's nodes, the first placement that fits; the nodes that are left over, which nothing then reads, take
     the first inputs and the first operation that the space offers. Either way the hash stays the same.
     """
-    rows, offers = cell_rows(space), offers_of(space)
+    rows, offers = cell_rows(space), offered_operations(space)
     exact = _without_loose_vertex(module, nodes=len(rows) - 1)
     if exact is not None:
         straight = {vertex: vertex for vertex in range(exact.vertices)}
@@ -78,7 +78,7 @@ def cell_rows(space: SearchSpace) -> tuple[Row, ...]:
     return tuple(chosen.get(node) or Row(node, None, tuple(map(str, range(node))), picks=node) for node in nodes)
 
 
-def offers_of(space: SearchSpace) -> dict[int, tuple[str, ...]]:
+def offered_operations(space: SearchSpace) -> dict[int, tuple[str, ...]]:
     """Return the operations that each node may have."""
     operations, _, _ = _blocks_of(space)
     return {row.target: row.choices for row in operations.rows}

@@ -24,8 +24,8 @@ from itertools import combinations, product
 from archgrad.errors import chosen
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101.canonical import canonical_hash
-from archgrad.spaces.nasbench101.conversion import cell_rows, inputs_and_output, offers_of
-from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, on_a_path
+from archgrad.spaces.nasbench101.conversion import cell_rows, inputs_and_output, offered_operations
+from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, vertices_on_paths
 from archgrad.spaces.space import SearchSpace
 
 __all__ = ["RULES", "count", "genotypes", "hashed_modules", "hashes", "pruned_modules", "wirings"]
@@ -44,7 +44,7 @@ def wirings(space: SearchSpace) -> Iterator[Wiring]:
 def genotypes(space: SearchSpace) -> Iterator[Genotype]:
     """Yield every genotype of the space, one after the other."""
     rows = cell_rows(space)
-    offers = offers_of(space)
+    offers = offered_operations(space)
     cells = [
         CellGenotype(tuple(Decision(node, None, choice) for node, choice in zip(offers, choices, strict=True)))
         for choices in product(*offers.values())
@@ -57,7 +57,7 @@ def genotypes(space: SearchSpace) -> Iterator[Genotype]:
 
 def pruned_modules(space: SearchSpace) -> Iterator[tuple[Matrix, tuple[str, ...]]]:
     """Yield the matrix and the operations of every pruned module, each once; isomorphic ones are different here."""
-    offers = offers_of(space)
+    offers = offered_operations(space)
     graphs = {_pruned(wiring, offers): None for wiring in wirings(space)}
     seen: set[tuple[Matrix, tuple[str, ...]]] = set()
     for matrix, kept in graphs:
@@ -73,7 +73,7 @@ def _pruned(wiring: Wiring, offers: Mapping[int, tuple[str, ...]]) -> tuple[Matr
     vertices = range(len(wiring) + 1)
     entering = [frozenset[int](), *(frozenset(map(int, read)) for read in wiring)]
     matrix = [[int(source in entering[vertex]) for vertex in vertices] for source in vertices]
-    kept = on_a_path(matrix)
+    kept = vertices_on_paths(matrix)
     return tuple(tuple(matrix[i][j] for j in kept) for i in kept), tuple(offers[i] for i in kept[1:-1])
 
 
@@ -103,11 +103,11 @@ def count(space: SearchSpace, rule: str = "all") -> int:
 
 def _all(space: SearchSpace) -> int:
     ways = (math.comb(len(row.choices), row.picks) for row in cell_rows(space))
-    return math.prod(ways) * math.prod(map(len, offers_of(space).values()))
+    return math.prod(ways) * math.prod(map(len, offered_operations(space).values()))
 
 
 def _read(space: SearchSpace) -> int:
-    offers = {str(node): len(choices) for node, choices in offers_of(space).items()}
+    offers = {str(node): len(choices) for node, choices in offered_operations(space).items()}
     read = (set().union(*wiring) & set(offers) for wiring in wirings(space))
     return sum(math.prod(offers[node] for node in nodes) for nodes in read)
 

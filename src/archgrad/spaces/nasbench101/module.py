@@ -113,7 +113,7 @@ class Module:
 
     @cached_property
     def _pruned(self) -> Module:
-        kept = on_a_path(self.matrix)
+        kept = vertices_on_paths(self.matrix)
         if not kept:
             raise UserError(
                 f"no path leads from the input to the output of the module {self.to_json()}; add edges between them."
@@ -140,7 +140,7 @@ class Module:
             )
 
 
-def on_a_path(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def vertices_on_paths(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the vertices on a path from the first to the last one, in order; none if there is no such path."""
     vertices = range(len(matrix))
     reached, reaching = {0}, {vertices[-1]}

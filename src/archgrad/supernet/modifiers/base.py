@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-__all__ = ["Modifier", "Purpose", "SearchTime", "arguments_of"]
+__all__ = ["Modifier", "Purpose", "SearchTime", "merge_arguments"]
 
 Purpose = Literal["training", "architecture", "evaluation"]
 """What a forward pass is for: the weights' loss, the architecture's loss, or held-out images."""
@@ -44,13 +44,13 @@ class Modifier:
         return None
 
 
-def arguments_of(modifiers: Sequence[Modifier], purpose: Purpose, time: SearchTime) -> dict[str, Any]:
+def merge_arguments(modifiers: Sequence[Modifier], purpose: Purpose, time: SearchTime) -> dict[str, Any]:
     """Return the arguments of all modifiers; what several give is added.
 
     >>> class Half(Modifier):
     ...     def arguments(self, purpose, time):
     ...         return {"skip": 0.5, "drop_path": 0.0}
-    >>> arguments_of([Half(), Half()], "training", SearchTime(0, 1, 0, 0.0))
+    >>> merge_arguments([Half(), Half()], "training", SearchTime(0, 1, 0, 0.0))
     {'skip': 1.0}
     """
     merged: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from archgrad.tables.nasbench101.table import (
     Optimum,
     find_cells,
     open_cells,
-    spaces_with,
+    spaces_containing,
 )
 from archgrad.tables.nasbench101.tfrecord import read_records
 
@@ -33,5 +33,5 @@ __all__ = [
     "open_index",
     "read_records",
     "read_rows",
-    "spaces_with",
+    "spaces_containing",
 ]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from archgrad.errors import UserError
 
-__all__ = ["cache_folder", "index_name", "is_kept", "sweep"]
+__all__ = ["cache_folder", "index_name", "is_cached", "remove_stale"]
 
 _INDEX = re.compile(r"nasbench101-[0-9a-f]{32}\.sqlite")
 _PART = re.compile(r"\.nasbench101-[0-9a-f]+\.[0-9a-f]{16}\.part")
@@ -34,14 +34,14 @@ def index_name(identity: str) -> str:
     return f"nasbench101-{identity}.sqlite"
 
 
-def is_kept(path: Path) -> bool:
+def is_cached(path: Path) -> bool:
     """Return whether a path is that of an index in the cache folder."""
     with suppress(UserError, OSError, ValueError, RuntimeError):
         return bool(_INDEX.fullmatch(path.name)) and path.parent.resolve() == cache_folder().resolve()
     return False
 
 
-def sweep(folder: Path) -> None:
+def remove_stale(folder: Path) -> None:
     """Remove beginnings of indices that nobody has written to for a day: their makers were killed."""
     with suppress(OSError):
         for entry in list(os.scandir(folder)):

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.nasbench101.index_packing import Run, unpack_module, unpack_runs
-from archgrad.tables.nasbench101.index_schema import MOST_BUDGETS, DamagedIndex, check_form, connected
+from archgrad.tables.nasbench101.index_schema import MOST_BUDGETS, DamagedIndex, check_form, connect
 from archgrad.tables.nasbench101.protobuf import Malformed
 
 __all__ = ["Cell", "Highest", "Index", "Measure", "open_index"]
@@ -70,7 +70,7 @@ class Index:
 
     def runs(self, cell: Cell, epochs: int) -> tuple[Run, ...]:
         """Return the runs of a cell with this many epochs, in the order of the file; none if there are none."""
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             found = index.execute(
                 "SELECT packed FROM runs WHERE epochs = ? AND cell = ?", (epochs, cell.number)
             ).fetchone()
@@ -81,7 +81,7 @@ class Index:
 
     def best(self, measure: Measure, epochs: int) -> Cell:
         """Return the cell with the highest mean accuracy after so many epochs; of equal ones, the first of the file."""
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             found = index.execute(_BEST, {"epochs": epochs, "measure": measure}).fetchone()
         cell = None if found is None else self._cell(_BY_NUMBER, found[0])
         if cell is None:
@@ -91,12 +91,12 @@ class Index:
     def better(self, cell: Cell, measure: Measure, epochs: int) -> int:
         """Return how many cells have a higher mean accuracy than this one."""
         asked = {"epochs": epochs, "measure": measure, "cell": cell.number}
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             return int(index.execute(_BETTER, asked).fetchone()[0])
 
     def highest(self, hashes: Iterable[str], epochs: int) -> Highest:
         """Return how many of these cells have results, and the highest accuracies of single runs among them."""
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             index.execute("CREATE TEMP TABLE wanted (hash BLOB PRIMARY KEY) WITHOUT ROWID")
             rows = ((bytes.fromhex(hash_),) for hash_ in hashes)
             index.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", rows)
@@ -113,7 +113,7 @@ class Index:
 
     def remembered(self, name: str) -> Any:
         """Return what was remembered by this name, or None."""
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             found = index.execute("SELECT value FROM facts WHERE name = ?", (f"remembered {name}",)).fetchone()
         try:
             return None if found is None else json.loads(found[0])
@@ -122,11 +122,11 @@ class Index:
 
     def remember(self, name: str, value: Any) -> None:
         """Keep a plain value that was computed from the index, where the file may be written."""
-        with suppress(DamagedIndex), connected(self.path, "rw") as index, index:
+        with suppress(DamagedIndex), connect(self.path, "rw") as index, index:
             index.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (f"remembered {name}", json.dumps(value)))
 
     def _cell(self, query: str, value: object) -> Cell | None:
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             found = index.execute(query, (value,)).fetchone()
         if found is None:
             return None
@@ -145,7 +145,7 @@ class Index:
 def open_index(path: Path) -> Index:
     """Open an index; raise DamagedIndex for whatever is not a complete one of this version."""
     check_form(path)
-    with connected(path) as index:
+    with connect(path) as index:
         facts = dict(index.execute("SELECT name, value FROM facts WHERE name IN ('source', 'cells', 'records')"))
         budgets = index.execute(
             "SELECT epochs, cells FROM budgets ORDER BY epochs LIMIT ?", (MOST_BUDGETS + 1,)

@@ -12,13 +12,13 @@ from math import fsum, isqrt
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.files import replacing
+from archgrad.files import atomic_write
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101.index_packing import Run, pack_module, pack_runs, unpack_runs
 from archgrad.tables.nasbench101.index_schema import APPLICATION, FORMAT, MOST_BUDGETS, TABLES
 from archgrad.tables.nasbench101.rows import Row, read_rows
-from archgrad.tables.nasbench101.tfrecord import damaged
+from archgrad.tables.nasbench101.tfrecord import damaged_record
 from archgrad.warn_once import warn_once
 
 __all__ = ["build_index"]
@@ -47,7 +47,7 @@ def build_index(source: Path, target: Path, progress: Progress | None = None) ->
     """
     total = source.stat().st_size if source.is_file() else 0
     try:
-        with replacing(target) as file, closing(sqlite3.connect(str(file.name), isolation_level=None)) as index:
+        with atomic_write(target) as file, closing(sqlite3.connect(str(file.name), isolation_level=None)) as index:
             index.executescript(_BEGIN)
             writer = _Writer(source, index)
             for number, (_, rows) in enumerate(groupby(read_rows(source), lambda row: (row.hash, row.epochs))):
@@ -83,7 +83,7 @@ class _Writer:
         known = () if found is None else unpack_runs(found[0])
         if len(known) + len(rows) > _MOST_RUNS:
             too_many = rows[_MOST_RUNS - len(known)]
-            raise damaged(
+            raise damaged_record(
                 self.source,
                 too_many.offset,
                 f"it is run {_MOST_RUNS + 1} of its cell with {too_many.epochs} epochs, and the benchmark made three",
@@ -134,18 +134,18 @@ class _Writer:
         try:
             return Module(matrix, tuple(row.operations.split(",")))
         except UserError as error:
-            raise damaged(self.source, row.offset, f"its cell cannot be ({error})") from None
+            raise damaged_record(self.source, row.offset, f"its cell cannot be ({error})") from None
 
     def _check_hash(self, row: Row, module: Module) -> None:
         try:
             found = module.hash
         except UserError as error:
-            raise damaged(self.source, row.offset, f"its cell cannot be ({error})") from None
+            raise damaged_record(self.source, row.offset, f"its cell cannot be ({error})") from None
         if found != row.hash:
             raise self._contradiction(row, f"the hash {row.hash}", f"{found} by its matrix and operations")
 
     def _contradiction(self, row: Row, this: str, other: str) -> UserError:
-        return damaged(self.source, row.offset, f"its cell has {this} here and {other}")
+        return damaged_record(self.source, row.offset, f"its cell has {this} here and {other}")
 
 
 def _repetitions(runs: Sequence[Run]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from archgrad.errors import UserError
 from archgrad.tables.base import Progress
-from archgrad.tables.nasbench101.cache_folder import cache_folder, index_name, sweep
+from archgrad.tables.nasbench101.cache_folder import cache_folder, index_name, remove_stale
 from archgrad.tables.nasbench101.index import Index, open_index
 from archgrad.tables.nasbench101.index_builder import build_index
 from archgrad.tables.nasbench101.index_schema import FORMAT, DamagedIndex
@@ -27,7 +27,7 @@ def cached_index(source: Path, progress: Progress | None = None) -> Index:
             return open_index(target)
         except DamagedIndex as error:
             _logger.warning("the index %s of %s is made again: %s.", target, source, error.problem)
-    sweep(target.parent)
+    remove_stale(target.parent)
     build_index(source, target, progress)
     return open_index(target)
 

@@ -12,7 +12,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from archgrad.errors import UserError
-from archgrad.tables.nasbench101.cache_folder import is_kept
+from archgrad.tables.nasbench101.cache_folder import is_cached
 
 __all__ = [
     "APPLICATION",
@@ -21,7 +21,7 @@ __all__ = [
     "TABLES",
     "DamagedIndex",
     "check_form",
-    "connected",
+    "connect",
 ]
 
 APPLICATION = int.from_bytes(b"ag11", "big")
@@ -58,7 +58,7 @@ class DamagedIndex(UserError):  # noqa: N818 - it says what is the matter
     def __init__(self, path: Path, problem: str) -> None:
         fix = (
             "Delete it, and it is made again from the TFRecord file"
-            if is_kept(path)  # only what was made here unasked may be deleted without a thought
+            if is_cached(path)  # only what was made here unasked may be deleted without a thought
             else "Give the path of an index, or of a TFRecord file of that benchmark"
         )
         super().__init__(f"{path} is no whole index of NAS-Bench-101: {problem}. {fix}.")
@@ -71,14 +71,14 @@ def check_form(path: Path) -> None:
     A view or a trigger could compute without end whatever is asked.
     """
     _check_header(path)
-    with connected(path) as index:
+    with connect(path) as index:
         found = index.execute("SELECT type, name, sql FROM sqlite_master LIMIT ?", (len(TABLES) + 1,)).fetchall()
     if sorted((kind, name, _normal(sql)) for kind, name, sql in found) != _EXPECTED:
         raise DamagedIndex(path, "its tables are not those of an index")
 
 
 @contextmanager
-def connected(path: Path, mode: Literal["ro", "rw"] = "ro") -> Iterator[sqlite3.Connection]:
+def connect(path: Path, mode: Literal["ro", "rw"] = "ro") -> Iterator[sqlite3.Connection]:
     """Yield a connection to an index; whatever SQLite finds wrong meanwhile is a DamagedIndex."""
     try:
         with closing(sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode={mode}", uri=True)) as index:

@@ -23,10 +23,10 @@ from archgrad.tables.nasbench101.table import (
     PUBLISHED_OPTIMA,
     CellTable,
     Optimum,
+    file_is_available,
     find_cells,
-    is_at_hand,
     open_cells,
-    spaces_with,
+    spaces_containing,
 )
 from archgrad.warn_once import warn_once
 
@@ -46,7 +46,7 @@ class NASBench101Table(Table):
 
     def is_available(self) -> bool:
         """Tell whether one of the published files is there."""
-        return is_at_hand()
+        return file_is_available()
 
     def has_form_of(self, cell: Cell) -> bool:
         """Tell whether it is a module, or a genotype with the blocks of NAS-Bench-1Shot1."""
@@ -161,7 +161,7 @@ def _trained(table: CellTable, module: Module, epochs: int) -> dict[str, Any]:
 
 def _regrets(table: CellTable, cell: Cell) -> dict[str, Any]:
     record, regrets = table.query(cell), {}
-    for number in spaces_with(cell):
+    for number in spaces_containing(cell):
         optimum = table.space_optimum(number)
         found = {measure: round(value, 4) for measure, value in optimum.regret(record).items()}
         errors = {"optimum_valid_error": optimum.valid_error, "optimum_test_error": optimum.test_error}

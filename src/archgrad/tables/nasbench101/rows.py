@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from archgrad.tables.nasbench101.protobuf import Malformed
 from archgrad.tables.nasbench101.run_metrics import Metrics, decode
-from archgrad.tables.nasbench101.tfrecord import damaged, read_records
+from archgrad.tables.nasbench101.tfrecord import damaged_record, read_records
 
 __all__ = ["Row", "read_rows"]
 
@@ -45,9 +45,9 @@ def read_rows(path: Path) -> Iterator[Row]:
             hash_, epochs, matrix, operations, packed = _fields(data)
             metrics = decode(base64.b64decode(packed.replace("\n", ""), validate=True))
         except Malformed as problem:
-            raise damaged(path, offset, str(problem)) from None
+            raise damaged_record(path, offset, str(problem)) from None
         except binascii.Error as error:
-            raise damaged(path, offset, f"its metrics are not base64 ({error})") from None
+            raise damaged_record(path, offset, f"its metrics are not base64 ({error})") from None
         yield Row(offset, offset + len(data) + 16, hash_, epochs, matrix, operations, metrics)
 
 

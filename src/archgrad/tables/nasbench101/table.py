@@ -32,10 +32,10 @@ __all__ = [
     "CellRecord",
     "CellTable",
     "Optimum",
+    "file_is_available",
     "find_cells",
-    "is_at_hand",
     "open_cells",
-    "spaces_with",
+    "spaces_containing",
 ]
 
 EPOCHS = 108
@@ -218,7 +218,7 @@ def find_cells(path: Path | None = None, progress: Progress | None = None) -> Ce
     return None if own is None else _complete(own, CellTable(cached_index(own, progress)))
 
 
-def is_at_hand() -> bool:
+def file_is_available() -> bool:
     """Tell whether a published file is in ``$ARCHGRAD_DATA``; nothing is read."""
     return next(_published_files(), None) is not None
 
@@ -240,7 +240,7 @@ def open_cells(path: Path | None = None, progress: Progress | None = None) -> Ce
     return table
 
 
-def spaces_with(cell: Module | Genotype) -> tuple[int, ...]:
+def spaces_containing(cell: Module | Genotype) -> tuple[int, ...]:
     """Return the numbers of the NAS-Bench-1Shot1 spaces that a cell lies in; a genotype lies in its own only."""
     return tuple(number for number in PUBLISHED_OPTIMA if _lies_in(number, cell))
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, NoReturn
 
 from archgrad.errors import UserError
 
-__all__ = ["LONGEST_RECORD", "Record", "damaged", "masked", "read_records"]
+__all__ = ["LONGEST_RECORD", "Record", "damaged_record", "mask_checksum", "read_records"]
 
 LONGEST_RECORD = 1_000_000
 """Bytes of data in a record, at most; those of NAS-Bench-101 have about a thousand."""
@@ -46,12 +46,12 @@ def read_records(path: Path) -> Iterator[Record]:
         raise UserError(f"{path} cannot be read ({error}); check the path and its permissions.") from None
 
 
-def masked(checksum: int) -> int:
+def mask_checksum(checksum: int) -> int:
     """Return the masked form of a CRC-32C, in which files hold it."""
     return ((checksum >> 15 | checksum << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def damaged(path: Path, offset: int, problem: str) -> UserError:
+def damaged_record(path: Path, offset: int, problem: str) -> UserError:
     """Build the error for a record that is not as it was written."""
     return UserError(f"{path}, record at byte {offset}: {problem}; the file is damaged, so fetch it again.")
 
@@ -64,7 +64,7 @@ def _records(path: Path, file: BinaryIO, checksum: Callable[[bytes], int]) -> It
         if len(header) < _LENGTH.size:
             _foreign_or(path, offset, f"its head ends after {len(header)} of {_LENGTH.size} bytes")
         length, check = _LENGTH.unpack(header)
-        if masked(checksum(header[:8])) != check:
+        if mask_checksum(checksum(header[:8])) != check:
             _foreign_or(path, offset, "the checksum of its length is wrong")
         if length > LONGEST_RECORD:
             raise UserError(
@@ -73,12 +73,12 @@ def _records(path: Path, file: BinaryIO, checksum: Callable[[bytes], int]) -> It
             )
         data = file.read(length)
         if len(data) < length:
-            raise damaged(path, offset, f"its data end after {len(data)} of {length} bytes")
+            raise damaged_record(path, offset, f"its data end after {len(data)} of {length} bytes")
         footer = file.read(_CHECK.size)
         if len(footer) < _CHECK.size:
-            raise damaged(path, offset, f"its checksum ends after {len(footer)} of {_CHECK.size} bytes")
-        if masked(checksum(data)) != _CHECK.unpack(footer)[0]:
-            raise damaged(path, offset, "the checksum of its data is wrong")
+            raise damaged_record(path, offset, f"its checksum ends after {len(footer)} of {_CHECK.size} bytes")
+        if mask_checksum(checksum(data)) != _CHECK.unpack(footer)[0]:
+            raise damaged_record(path, offset, "the checksum of its data is wrong")
         yield Record(offset, data)
         offset += _LENGTH.size + length + _CHECK.size
     if offset == 0:
@@ -91,7 +91,7 @@ def _foreign_or(path: Path, offset: int, problem: str) -> NoReturn:
         raise UserError(
             f"{path}, record at byte 0: it is not a TFRecord file, or is damaged ({problem}); give another."
         )
-    raise damaged(path, offset, problem)
+    raise damaged_record(path, offset, problem)
 
 
 def _what(path: Path) -> str:
