@@ -1,4 +1,4 @@
-"""How the inner problem is being solved: gradient descent with momentum, differentiable step by step."""
+"""How the inner problem is solved: SGD with momentum, differentiable step by step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Descent", "momentum_of"]
 
 @dataclass(frozen=True, eq=False)
 class Descent:
-    """SGD as PyTorch defines it, with the momentum it has gathered.
+    """SGD as PyTorch defines it, with its momentum so far.
 
     g̃ = g + λw,  v' = μv + g̃,  w' = w − γ·v'  (with Nesterov momentum w' = w − γ·(g̃ + μv')).
     """
@@ -42,7 +42,7 @@ class Descent:
 
 
 def momentum_of(optimizer: torch.optim.SGD, weights: Weights) -> Weights | None:
-    """Return the momentum that an optimizer has gathered for every weight; None if no weight has moved yet."""
+    """Return the momentum of every weight; None if no weight has moved yet."""
     buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in weights.items()}
     if all(buffer is None for buffer in buffers.values()):
         return None

@@ -1,4 +1,4 @@
-"""Batch norm by the statistics of the batch, whose second derivatives cost about as much as its first."""
+"""Batch norm by batch statistics; its second derivatives cost about as much as its first."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _moments(a: Tensor, x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor,
 
 
 def _combined(*terms: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-    """Return Σ coefficient·(x − mean) over terms with one coefficient and one mean per channel, a pass for each."""
+    """Return Σ coefficient·(x − mean) over the terms, with one coefficient and one mean per channel."""
     coefficients, images, means = zip(*terms, strict=True)
     constant = coefficients[0] * means[0]
     for coefficient, mean in zip(coefficients[1:], means[1:], strict=True):
@@ -135,7 +135,7 @@ def _combined(*terms: tuple[Tensor, Tensor, Tensor]) -> Tensor:
 
 
 def _row_by_row(vectors: Sequence[Tensor], images: Sequence[Tensor]) -> Tensor:
-    """Add up the images with a row of pixels at once, where the channels of one are too few for the vector units."""
+    """Add the images one row of pixels at a time: a single pixel has too few channels for the vector units."""
     n, c, h, w = images[0].shape
     repeated = torch.stack(list(vectors)).repeat(1, w).unbind()
     rows = [image.permute(0, 2, 3, 1).reshape(n * h, w * c) for image in images]
@@ -156,8 +156,8 @@ def _differentiable(
     eps: float,
     cotangents: tuple[Tensor, Tensor | None],
 ) -> tuple[Tensor | None, ...]:
-    """Return the same as :func:`_second_derivatives`, made of functions that can be differentiated further."""
-    # Views, because the gradient g itself is a function of x, through which nothing may flow here.
+    """Return the same as :func:`_second_derivatives` in functions that can be differentiated further."""
+    # Views: g itself depends on x, and no gradient may flow through that here.
     grad, x = (tensor.view_as(tensor) for tensor in inputs[:2])
     weight = None if inputs[2] is None else inputs[2].view_as(inputs[2])
     a, b = cotangents

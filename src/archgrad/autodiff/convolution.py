@@ -1,4 +1,4 @@
-"""Convolution, whose second derivatives are made of the kernels of its first."""
+"""Convolution whose second derivatives use the same kernels as its first."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ConvSettings:
 
 def convolution(x: Tensor, weight: Tensor, settings: ConvSettings) -> Tensor:
     """Return x ⋆ w, as ``conv2d`` does, with values and first derivatives equal to its own bit by bit."""
-    # A view, because of a leaf it is not known whether its gradient is asked for.
+    # A view: autograd does not tell whether the gradient of a leaf is needed.
     return apply(_Convolution, x, weight.view_as(weight), settings)
 
 

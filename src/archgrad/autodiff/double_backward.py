@@ -1,4 +1,4 @@
-"""Where second derivatives will be asked for: the same functions, with faster double backwards."""
+"""Faster double backward for functions whose second derivatives are needed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ __all__ = ["TwiceDifferentiable"]
 
 
 class TwiceDifferentiable(TorchFunctionMode):
-    """Makes products with second derivatives cheap of what is computed inside; values and gradients stay the same.
+    """Speeds up second-derivative products of everything computed inside; values and gradients stay the same.
 
-    Batch norms by batch statistics and convolutions are replaced on the CPU, whose own double backwards are several
-    times slower than they need to be. The replacements start more slowly, so whoever differentiates once is better off
-    without.
+    On the CPU it replaces convolutions and batch norms by batch statistics: PyTorch's own double backward is several
+    times slower. The replacements have a slower forward pass, so do not use this for first derivatives alone.
 
     >>> x = torch.randn(4, 2, 3, 3, requires_grad=True)
     >>> with TwiceDifferentiable():

@@ -1,4 +1,4 @@
-"""The mixture as a supernet reads it: one weight per cell, row and choice, for all images or for each, or nothing."""
+"""The mixture as each cell reads it: a weight per row and choice, shared by all images or one for each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CellMixture", "ForwardSettings", "Mixture", "split_by_cell"]
 
 @dataclass(frozen=True)
 class ForwardSettings:
-    """What holds in all cells of a call: two probabilities of dropping, and the weight of the auxiliary skips."""
+    """Settings of one forward pass, for all cells: two dropout probabilities and the weight of the auxiliary skips."""
 
     drop_path: float = 0.0
     skip: float = 0.0
@@ -32,13 +32,13 @@ class ForwardSettings:
 
 @dataclass(frozen=True)
 class CellMixture:
-    """What one cell sees: ``weights[row][choice]``, None where the choice is inactive, and its random stream.
+    """The mixture of one cell: ``weights[row][choice]``, None where a choice is inactive, and its random stream.
 
-    ``drop_path`` is the probability with which each operation is dropped for an image. ``edges`` are the weights of
-    the rows' edges (None where inactive), which ``weights`` have as a factor already; without edge weights there are
-    none. A weight is a scalar, or ``[N]`` where the mixture differs from image to image (``by_image``). ``skip`` is the
-    weight of the auxiliary skip connections beside the edges, and ``skip_dropout`` the probability with which each
-    number that a skip connection among the choices carries is dropped.
+    A weight is a scalar, or ``[N]`` where the mixture differs from image to image (``by_image``). ``edges`` holds the
+    weight of each row's edge (None where inactive), already multiplied into ``weights``; it is None without edge
+    weights. ``drop_path`` is the probability of dropping an operation for an image. ``skip_dropout`` is that of
+    dropping a single activation on a skip connection among the choices. ``skip`` is the weight of the auxiliary skip
+    connections.
     """
 
     weights: Sequence[Sequence[Tensor | None]]
@@ -59,10 +59,10 @@ def split_by_cell(
     images: int = 0,
     settings: ForwardSettings | None = None,
 ) -> dict[str, list[CellMixture]]:
-    """Cut a mixture into the views of its cells; ``active`` (bool, same shapes) marks what is to be computed.
+    """Split a mixture into the views of its cells; ``active`` (bool, same shapes) marks the entries to compute.
 
-    ``edges`` tells which blocks weigh the edges of which others; those that do have no views of their own. ``images``
-    is the size of the batch.
+    ``edges`` names, for each block, the block that holds its edge weights; such a block has no views of its own.
+    ``images`` is the batch size.
     """
     active, edges, settings = active or {}, edges or {}, settings or ForwardSettings()
     for what, given in (("the mixture", mixture), ("the active marks", active)):
@@ -107,7 +107,7 @@ def _views(
     settings: ForwardSettings,
     edges: Sequence[Sequence[Tensor | None]] | None = None,
 ) -> list[CellMixture]:
-    """Cut the weights of one block along its cells; ``edges[cell][row]`` are those of its edges."""
+    """Split the weights of one block by cell; ``edges[cell][row]`` are the weights of its edges."""
     cells, rows, choices = weights.shape[0], weights.shape[-2], weights.shape[-1]
     entries = _entries(weights, active)
     row_at = [entries[start : start + choices] for start in range(0, len(entries), choices)]
@@ -126,7 +126,7 @@ def _views(
 
 
 def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
-    """List the entries ``[cells, rows, choices]`` in order, scalars or ``[N]``, None for the inactive ones."""
+    """List the entries of ``[cells, rows, choices]`` in order: scalars, or ``[N]``; None for inactive ones."""
     by_image = weights.dim() == 4
     entries: list[Tensor | None] = list(
         weights.movedim(1, -1).flatten(0, 2).unbind() if by_image else weights.flatten().unbind()
@@ -144,7 +144,7 @@ def _edge_weighted_views(
     seed: int,
     settings: ForwardSettings,
 ) -> list[CellMixture]:
-    """Cut the weights of one block, times those of its edges, along its cells."""
+    """Split the weights of one block, times its edge weights, by cell."""
     weighed = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
     rows, entries = weighed.weights.shape[-2], _entries(weighed.edges, weighed.active_edges)
     by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]

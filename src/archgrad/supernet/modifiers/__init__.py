@@ -1,4 +1,4 @@
-"""What a search changes in a supernet, one file each: its mathematics and how it moves over the search."""
+"""Modifiers: what a search changes in a supernet's forward pass. Each file holds the mathematics and the schedule."""
 
 from archgrad.supernet.modifiers.auxiliary_loss import AuxiliaryLoss
 from archgrad.supernet.modifiers.auxiliary_skip import AuxiliarySkipConnections

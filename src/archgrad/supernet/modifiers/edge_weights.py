@@ -11,9 +11,9 @@ __all__ = ["EdgeWeights", "WeightedRows"]
 
 
 class WeightedRows(NamedTuple):
-    """The weights ``[…, rows, choices]`` of a block times those of its edges, ``edges [… , rows, 1]``.
+    """The weights ``[…, rows, choices]`` of a block times its edge weights ``edges [… , rows, 1]``.
 
-    ``active`` and ``active_edges`` mark what is to be computed, None for everything.
+    ``active`` and ``active_edges`` mark the entries to compute; None marks all.
     """
 
     weights: Tensor
@@ -24,13 +24,13 @@ class WeightedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class EdgeWeights:
-    """Where a block's edges are weighed: row r by ``places[r]`` = (row, choice) of the ``block`` of this name."""
+    """Where to find the edge weights of a block: that of row r is at ``places[r]`` = (row, choice) of ``block``."""
 
     block: str
     places: tuple[tuple[int, int], ...]
 
     def of_rows(self, table: Tensor) -> Tensor:
-        """Look up the entries of all rows, ``[..., rows]``, in a table of that block."""
+        """Look up the edge weights of all rows, ``[..., rows]``, in the tensor of that block."""
         rows, choices = zip(*self.places, strict=True)
         return table[..., list(rows), list(choices)]
 
