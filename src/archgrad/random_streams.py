@@ -39,9 +39,9 @@ class SavedRandomState:
     Anything that draws from them, such as a user's dropout, then repeats itself in every evaluation of a function.
 
     >>> here = SavedRandomState(torch.device("cpu"))
-    >>> with here.again():
+    >>> with here.replay():
     ...     first = torch.rand(())
-    >>> with here.again():
+    >>> with here.replay():
     ...     print(torch.equal(first, torch.rand(())))
     True
     """

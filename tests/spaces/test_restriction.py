@@ -131,7 +131,7 @@ def test_a_restriction_is_told_and_kept_through_a_change_of_size() -> None:
         ({"cell": [("none",)] * 5}, "is for 5 rows, but the block has 6; give the choices of every row: 1<-0, 2<-0"),
         ({"cell": [("none",)] * 5 + [()]}, "leaves no choice on row 3<-2 of block 'cell'; leave at least one of none,"),
         ({"cell": [("skip",)] * 6}, "unknown choice on row 1<-0 of block 'cell': 'skip'; did you mean 'skip_connect'"),
-        ({"cell": ["none"] * 6}, r"has 'none' on a row; give a list, such as \['none'\]"),
+        ({"cell": ["none"] * 6}, r"has the text 'none' on a row; give a list, such as \['none'\]"),
     ],
 )
 def test_what_cannot_be_restricted_is_refused_in_a_sentence(wanted: dict[str, list[str]], sentence: str) -> None:

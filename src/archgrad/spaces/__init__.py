@@ -1,4 +1,4 @@
-"""What can be built: decision blocks, genotypes, and one file per search space."""
+"""Search spaces: decision blocks, genotypes, and one file per space."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Spaces of one cell repeated in three stages, as in NAS-Bench-201: the shortest way to a space of one's own."""
+"""Spaces of one cell repeated in three stages, as in NAS-Bench-201: the easiest base for a custom space."""
 
 from __future__ import annotations
 
