@@ -37,7 +37,7 @@ LABELS = torch.tensor([0, 1, 0, 1])
         (BYTES, LABELS.float(), "ab", "give int64"),
         (BYTES, LABELS - 1, "ab", "mislabeled: image 0 has the label -1"),
         (BYTES, LABELS * 2, "ab", "mislabeled: image 1 has the label 2, but the classes are 0 to 1"),
-        (BYTES, LABELS * 0, "a", "has 1 class; classification needs at least 2"),
+        (BYTES, LABELS * 0, "a", "has 1 class; give data with at least 2"),
         (BYTES[:0], LABELS[:0], "ab", "has no images"),
     ],
 )

@@ -105,5 +105,5 @@ def test_bad_arguments(indices: list[int], batch_size: int, message: str) -> Non
 
 
 def test_batches_are_numbered_from_zero() -> None:
-    with pytest.raises(UserError, match="numbered from 0"):
+    with pytest.raises(UserError, match="the batch number is -1; give a number from 0 on"):
         loader().batch(-1)

@@ -360,7 +360,7 @@ def test_load_mistakes(spec: str, message: str) -> None:
 
 
 def test_digits_have_no_test_part() -> None:
-    with pytest.raises(UserError, match="no part for testing"):
+    with pytest.raises(UserError, match="no test images"):
         load("digits", train=False)
 
 

@@ -1,4 +1,4 @@
-"""From a gradient to the next architecture parameters."""
+"""Architecture optimizers: from a gradient to the next α."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Images: where they come from, how they are divided, varied and batched."""
+"""Images: sources, splits, augmentation and batches."""
 
 from __future__ import annotations
 

@@ -56,5 +56,5 @@ def load(
     if name in _CIFAR:
         return _CIFAR[name](data_dir, train, limit=limit, image_size=image_size, seed=seed)
     if not train:
-        raise UserError("the digits have no part for testing; hold images back with archgrad.data.split.")
+        raise UserError("the digits have no test images; hold some out with archgrad.data.split.")
     return digits(limit=limit, image_size=image_size, seed=seed)

@@ -18,7 +18,7 @@ __all__ = ["ImageData", "check_labels"]
 
 
 def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
-    """Refuse labels [N] that are empty, or that name no class."""
+    """Reject labels [N] that are empty or outside the classes."""
     if len(labels) == 0:
         raise UserError(f"the data {name!r} has no images; check its path.")
     wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
@@ -29,7 +29,7 @@ def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
             f"0 to {len(classes) - 1} ({len(wrong)} such images in all); fix the labels."
         )
     if len(classes) < 2:
-        raise UserError(f"the data {name!r} has {len(classes)} class; classification needs at least 2.")
+        raise UserError(f"the data {name!r} has {len(classes)} class; give data with at least 2.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class ImageData:
                 f"the labels of {self.name!r} are {_describe(labels)}; give int64 [{len(images)}], one per image."
             )
         if images.device.type != "cpu" or labels.device.type != "cpu":
-            raise UserError(f"the data {self.name!r} is on {images.device}; keep it on the CPU, batches are moved.")
+            raise UserError(f"the data {self.name!r} is on {images.device}; keep it on the CPU (batches are moved).")
         check_labels(self.name, labels, self.classes)
 
     def __len__(self) -> int:
@@ -100,7 +100,7 @@ class ImageData:
         return replace(self, images=resize(self.images, size), augmentation=augmentation)
 
     def digest(self) -> str:
-        """Return 16 letters that tell this data from any other: a hash of its shape, pixels and labels."""
+        """Return a hash of the shape, pixels and labels: 16 letters."""
         state = hashlib.sha256(repr(tuple(self.images.shape)).encode())
         for tensor in (self.images, self.labels):
             state.update(tensor.contiguous().numpy().data)

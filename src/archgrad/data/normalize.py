@@ -1,4 +1,4 @@
-"""Shifting and scaling each channel to mean 0 and deviation 1."""
+"""Normalize each channel to mean 0 and standard deviation 1."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Normalization:
             raise UserError(f"the mean {self.mean} must be finite and the deviation {self.std} positive.")
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Turn uint8 images [B, C, H, W] into normalized float32 ones of the same shape."""
+        """Return normalized float32 images for uint8 images [B, C, H, W]."""
         if images.shape[1] != len(self.mean):
             raise UserError(
                 f"the images have {images.shape[1]} channels, but the normalization was measured on {len(self.mean)}; "
@@ -44,11 +44,11 @@ class Normalization:
 def measure(data: ImageData, indices: Tensor | None = None) -> Normalization:
     """Measure the exact mean and deviation of each channel of the chosen images (None: all of them).
 
-    A channel that never changes gets the deviation 1, so that it becomes zero and not NaN.
+    A constant channel gets deviation 1, so that it becomes 0 and not NaN.
     """
     chosen = torch.arange(len(data)) if indices is None else indices
     if len(chosen) == 0:
-        raise UserError(f"the normalization of {data.name!r} was asked for no images; give at least one index.")
+        raise UserError(f"no images of {data.name!r} to measure the normalization on; give at least one index.")
     counts = _histogram(data.images, chosen)
     values = torch.arange(256)
     pixels = int(counts[0].sum())

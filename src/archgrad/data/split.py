@@ -1,4 +1,4 @@
-"""Dividing the training images between the network's weights and the architecture."""
+"""Split the training images between the weights and the architecture."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ HALVES = (0.5, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The indices (int64, rising) of images.
+    """Sorted indices (int64) of the images that train the ``weights``, train the ``architecture``, or are ``held_out``.
 
-    They train the ``weights``, train the ``architecture``, or measure a search: those ``held_out`` train no weights. In
-    a single-level search no step has seen them; in a bilevel one they are some of the architecture's own.
+    Held-out images measure a search and train no weights. In a single-level search no step reads them; in a bilevel one
+    they belong to the architecture's images.
     """
 
     weights: Tensor
@@ -33,9 +33,9 @@ class Split:
 def split(
     labels: Tensor, fractions: tuple[float, float] | None = HALVES, seed: int = 0, held_out: float = 0.0
 ) -> Split:
-    """Divide labels [N] into two disjoint parts with every class in its proportion.
+    """Split labels [N] into two disjoint parts with the class proportions of the whole.
 
-    ``None`` is the single-level search: both parts are all the data but the share ``held_out``.
+    ``None`` is for single-level searches: both parts are all the data except the share ``held_out``.
 
     >>> parts = split(torch.arange(40) % 2, (0.5, 0.25))
     >>> len(parts.weights), len(parts.architecture)
@@ -65,14 +65,14 @@ def split(
 
 
 def _sample(labels: Tensor, indices: Tensor, count: float, seed: int, leave: int = 0) -> Tensor:
-    """Choose so many of the images, each class in its proportion if there are enough, and leave some of each class."""
+    """Choose ``count`` images, in class proportions if there are enough, and leave ``leave`` of each class."""
     groups = [indices[group] for group in indices_by_class(labels[indices], seed, "held-out")]
     counts = [len(group) for group in groups]
     most = [max(count - leave, 0) for count in counts]
     size = min(round(count), sum(most))
     if size >= len(groups):
         sizes = proportional_shares(size, counts, most)
-    else:  # one image of some of the classes
+    else:  # too few for all classes: one image from some of them
         order = torch.randperm(len(groups), generator=random_streams.generator(seed, "held-out", "classes")).tolist()
         able = [place for place in order if most[place]][:size]
         sizes = [int(place in able) for place in range(len(groups))]

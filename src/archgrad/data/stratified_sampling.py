@@ -1,4 +1,4 @@
-"""Choosing images so that every class keeps its share."""
+"""Stratified sampling: every class keeps its share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["indices_by_class", "proportional_shares", "stratified_sample"]
 
 
 def indices_by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
-    """Return one shuffled index tensor per class that occurs in ``labels`` [N]."""
+    """Return a shuffled tensor of indices for each class that occurs in ``labels`` [N]."""
     order = labels.argsort(stable=True)
     values, counts = torch.unique(labels, return_counts=True)
     groups = torch.split(order, counts.tolist())
@@ -25,7 +25,7 @@ def indices_by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
 
 
 def proportional_shares(total: int, weights: Sequence[int], capacities: Sequence[int]) -> list[int]:
-    """Divide ``total`` in proportion to the weights: at least 1 and at most the capacity each.
+    """Divide ``total`` in proportion to the weights; each share is at least 1 and at most its capacity.
 
     >>> proportional_shares(11, weights=[50, 50, 100], capacities=[50, 50, 100])
     [3, 3, 5]
@@ -40,11 +40,11 @@ def proportional_shares(total: int, weights: Sequence[int], capacities: Sequence
 
 
 def stratified_sample(labels: Tensor, count: int, seed: int) -> Tensor:
-    """Choose ``count`` of the labels [N] with every class in its proportion; the indices come in rising order."""
+    """Return the sorted indices of ``count`` of the labels [N], in class proportions."""
     groups = indices_by_class(labels, seed, "limit")
     counts = [len(group) for group in groups]
     if count > len(labels):
-        raise UserError(f"the limit is {count} images, but the data has {len(labels)}; use a limit of at most that.")
+        raise UserError(f"the limit is {count} images, but the data has {len(labels)}; give at most that.")
     if count < len(groups):
         raise UserError(
             f"the limit is {count} images, but the data has {len(groups)} classes; "

@@ -1,4 +1,4 @@
-"""From a bilevel problem to the gradient of its outer parameters."""
+"""Hypergradients: from a bilevel problem to the gradient of its outer parameters."""
 
 from collections.abc import Callable
 from functools import partial
@@ -53,7 +53,7 @@ HYPERGRADIENTS: dict[str, Callable[[], Hypergradient]] = {
     "amended": partial(Amended, products="forward"),
     "exact-implicit": ExactImplicit,
 }
-"""The names on the command line, with the cheapest products that are true enough."""
+"""The names on the command line, each with the cheapest products that are accurate enough."""
 
 
 def named(name: str) -> Hypergradient:

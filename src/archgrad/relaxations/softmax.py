@@ -18,7 +18,7 @@ __all__ = ["Softmax"]
 
 @dataclass(frozen=True)
 class Softmax(Relaxation):
-    """p[r, o] = exp α[r, o] / Σ exp α[r, ·] over the choices that row r has (DARTS, Eq. 2).
+    """p[r, o] = exp α[r, o] / Σ exp α[r, ·] over the choices of row r (DARTS, Eq. 2).
 
     α starts as ``init_scale`` · N(0, 1).
     """

@@ -36,7 +36,7 @@ def cifar10(
     image_size: int | None = None,
     seed: int = 0,
 ) -> ImageData:
-    """Load CIFAR-10 (10 classes, 32×32 in color) from ``folder`` or that of the variable ARCHGRAD_DATA."""
+    """Load CIFAR-10 (10 classes, color, 32×32) from ``folder``, by default $ARCHGRAD_DATA."""
     return cifar(CIFAR10, folder, train, limit, image_size, seed)
 
 
@@ -48,7 +48,7 @@ def cifar100(
     image_size: int | None = None,
     seed: int = 0,
 ) -> ImageData:
-    """Load CIFAR-100 (100 fine classes, 32×32 in color) from ``folder`` or that of the variable ARCHGRAD_DATA."""
+    """Load CIFAR-100 (100 fine classes, color, 32×32) from ``folder``, by default $ARCHGRAD_DATA."""
     return cifar(CIFAR100, folder, train, limit, image_size, seed)
 
 
@@ -60,7 +60,7 @@ def cifar(
     image_size: int | None,
     seed: int,
 ) -> ImageData:
-    """Load what is found first: the official archive, its extracted folder, or parquet files."""
+    """Load from the official archive, its extracted folder, or parquet files, whichever is found first."""
     root = _root(layout, folder)
     if (root / layout.archive).is_file():
         return limit_and_resize(_official(layout, _from_archive(layout, root, train), train), limit, image_size, seed)
@@ -122,7 +122,7 @@ def _from_folder(layout: CifarLayout, folder: Path, train: bool) -> dict[str, by
 
 
 def _from_archive(layout: CifarLayout, root: Path, train: bool) -> dict[str, bytes]:
-    """Read the wanted members into memory by their known names; nothing is written to the disk."""
+    """Read the needed members into memory by their known names, without writing to the disk."""
     path = root / layout.archive
     names = {f"{layout.folder}/{name}": name for name in layout.files(train)}
     most = 2 * _ROW * max(layout.rows)

@@ -1,4 +1,4 @@
-"""What every source of images shares."""
+"""Helpers that all sources of images share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def missing_extra(library: str, need: str) -> UserError:
 
 
 def existing_path(path: str | os.PathLike[str], what: str) -> Path:
-    """Return the path if there is something at it."""
+    """Return the path if it exists; else raise a UserError."""
     found = Path(path).expanduser()
     if not found.exists():
         raise UserError(f"there is no {what} at {str(found)!r}; check the path.")
@@ -39,7 +39,7 @@ def existing_path(path: str | os.PathLike[str], what: str) -> Path:
 def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
     """Name the classes "0", "1", … up to the highest of the labels [N]."""
     highest = int(labels.max()) if len(labels) else -1
-    # A stray identifier in the label column would otherwise make billions of classes.
+    # Otherwise a stray identifier in the label column would make billions of classes.
     if highest >= max(len(labels), 2):
         raise UserError(
             f"the data {name!r} is mislabeled: it has {len(labels)} images but a label {highest}; "
@@ -49,12 +49,12 @@ def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
 
 
 def default_augmentation(images: Tensor) -> Augmentation:
-    """Suit images [N, C, H, W] of unknown content: crops for all, flips for color, as gray ones are often writing."""
+    """Return crops for all images [N, C, H, W], and flips for color only: gray images are often writing."""
     return Augmentation(crop_padding=max(1, min(images.shape[2:]) // 8), flip=images.shape[1] == 3)
 
 
 def choose_images(labels: Tensor, limit: int | None, seed: int) -> Tensor:
-    """Return the rising indices of the images to read, before any is decoded: the choice of ``ImageData.limited``."""
+    """Return the sorted indices that ``ImageData.limited`` would keep, before any image is decoded."""
     return torch.arange(len(labels)) if limit is None else stratified_sample(labels, limit, seed)
 
 

@@ -29,7 +29,7 @@ def folder(
 ) -> ImageData:
     """Load the images in the class sub-folders of ``path``, or of its ``train`` (``test``, ``val``) sub-folder.
 
-    Classes are the sub-folders' names in sorted order. If all images are gray there is one channel, else three.
+    Classes are the names of the sub-folders, sorted. There is one channel if all images are gray, else three.
     """
     root = _part(existing_path(path, "folder"), train)
     classes = tuple(sub.name for sub in _subfolders(root))
@@ -47,12 +47,12 @@ def folder(
 def _part(root: Path, train: bool) -> Path:
     if not root.is_dir():
         raise UserError(f"{str(root)!r} is a file; give the folder that has one sub-folder per class.")
-    # Sub-folders within tell a part from a class of that name, such as the trains of CIFAR-100.
+    # A part has sub-folders; a class called "train", as in CIFAR-100, has none.
     parts = [root / name for name in _PARTS[train] if (root / name).is_dir() and _subfolders(root / name)]
     if parts:
         return parts[0]
     if not train:
-        raise UserError(f"{str(root)!r} has no sub-folder {' or '.join(_PARTS[False])} with the images for testing.")
+        raise UserError(f"{str(root)!r} has no sub-folder {' or '.join(_PARTS[False])}; add one with the test images.")
     return root
 
 
@@ -81,4 +81,4 @@ def _encoded(paths: list[Path]) -> Iterator[Encoded]:
         try:
             yield Encoded(str(path), path.read_bytes())
         except OSError as problem:
-            raise UserError(f"the image {str(path)!r} cannot be read ({problem.strerror}).") from problem
+            raise UserError(f"the image {str(path)!r} cannot be read ({problem.strerror}); remove it.") from problem

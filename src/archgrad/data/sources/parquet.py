@@ -33,8 +33,8 @@ def parquet(
 ) -> ImageData:
     """Load a parquet file, a list of them, or a folder of them.
 
-    In a folder the files that start with ``train`` (or ``test``, ``val``) are used where there are such. Only the
-    ``limit`` images that are kept are decoded; the result is that of ``limited`` and ``resized`` afterwards.
+    In a folder, files whose names start with ``train`` (or ``test``, ``val``) are used if there are any. Only the
+    ``limit`` images that are kept are decoded; the result is the same as with ``limited`` and ``resized`` later.
     """
     files = _files(path, train)
     table = ParquetTable(files)
