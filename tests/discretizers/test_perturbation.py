@@ -202,10 +202,10 @@ def test_nothing_is_tuned_where_no_epochs_are() -> None:
     never = replace(additive.evaluation, tune=None)
     Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0), never)
     with pytest.raises(
-        UserError, match=r"Perturbation measures and trains .* an evaluation that can tune, or use discretizers"
+        UserError, match=r"Perturbation needs a supernet .* an evaluation that can tune, or use discretizers"
     ):
         Perturbation().select(space, probabilities_of(space, 0), never)
-    with pytest.raises(UserError, match="none is at hand"):
+    with pytest.raises(UserError, match="needs a supernet to measure"):
         Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0))
 
 

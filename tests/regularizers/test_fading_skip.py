@@ -68,7 +68,7 @@ def test_other_regularizers_have_none() -> None:
 
 
 def test_what_never_carries_anything_is_refused() -> None:
-    with pytest.raises(UserError, match=r"start and end of AuxiliarySkip are 0, .*; set one of them to more, or leave"):
+    with pytest.raises(UserError, match=r"start and end of AuxiliarySkip are 0, .*; set one of them above 0, or leave"):
         AuxiliarySkip(0.0, 0.0)
     with pytest.raises(UserError, match=r"start of AuxiliarySkip is -1; it must be a number of 0 or more"):
         AuxiliarySkip(-1)

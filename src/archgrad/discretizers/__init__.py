@@ -1,4 +1,4 @@
-"""From probabilities to a genotype."""
+"""Discretizers: from probabilities to a genotype."""
 
 from collections.abc import Callable
 

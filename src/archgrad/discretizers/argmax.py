@@ -14,19 +14,18 @@ __all__ = ["Argmax"]
 
 @dataclass(frozen=True)
 class Argmax(Discretizer):
-    """Each row's strongest choice, of as many rows per node as the space keeps.
+    """The strongest choice of each row, for as many rows per node as the space keeps.
 
-    In NAS-Bench-201 that is the argmax of every edge; in the DARTS space the two incoming edges of each node whose best
-    operation other than ``none`` is strongest, with that operation. Edge weights, where a space has them, are factors
-    of that strength.
+    In NAS-Bench-201 this is the argmax on every edge. In the DARTS space each node keeps the two incoming edges whose
+    best operation other than ``none`` is strongest. Edge weights multiply the strength.
     """
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Count them: nothing else chooses."""
+        """Count all ties, because probabilities alone decide."""
         return count_ties(space, probabilities)
 
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
-        """Derive by each block's own rule."""
+        """Derive with the number of edges that each block keeps."""
         return derive_genotype(space, probabilities, {block.name: block.keep for block in space.blocks})

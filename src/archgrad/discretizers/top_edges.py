@@ -1,4 +1,4 @@
-"""Keep a chosen number of edges per node."""
+"""Keep a fixed number of edges per node."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["TopEdges"]
 
 @dataclass(frozen=True)
 class TopEdges(Discretizer):
-    """At each node the ``edges`` incoming edges whose best allowed operation is strongest (DARTS, Section 2.4).
+    """Keep, at each node, the ``edges`` incoming edges whose best allowed operation is strongest (DARTS, Section 2.4).
 
-    Edge weights, where a space has them, are factors of that strength.
+    Edge weights multiply the strength.
     """
 
     edges: int = 2
@@ -27,7 +27,7 @@ class TopEdges(Discretizer):
             raise UserError(f"discretizer.edges is {self.edges}; it must be at least 1.")
 
     def check(self, space: SearchSpace) -> None:
-        """Refuse spaces whose genotypes keep another number of edges."""
+        """Reject spaces whose genotypes keep another number of edges."""
         for block in space.blocks:
             if block.keep != self.edges:
                 wanted = "every edge" if block.keep is None else f"{block.keep} edges per node"
@@ -37,7 +37,7 @@ class TopEdges(Discretizer):
                 )
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Count them: nothing else chooses."""
+        """Count all ties, because probabilities alone decide."""
         return count_ties(space, probabilities)
 
     def select(

@@ -1,4 +1,4 @@
-"""The worst nearby mixture of a weight step, as in SDARTS-ADV."""
+"""Train the weights at the worst nearby mixture, as in SDARTS-ADV."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ Shift = dict[str, Tensor]
 class AdversarialPerturbation(Regularizer):
     """Train the weights at p + δ, where δ maximizes L1 over ‖δ‖∞ ≤ ε (SDARTS-ADV; Chen & Hsieh, 2020).
 
-    δ is sought by projected gradient ascent from a random point of the ball: ``steps`` times
-    δ ← clip(δ + 2ε/``steps`` · sign(∂L1/∂p), ±ε), each a forward and a backward pass on the batch of the weight step,
-    at p + δ made a mixture again as in :class:`~archgrad.regularizers.RandomPerturbation`. The weights are trained
-    there only if the loss is not lower than at p, else at p. Both rules are those of the published code.
-    ε grows linearly from ``start`` to ``end``. All cells of a block see one δ, and edge weights are left alone. δ is a
-    constant to α.
+    Projected gradient ascent from a random point of the ball finds δ: ``steps`` times δ ← clip(δ + 2ε/``steps`` ·
+    sign(∂L1/∂p), ±ε), each with a forward and a backward pass on the batch of the weight step. p + δ is normalized to a
+    mixture as in :class:`~archgrad.regularizers.RandomPerturbation`. If the loss there is lower than at p, the weights
+    are trained at p. Both rules follow the published code. ε grows linearly from ``start`` to ``end``. All cells of a
+    block share one δ, edge weights stay the same, and α gets no gradient through δ.
     """
 
     start: float = 0.03
@@ -41,7 +40,7 @@ class AdversarialPerturbation(Regularizer):
         check_whole("steps of AdversarialPerturbation", self.steps)
 
     def perturb(self, step: PerturbStep) -> Mixture:
-        """Add what the ascent found, if it found a higher loss."""
+        """Return p + δ if the ascent raised the loss, else p."""
         radius = ramp(self.start, self.end, step.progress)
         shift = draw_noise(step, radius)
         fixed = Mixture({name: value.detach() for name, value in step.mixture.items()})
@@ -60,7 +59,7 @@ class AdversarialPerturbation(Regularizer):
 
 
 def _mixture_gradients(step: PerturbStep, at: Mixture, shift: Shift) -> Shift:
-    """Return ∂L1/∂p summed over the cells of the shifted blocks, zero where nothing that is computed reads it."""
+    """Return ∂L1/∂p summed over the cells of the shifted blocks; zero where the loss does not depend on it."""
     leaves = {name: at[name].detach().requires_grad_() for name in shift}
     with torch.enable_grad():
         loss = step.loss(Mixture({**at, **leaves}))
@@ -69,6 +68,6 @@ def _mixture_gradients(step: PerturbStep, at: Mixture, shift: Shift) -> Shift:
 
 
 def _moved(at: Tensor, fixed: Tensor, shift: Tensor) -> Tensor:
-    """Return how far a block's mixture has moved where all cells share one, and else the shift that they share."""
+    """Return the change of the block's mixture if all cells share one mixture, else their common shift."""
     moved = at - fixed
     return moved[0] if bool((moved == moved[:1]).all()) else shift

@@ -21,11 +21,10 @@ __all__ = ["RandomPerturbation", "add_shift", "draw_noise"]
 class RandomPerturbation(Regularizer):
     """Train the weights at p + δ with δ ~ U[−ε, ε] drawn anew in every step (SDARTS-RS; Chen & Hsieh, 2020).
 
-    ε grows linearly over the search, from ``start`` to ``end``. Afterwards p + δ is clamped to [0, 1] and every row
-    divided by its sum, as in the published code, so that it is a mixture again. All cells of a block see the same δ,
-    since they share one p. Weights of operations are perturbed and edge weights are not: the paper knows the former
-    only, and a perturbed edge weight, which multiplies them all, would take the product out of the ball. The
-    architecture's own step sees p.
+    ε grows linearly from ``start`` to ``end``. p + δ is clamped to [0, 1] and every row divided by its sum, as in the
+    published code, so that it is a mixture again. All cells of a block share one p and one δ. Edge weights are not
+    perturbed: the paper has none, and perturbing such a factor would move the product out of the ball. The architecture
+    step uses p.
     """
 
     start: float = 0.03
@@ -55,10 +54,10 @@ def draw_noise(step: PerturbStep, radius: float) -> dict[str, Tensor]:
 
 
 def add_shift(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, Tensor]) -> Mixture:
-    """Return mixture + shift, the same shift in all cells, as a mixture again; a block without a shift stays as it is.
+    """Return mixture + shift as a mixture again, with the same shift in all cells; other blocks stay the same.
 
-    Weights are clamped to [0, 1] and divided by the sum of their row. A row of which nothing is left becomes the choice
-    that was largest before it was clamped. What it all adds to the mixture is a constant to α.
+    Weights are clamped to [0, 1] and divided by the sum of their row. A row that is all 0 after clamping becomes
+    one-hot at its largest entry before clamping. α gets no gradient through the change.
     """
     masks = {block.name: block.mask for block in blocks}
     return Mixture(
