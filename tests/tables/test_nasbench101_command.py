@@ -160,7 +160,7 @@ def test_the_best_cell_of_the_real_file(archgrad, monkeypatch, tmp_path):
         ([], "give either a genotype to look up, or --best"),
         (["--best"], "--best with --table FILE"),
         ([GENOTYPE, "--best", "--table", "some.tfrecord"], "give either a genotype"),
-        ([GENOTYPE], "no NAS-Bench-101 file is at hand"),
+        ([GENOTYPE], "no NAS-Bench-101 file was found"),
         ([GENOTYPE, "--table", "absent.tfrecord"], "absent.tfrecord does not exist"),
         ([GENOTYPE, "--table", "cut.tfrecord"], "record at byte 0"),
         (["--best", "--table", "cut.tfrecord"], "record at byte 0"),

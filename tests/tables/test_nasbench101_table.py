@@ -170,7 +170,7 @@ def test_tables_are_found_where_they_should_be(
     assert named is not None
     assert named.source == str(source)
     (tmp_path / "bad.sqlite").write_text("nothing")
-    with pytest.raises(DamagedIndex, match="no SQLite database"):
+    with pytest.raises(DamagedIndex, match="not an SQLite database"):
         find_cells(tmp_path / "bad.sqlite")
 
 

@@ -109,7 +109,7 @@ def test_foreign_files_are_refused(tmp_path: Path, content: bytes, message: str)
 def test_a_huge_length_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     length = struct.pack("<Q", 2**60)
     path = written(tmp_path / "huge", framed(b"a") + length + mask(crc32c(length)))
-    with pytest.raises(UserError, match=rf"byte 17: it says to be {2**60} bytes long.*than {LONGEST_RECORD}"):
+    with pytest.raises(UserError, match=rf"byte 17: its length is {2**60} bytes.*than {LONGEST_RECORD}"):
         list(read_records(path))
 
 

@@ -1,4 +1,4 @@
-"""Curves over the epochs of several runs: a line for each group, with the spread of its seeds around it."""
+"""Curves over the epochs of several runs: one line per group, with a band for the spread of its seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Curve", "CurvePoint", "axis_label", "caption_of", "curve_of", "draw_
 
 
 class CurvePoint(NamedTuple):
-    """An epoch that all runs of a group have: mean, standard deviation (0 for one run), least and greatest value."""
+    """Statistics over the runs of a group at one epoch; the standard deviation of one run is 0."""
 
     epoch: int
     mean: float
@@ -27,7 +27,7 @@ class CurvePoint(NamedTuple):
 
     @property
     def interval(self) -> float | None:
-        """Half the width of the 95 % interval of the mean, t·s/√n; None for one run.
+        """Half the width of the 95 % confidence interval of the mean, t·s/√n; None for one run.
 
         >>> round(CurvePoint(1, 0.0, 1.0, -1.0, 1.0, 5).interval, 3)
         1.241
@@ -48,7 +48,7 @@ _UNITS = {"loss": "nats", "entropy": "nats", "accuracy": "%", "oracle": "%", "re
 
 
 def curve_of(histories: Sequence[Sequence[Mapping[str, Any]]], measure: str) -> Curve:
-    """Join the records of several runs into one curve; epochs without the measure, as in a tie, are left out.
+    """Join the records of several runs into one curve, without epochs that lack the measure, as after a tie.
 
     >>> curve_of([[{"epoch": 1, "loss": 3.0}], [{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": 0.5}]], "loss")[0][:3]
     (1, 2.0, 1.4142135623730951)
@@ -69,7 +69,7 @@ def _has(record: Mapping[str, Any], measure: str) -> bool:
 
 
 def _student(freedom: int) -> float:
-    """Return the quantile from the table; beyond it by the first terms of its series, right to three digits."""
+    """Return the quantile from the table; beyond the table, from its series, correct to three digits."""
     if freedom <= len(_STUDENT):
         return _STUDENT[freedom - 1]
     z = 1.959964
@@ -88,7 +88,7 @@ def axis_label(measure: str) -> str:
 
 
 def caption_of(curves: Mapping[str, Curve]) -> str:
-    """Say what lines and bands are.
+    """Describe the lines and bands.
 
     >>> caption_of({"darts": curve_of([[{"epoch": 1, "loss": 3.0}]], "loss")})
     'line: one run (n = 1)'
@@ -123,7 +123,7 @@ def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
 
 
 def _labeled(curves: Mapping[str, Curve]) -> list[tuple[str, Curve]]:
-    """Return labels and curves, with the number of runs in the label where it is not the same for all."""
+    """Return labels and curves; labels include the number of runs if it differs between curves."""
     counts = {label: curve[0].runs for label, curve in curves.items() if curve}
     differ = len(set(counts.values())) > 1
     return [(f"{label} (n = {counts[label]})" if differ else label, curve) for label, curve in curves.items()]
@@ -136,7 +136,7 @@ def _share_of_hundred(value: float) -> float:
 def _draw_curve(
     axes: Any, label: str, curve: Curve, style: Mapping[str, Any], within: Callable[[float], float]
 ) -> None:
-    """Draw a line with its band, which stays ``within`` what the measure can be."""
+    """Draw a line with its band; ``within`` clips the band to the range of the measure."""
     epochs, means = [point.epoch for point in curve], [point.mean for point in curve]
     every = max(len(curve) // 8, 1)
     (line,) = axes.plot(epochs, means, label=label, markersize=4, markevery=every, linewidth=1.4, **style)
@@ -146,7 +146,7 @@ def _draw_curve(
 
 
 def _styles() -> itertools.chain[dict[str, Any]]:
-    """Yield styles of which no two among the first 40 have both color and dashes in common; then they repeat."""
+    """Yield line styles; the first 40 differ in color or dashes, then they repeat."""
     round_ = [
         {"color": f"C{color}", "linestyle": dash, "marker": _MARKERS[(number + color) % len(_MARKERS)]}
         for number, dash in enumerate(_DASHES)

@@ -23,7 +23,7 @@ _COLORS = {
     "none": ("#8a949e", "#ffffff"),
     "other": ("#6d4aa3", "#f2edf9"),
 }
-"""The colors of a kind of operation: lines and letters, then the ground of its box."""
+"""The colors of each kind of operation: lines and letters, then the background of its box."""
 _INPUT = 'shape=box, style="filled,rounded", fillcolor="#e3eaf2"'
 _OUTPUT = 'shape=box, style="filled,rounded", fillcolor="#f8e9cf"'
 _SMALL = "fontsize=11, height=0.26, penwidth=1.0"
@@ -47,7 +47,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _node_cell(wiring: NodeWiring) -> Iterator[str]:
-    """Yield a cell with operations on nodes; what leads nowhere is pale."""
+    """Yield a cell with operations on nodes; nodes that lead nowhere are pale."""
     output = len(wiring.nodes)
     yield f"{_id(0, 0)} [label={_quoted('0', 'input')}, {_INPUT}];"
     for number, node in enumerate(wiring.nodes, start=1):
@@ -104,13 +104,13 @@ def _edges(block: int, wiring: Wiring) -> Iterator[str]:
         yield from _edge(block, index, edge, width)
     for node in wiring.concat or ():
         yield f"{_id(block, node)} -> {_id(block, None)} [penwidth=1.1]"
-    if not edges:  # operations that sit on nodes come in order, though nothing says how they are joined
+    if not edges:  # invisible edges keep operations on nodes in order
         for before, after in zip(wiring.nodes, wiring.nodes[1:], strict=False):
             yield f"{_id(block, before)} -> {_id(block, after)} [style=invis]"
 
 
 def _edge(block: int, index: int, edge: Decision, width: float) -> Iterator[str]:
-    """Yield an edge as two lines that meet in a box with the operation: a label beside a line may seem another's."""
+    """Yield an edge as two lines with the operation in a box between them; a label beside a line is ambiguous."""
     kind = kind_of(edge.choice)
     style = f'color="{_COLORS[kind][0]}"' + (", style=dashed, penwidth=1.0" if kind == "none" else "")
     box = f"b{block}_e{index}"
@@ -120,17 +120,17 @@ def _edge(block: int, index: int, edge: Decision, width: float) -> Iterator[str]
 
 
 def _id(block: int, node: int | None) -> str:
-    """Return a node's identifier, made of numbers only; the output node has none."""
+    """Return the identifier of a node; None is the output of a concatenation."""
     return f"b{block}_out" if node is None else f"b{block}_n{node}"
 
 
 def _symbol(label: str) -> str:
-    """Return the label of a node: ``c_{k-1}`` as c with an index, anything else as it is."""
+    """Return the label of a node: ``c_{k-1}`` with a subscript, anything else unchanged."""
     base, brace, index = label.partition("_{")
     return f"<<I>{base}</I><SUB>{index[:-1]}</SUB>>" if brace else _quoted(label)
 
 
 def _quoted(*rows: str) -> str:
-    """Return one label of several rows; backslashes, quotes and entities of a stranger's name keep no power."""
+    """Return one label of several rows; escape backslashes, quotes and entities of untrusted names."""
     safe = [printable(row).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for row in rows]
     return '"' + "\\n".join(safe) + '"'

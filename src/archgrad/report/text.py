@@ -1,7 +1,6 @@
 """Genotypes as text, for terminals and mails.
 
-Every character is in the sets that old terminal fonts have: arrows point from a node to what enters it, and a dotted
-one carries nothing.
+All characters are in old terminal fonts. Arrows point into a node; a dotted arrow is the operation ``none``.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def to_text(genotype: Genotype) -> str:
 
 
 def _node_lines(wiring: NodeWiring) -> Iterator[str]:
-    """Yield one line for each node: what it computes, and what it reads."""
+    """Yield one line for each node: its operation and its inputs."""
     labels = [f"[{printable(node.operation)}]" for node in wiring.nodes[:-1]] + ["(output)"]
     margin, width = len(str(len(labels))), max(map(len, labels))
     yield f"  {0:<{margin}}  (input)"
@@ -53,7 +52,7 @@ def _block(name: str, cell: CellGenotype) -> str:
 
 
 def _lines(wiring: Wiring) -> Iterator[tuple[str, str]]:
-    """Yield each line's label, which is empty where the line above speaks of the same node, and its content."""
+    """Yield the label and content of each line; the label is empty if the line above is about the same node."""
     width = max((len(printable(edge.choice)) for edges in wiring.edges.values() for edge in edges), default=0)
     far = max((len(wiring.labels[edge.source or 0]) for edges in wiring.edges.values() for edge in edges), default=0)
     for node in wiring.nodes:

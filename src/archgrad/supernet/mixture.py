@@ -145,7 +145,7 @@ def _edge_weighted_views(
     settings: ForwardSettings,
 ) -> list[CellMixture]:
     """Split the weights of one block, times its edge weights, by cell."""
-    weighed = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
-    rows, entries = weighed.weights.shape[-2], _entries(weighed.edges, weighed.active_edges)
+    weighted = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
+    rows, entries = weighted.weights.shape[-2], _entries(weighted.edges, weighted.active_edges)
     by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]
-    return _views(weighed.weights, weighed.active, (seed, name), settings, by_cell)
+    return _views(weighted.weights, weighted.active, (seed, name), settings, by_cell)

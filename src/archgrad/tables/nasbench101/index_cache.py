@@ -1,4 +1,4 @@
-"""Indices that are kept, so that a file is read from beginning to end only once."""
+"""A cache of indices: a file is read completely only once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _logger = logging.getLogger(__name__)
 
 
 def cached_index(source: Path, progress: Progress | None = None) -> Index:
-    """Return the index of a TFRecord file, which is made when the file is new or has changed."""
+    """Return the index of a TFRecord file; build it if the file is new or has changed."""
     target = index_path(source)
     if _is_there(target):
         try:
@@ -33,7 +33,7 @@ def cached_index(source: Path, progress: Progress | None = None) -> Index:
 
 
 def index_path(source: Path) -> Path:
-    """Return where the index of a file belongs: its name tells apart files, and versions of a file."""
+    """Return the path of a file's index; its name depends on the file and its version."""
     try:
         found = source.resolve()
         status = found.stat()
