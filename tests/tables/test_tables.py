@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from listening import measuring
 
 from archgrad.spaces import SPACES, Genotype, SearchSpace
 from archgrad.tables import TABLES, Answer, Oracle, Table, datasets, tables_for
@@ -34,9 +35,8 @@ class ToyTable(Table):
         return isinstance(cell, Genotype) and cell.names == ("normal", "reduce")
 
     def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Any = None) -> Oracle | None:
-        return (
-            Oracle((lambda snapshot: {"oracle_pictures_test_1ep": 50.0},), "accuracies of toys") if datasets else None
-        )
+        measured = measuring(lambda snapshot: {"oracle_pictures_test_1ep": 50.0})
+        return Oracle(tuple(measured), "accuracies of toys") if datasets else None
 
     def look_up(self, cell: Any, path: Path | None, progress: Any = None) -> Answer:
         return Answer({"accuracy": 50.0}, "50 %")

@@ -73,5 +73,5 @@ def test_the_loop_passes_on_what_a_modifier_of_ones_own_says(monkeypatch: pytest
     monkeypatch.setattr(ag.supernet.Supernet, "forward", forward)
     method = replace(ag.recipes.darts(), regularizers=(Brings(),))
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=48)
-    ag.search(space, method, data, epochs=1, batch_size=12, held_out=0, callbacks=())
+    ag.search(space, method, data, epochs=1, batch_size=12, held_out=0, standard_callbacks=False)
     assert given == [0.3, 0.0, 0.3, 0.0]  # α, then w, in two steps
