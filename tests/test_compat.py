@@ -13,7 +13,7 @@ from torch.autograd import Function
 
 import archgrad
 from archgrad._compat import apply_function, dense_norm_weight, every_pixel, function_places
-from archgrad.autodiff.functions import wanted
+from archgrad.autodiff.functions import needed_gradients
 
 
 class Product(Function):
@@ -32,7 +32,7 @@ class Product(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
-        Product.asked = wanted(ctx)
+        Product.asked = needed_gradients(ctx)
         return tuple(grad * one if need else None for one, need in zip((y, x), Product.asked, strict=True))
 
 

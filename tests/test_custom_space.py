@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import archgrad as ag
 from archgrad.operations import Identity, Operation, ReLUConvBN
-from archgrad.spaces import CellPlan, CellViews, DecisionBlock, SearchSpace, build_edges, edges_of
+from archgrad.spaces import CellPlan, CellViews, DecisionBlock, SearchSpace, build_edges, edge_rows
 from archgrad.supernet import FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
@@ -91,7 +91,7 @@ class FromPieces(SearchSpace):
 
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
-        return (DecisionBlock("only", 1, edges_of([(1, [0]), (2, [0, 1])], tuple(self.vocabulary))),)
+        return (DecisionBlock("only", 1, edge_rows([(1, [0]), (2, [0, 1])], tuple(self.vocabulary))),)
 
     @property
     def weights(self) -> WeightTraining:
@@ -114,7 +114,7 @@ def test_a_choice_without_an_operation_is_explained() -> None:
     class Broken(FromPieces):
         @property
         def blocks(self) -> tuple[DecisionBlock, ...]:
-            return (DecisionBlock("only", 1, edges_of([(1, [0])], ("skip", "cnv"))),)
+            return (DecisionBlock("only", 1, edge_rows([(1, [0])], ("skip", "cnv"))),)
 
     with pytest.raises(ag.UserError, match="unknown operation 'cnv'; did you mean 'conv'"):
         Broken(channels=3).supernet()

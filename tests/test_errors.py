@@ -22,7 +22,7 @@ def test_unknown_guesses_nothing_when_nothing_is_near() -> None:
 
 
 def test_unknown_with_nothing_allowed_is_still_a_sentence() -> None:
-    assert str(unknown("block", "x", [])) == "unknown block 'x'. There is none to choose from."
+    assert str(unknown("block", "x", [])) == "unknown block 'x'; there is nothing to choose from."
 
 
 def test_unknown_shortens_a_huge_value() -> None:

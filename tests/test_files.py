@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from archgrad.files import replacing, write_bytes, write_text
+from archgrad.files import atomic_write, write_bytes, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -41,7 +41,7 @@ def test_an_exception_leaves_the_old_content_and_no_temporary_file(tmp_path: Pat
     write_text(path, "old")
 
     def write_half() -> None:
-        with replacing(path) as file:
+        with atomic_write(path) as file:
             file.write(b"new")
             raise error
 
@@ -54,7 +54,7 @@ def test_an_exception_leaves_the_old_content_and_no_temporary_file(tmp_path: Pat
 def test_the_old_content_is_there_until_the_block_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "old")
-    with replacing(path) as file:
+    with atomic_write(path) as file:
         file.write(b"new")
         file.flush()
         assert path.read_text() == "old"
@@ -64,7 +64,7 @@ def test_the_old_content_is_there_until_the_block_ends(tmp_path: Path) -> None:
 def test_a_block_that_closes_the_file_too_early_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     write_text(path, "old")
-    with pytest.raises(ValueError, match="closed file"), replacing(path) as file:
+    with pytest.raises(ValueError, match="closed file"), atomic_write(path) as file:
         file.close()
     assert path.read_text() == "old"
     assert names(tmp_path) == ["a.txt"]
@@ -141,8 +141,8 @@ def test_a_killed_writer_leaves_the_old_content(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "from pathlib import Path\n"
-        "from archgrad.files import replacing\n"
-        "with replacing(Path(sys.argv[1])) as file:\n"
+        "from archgrad.files import atomic_write\n"
+        "with atomic_write(Path(sys.argv[1])) as file:\n"
         "    file.write(b'half')\n"
         "    file.flush()\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

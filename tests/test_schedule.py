@@ -62,7 +62,7 @@ def test_anything_but_a_positive_whole_number_is_refused(steps: object) -> None:
         ({"updates": "never", "level": "single"}, "Choose from: alternate, simultaneous, random"),
         ({"updates": "random"}, "follow different losses at level 'bilevel'; set schedule.level=single"),
         ({"updates": "simultaneous"}, "set schedule.level=single, or schedule.updates=alternate"),
-        ({"updates": "random", "level": "single", "inner_steps": 2}, "schedule.inner_steps is 2, which only updates"),
+        ({"updates": "random", "level": "single", "inner_steps": 2}, "2, but schedule.updates is 'random'"),
     ],
 )
 def test_what_does_not_fit_together_is_refused(settings: dict[str, Any], sentence: str) -> None:

@@ -1,6 +1,6 @@
 """archgrad: stable differentiable neural architecture search.
 
-A method is relaxation × hypergradient × architecture optimiser × regularisers × discretiser; every published system is
+A method is relaxation × hypergradient × architecture optimizer × regularizers × discretizer; every published system is
 a recipe of a few lines, and new combinations work by construction.
 
 Everything is imported on first use, so that ``import archgrad`` costs nothing.

@@ -10,21 +10,21 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from archgrad.arch_optimizers import ArchOptimizer
 
-__all__ = ["MOST", "AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
+__all__ = ["LARGEST_FACTOR", "AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
 
-MOST = 250.0
-"""The largest factor by which the published drift scales a rate (docs/deciding.md has the evidence)."""
+LARGEST_FACTOR = 250.0
+"""The largest factor that ``published`` may apply to a learning rate (docs/deciding.md has the evidence)."""
 BudgetChoice = Literal["published", "off"] | float
-"""The published drift of α, its bare learning rate, or a factor for it."""
+"""Keep the published drift of α, keep its learning rate (off), or multiply that rate by a factor."""
 
 
 @dataclass(frozen=True)
 class AlphaBudget:
-    """By which ``factor`` the learning rate of α is multiplied, and the architecture steps that say so.
+    """The ``factor`` on the learning rate of α, with the numbers of architecture steps behind it.
 
-    α can drift as far as steps × learning rate. A search with fewer steps than the published one has the same drift
-    with a rate larger by published steps / own steps; a longer one keeps the published rate. No rate becomes more than
-    ``MOST`` times larger: then single batches would decide, and not what they have in common.
+    α can drift as far as steps × learning rate. A search with fewer steps than the published one keeps that drift if
+    its rate grows by published steps / own steps. A longer search keeps the published rate. The factor is at most
+    ``LARGEST_FACTOR``: beyond it, single batches would decide the architecture.
 
     >>> from archgrad.arch_optimizers import Adam
     >>> AlphaBudget.of("published", Adam(), published=19500, own=750).factor
@@ -38,26 +38,30 @@ class AlphaBudget:
 
     @classmethod
     def of(cls, choice: BudgetChoice, optimizer: ArchOptimizer, published: int, own: int) -> AlphaBudget:
-        """Return the budget that a user has chosen for an optimiser; refuse a factor that would change nothing."""
+        """Return the budget of this choice for an optimizer; reject a factor that would change nothing."""
         check_budget(choice)
         if choice == "off":
             return cls(choice, published, own, 1.0)
         if choice == "published":
             ratio = published / own if own else 1.0
-            return cls(choice, published, own, min(optimizer.drift_factor(ratio), MOST) if ratio > 1 else 1.0)
+            return cls(choice, published, own, min(optimizer.drift_factor(ratio), LARGEST_FACTOR) if ratio > 1 else 1.0)
         if choice != 1 and optimizer.scaled(float(choice)) == optimizer:
             raise UserError(
                 f"alpha_budget is {choice:g}, but {type(optimizer).__name__} has no learning rate to multiply; leave "
-                f"it out."
+                f"alpha_budget out."
             )
         return cls(choice, published, own, float(choice))
 
-    def said(self, bare: ArchOptimizer, scaled: ArchOptimizer) -> str:
-        """Say in one line what becomes of the rate."""
+    def describe(self, bare: ArchOptimizer, scaled: ArchOptimizer) -> str:
+        """Say in one line what happens to the learning rate."""
         if not scaled.moves:
             return "α stays where it is: this method does not move it"
         here = f"{self.own:,} α steps here, {self.published:,} in the published search"
-        here += f", and no more than × {MOST:g}" if self.choice == "published" and self.factor == MOST else ""
+        here += (
+            f", and no more than × {LARGEST_FACTOR:g}"
+            if self.choice == "published" and self.factor == LARGEST_FACTOR
+            else ""
+        )
         rate, now = getattr(bare, "lr", None), getattr(scaled, "lr", None)
         if scaled == bare:
             kept = "its own" if rate is None else f"{rate:g}"
@@ -68,7 +72,7 @@ class AlphaBudget:
 
 
 def read_budget(text: str | float) -> BudgetChoice:
-    """Read what a command line or a file says.
+    """Read a budget from a command line or a file.
 
     >>> read_budget("off"), read_budget("2.5")
     ('off', 2.5)
@@ -83,7 +87,7 @@ def read_budget(text: str | float) -> BudgetChoice:
 
 
 def check_budget(choice: Any) -> None:
-    """Raise a UserError unless it is a budget."""
+    """Raise a UserError unless ``choice`` is a budget."""
     number = isinstance(choice, int | float) and not isinstance(choice, bool)
     if choice in ("published", "off") or (number and 0 < choice < float("inf")):
         return

@@ -20,7 +20,7 @@ Loss = Callable[[Weights, Alpha, Any], Tensor]
 class BilevelProblem:
     """min over α of outer(w*(α), α), where w*(α) minimizes inner(w, α).
 
-    It need not be about architectures: any two losses will do.
+    Any two losses will do; they need not be about architectures.
 
     >>> import torch
     >>> problem = BilevelProblem(inner=lambda w, a, x: ((w["w"] * x - a["a"]) ** 2).sum(),

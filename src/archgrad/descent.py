@@ -42,7 +42,7 @@ class Descent:
 
 
 def momentum_of(optimizer: torch.optim.SGD, weights: Weights) -> Weights | None:
-    """Return the momentum that an optimizer has gathered for every weight; None if no weight has moved yet."""
+    """Return the momentum of every weight; None if no weight has moved yet."""
     buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in weights.items()}
     if all(buffer is None for buffer in buffers.values()):
         return None

@@ -40,7 +40,7 @@ class DivergedError(ArchgradError, ArithmeticError):
 
 
 class SearchInterrupted(ArchgradError):  # noqa: N818 - it is no error, it is an answer to a signal
-    """A signal stopped the search after a step, and its checkpoint is written; ``signal`` is the signal's number."""
+    """A signal stopped the search after a step. Its checkpoint is written; ``signal`` is the signal's number."""
 
     def __init__(self, message: str, signal: int) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class SearchInterrupted(ArchgradError):  # noqa: N818 - it is no error, it is an
 
 
 def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
-    """Build the error for a name that is none of the allowed ones, with the nearest of them.
+    """Build the error for an unknown name: it suggests the nearest allowed one and lists all.
 
     >>> print(unknown("space", "dart", ["darts", "nasbench201"]))
     unknown space 'dart'; did you mean 'darts'? Choose from: darts, nasbench201
@@ -56,14 +56,14 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
     names = list(allowed)
     value = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
     if not names:
-        return UserError(f"unknown {what} {value!r}. There is none to choose from.")
+        return UserError(f"unknown {what} {value!r}; there is nothing to choose from.")
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return UserError(f"unknown {what} {value!r}{hint} Choose from: {', '.join(names)}")
 
 
 def chosen(what: str, name: str, table: Mapping[str, Entry]) -> Entry:
-    """Return the entry of a name; raise the error for one that the table does not have."""
+    """Return the entry of this name; raise a UserError if the table lacks it."""
     if name not in table:
         raise unknown(what, name, table)
     return table[name]
@@ -89,7 +89,7 @@ def check_whole(what: str, value: object, least: int = 1) -> None:
 
 
 def check_held_out(value: object) -> None:
-    """Raise a UserError unless ``value`` is a share of the images that can be held out."""
+    """Raise a UserError unless ``value`` is a share from 0 to less than 1."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not 0 <= number < 1:
         raise UserError(f"held_out is {value}; it must be a share of the images from 0 to less than 1, such as 0.1.")
@@ -104,7 +104,7 @@ def check_number(what: str, value: object, *, positive: bool = False) -> None:
 
 
 def check_probability(what: str, value: object) -> None:
-    """Raise a UserError unless ``value`` is a probability of dropping; 1 would leave nothing to divide by."""
+    """Raise a UserError unless ``value`` is a dropout probability: at 1, the rescaling 1/(1 − p) has no value."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not 0 <= number < 1:
         raise UserError(f"{what} is {value!r}; it must be a number from 0 (drop nothing) to less than 1.")

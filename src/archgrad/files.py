@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new one, never a half of it."""
+"""Atomic writes: a reader sees the old content or the new one, never half of it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["replacing", "write_bytes", "write_text"]
+__all__ = ["atomic_write", "write_bytes", "write_text"]
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a temporary file beside ``path`` that takes its place when the block ends well.
+def atomic_write(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a temporary file that replaces ``path`` when the block ends without an exception.
 
-    The data reaches the disk before the rename, and the rename before the return, so that a power cut leaves one
-    complete file. An exception inside the block leaves ``path`` as it was.
+    The data reaches the disk before the rename, and the rename before the return: a power cut leaves one complete file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A plain exclusive open, unlike mkstemp, leaves the permissions to the user's umask.
@@ -36,20 +35,20 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Replace the file's content at once."""
-    with replacing(path) as file:
+    """Replace the file's content atomically."""
+    with atomic_write(path) as file:
         file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace the file's content at once, in UTF-8."""
+    """Replace the file's content atomically, in UTF-8."""
     write_bytes(path, text.encode())
 
 
 def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # folders cannot be opened there; the rename itself is durable
+    if os.name == "nt":  # Windows cannot open folders, and its rename is durable
         return
-    with suppress(OSError):  # some network file systems refuse, and the file is in its place already
+    with suppress(OSError):  # some network file systems refuse; the file is in place anyway
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

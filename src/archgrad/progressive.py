@@ -1,4 +1,4 @@
-"""The plan of a search in stages, each deeper than the last and with fewer choices: P-DARTS."""
+"""The plan of a search in stages, each deeper and with fewer choices than the one before: P-DARTS."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Progressive", "Stage", "kept_choices"]
 class Stage:
     """One stage: a supernet of ``cells`` cells with at most ``keep`` choices on each row.
 
-    ``cells`` counts as the space itself counts its depth (:attr:`~archgrad.spaces.SearchSpace.depth_knob`); None keeps
-    the space's own. ``skip_dropout`` is the rate by which skip connections drop numbers at the beginning of the stage.
-    Of the channels 1/``partial`` pass through the operations; None keeps the method's own share. A later stage with a
-    larger share is how DrNAS widens its supernet (Chen et al., 2021, Section 3.4).
+    ``cells`` is the value of the space's :attr:`~archgrad.spaces.SearchSpace.depth_knob`; None keeps the space's own.
+    ``skip_dropout`` is the dropout rate on skip connections at the start of the stage. 1/``partial`` of the channels
+    pass through the operations; None keeps the method's share. DrNAS widens its supernet by a larger share in later
+    stages (Chen et al., 2021, Section 3.4).
     """
 
     cells: int | None = None
@@ -40,13 +40,13 @@ class Stage:
 
 @dataclass(frozen=True)
 class Progressive:
-    """Search in stages, each with weights and α of its own, and drop the weakest choices between them (P-DARTS).
+    """Search in stages, each with new weights and a new α, and drop the weakest choices between stages (P-DARTS).
 
-    Each field but the last has a value for each stage, or one for all: see :class:`Stage`. After a stage, each row
-    keeps as many choices as the next stage's ``keep`` says, those of the largest probability; ``none`` is a choice like
-    the others (Chen et al., 2019, Section 3.2). The last stage's result is derived as the method says; no block but
-    ``reduce`` may then have more than ``max_skips`` skip connections (Section 3.3; None: any number). The published
-    stages are the default.
+    Each field but the last has one value per stage, or one for all: see :class:`Stage`. After a stage, each row keeps
+    its most probable choices, as many as the next stage's ``keep``; ``none`` is a choice like the others (Chen et al.,
+    2019, Section 3.2). The method's discretizer derives the genotype after the last stage. No block but ``reduce`` may
+    then have more than ``max_skips`` skip connections (Section 3.3; None: any number). The defaults are the published
+    stages.
 
     >>> Progressive(cells=(None,)).stages[1]
     Stage(cells=None, keep=5, skip_dropout=0.4, partial=None)
@@ -63,8 +63,8 @@ class Progressive:
         keeps = [stage.keep for stage in self.stages]
         if keeps != sorted(keeps, reverse=True):
             raise UserError(
-                f"the stages keep {', '.join(map(str, keeps))} choices on each row; a choice that was dropped does not "
-                f"come back, so each stage must keep at most as many as the one before."
+                f"the stages keep {', '.join(map(str, keeps))} choices on each row; a dropped choice does not come "
+                f"back, so give each stage at most the keep of the one before."
             )
         if self.max_skips is not None:
             check_whole("max_skips of a progressive search", self.max_skips, least=0)
@@ -87,45 +87,44 @@ class Progressive:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """What each stage is, in order."""
+        """The stages, in order."""
         columns = [values * (self._count // len(values)) for values in self._columns.values()]
         return tuple(Stage(*row) for row in zip(*columns, strict=True))
 
     def check(self, space: SearchSpace) -> None:
-        """Refuse, before anything is trained, a space that cannot be searched in these stages."""
+        """Reject, before any training, a space that cannot be searched in these stages."""
         sized = [self.sized(space, number) for number in range(len(self.stages))]
         widest = max(len(row.choices) for block in sized[0].blocks for row in block.rows)
         if self.stages[0].keep < widest:
             raise UserError(
                 f"the first stage keeps {self.stages[0].keep} choices on each row, but the space {space.name!r} offers "
-                f"up to {widest}, and nothing has been searched to choose them by; set keep of the first stage to "
-                f"{widest} or more, or restrict the space."
+                f"up to {widest}, and no search has ranked them yet; set keep of the first stage to {widest} or more, "
+                f"or restrict the space."
             )
         names = [[block.name for block in one.blocks] for one in sized]
         if any(own != names[0] for own in names):
             raise UserError(
-                f"the space {space.name!r} decides in every cell alone, so that the cells a stage adds have no choices "
-                f"to drop; give all stages the same number of cells (progressive.cells=none keeps the space's own)."
+                f"the space {space.name!r} decides each cell separately, so cells added by a later stage have no "
+                f"probabilities; give all stages the same number of cells (progressive.cells=none keeps the space's)."
             )
 
     def sized(self, space: SearchSpace, number: int) -> SearchSpace:
-        """Return the space as deep as a stage, counted from 0."""
+        """Return the space with the depth of stage ``number``, counted from 0."""
         cells = self.stages[number].cells
         depth: dict[str, Any] = {} if cells is None else {space.depth_knob: cells}
         return replace(space, **depth)
 
     def narrowed(self, space: SearchSpace, probabilities: Mapping[str, Tensor], number: int) -> SearchSpace:
-        """Return what a stage searches, given what the stage before it searched, and found."""
+        """Return the space of stage ``number``, given the space and the probabilities of the stage before it."""
         keep = self.stages[number].keep
         kept = {block.name: kept_choices(block, probabilities[block.name], keep) for block in space.blocks}
         return self.sized(space.restricted(kept), number)
 
 
 def kept_choices(block: DecisionBlock, probabilities: Tensor, keep: int) -> list[tuple[str, ...]]:
-    """Return the names of the ``keep`` strongest choices of each row; of equals, the first.
+    """Return the names of the ``keep`` strongest choices of each row; the first wins a tie.
 
-    What a row needs to make its picks stays in any case: a row is never left with choices alone that a genotype may not
-    contain.
+    A row always keeps enough choices that a genotype may contain to make its picks.
 
     >>> import torch
     >>> block = DecisionBlock("cell", 1, (Row(1, 0, ("none", "skip", "conv")),))

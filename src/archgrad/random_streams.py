@@ -1,7 +1,7 @@
-"""Random streams named by what they are for, so that a resumed run draws what it would have drawn.
+"""Named random streams: a resumed run draws the same numbers as an uninterrupted one.
 
-A stream is a function of the run's seed and a key such as ``("augment", epoch, step)``. Nothing is consumed
-from a shared state: step 7 of epoch 3 draws the same numbers whether or not the steps before it ran in this process.
+A stream is a function of the run's seed and a key such as ``("augment", epoch, step)``. No state is shared: step 7 of
+epoch 3 draws the same numbers whether or not the steps before it ran in this process.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from contextlib import contextmanager
 
 import torch
 
-__all__ = ["Rewind", "StreamKey", "generator", "seed_of"]
+__all__ = ["SavedRandomState", "StreamKey", "generator", "seed_of"]
 
 StreamKey = tuple[int | str, ...]
-"""A seed and what it is used for."""
+"""A seed, then the words and numbers that name its use."""
 
 
 def seed_of(*key: int | str) -> int:
@@ -33,15 +33,15 @@ def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Gene
     return torch.Generator(device).manual_seed(seed_of(*key))
 
 
-class Rewind:
-    """The global generators as they are now, to be gone back to.
+class SavedRandomState:
+    """The state of the global generators now, to draw the same numbers from it again.
 
-    What draws from them, such as a user's dropout, then draws the same numbers in every evaluation of one function.
+    Anything that draws from them, such as a user's dropout, then repeats itself in every evaluation of a function.
 
-    >>> here = Rewind(torch.device("cpu"))
-    >>> with here.again():
+    >>> here = SavedRandomState(torch.device("cpu"))
+    >>> with here.replay():
     ...     first = torch.rand(())
-    >>> with here.again():
+    >>> with here.replay():
     ...     print(torch.equal(first, torch.rand(())))
     True
     """
@@ -51,8 +51,8 @@ class Rewind:
         self._states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(one) for one in self._devices)]
 
     @contextmanager
-    def again(self) -> Iterator[None]:
-        """Draw what was drawn from here on, and give the generators back as they were found."""
+    def replay(self) -> Iterator[None]:
+        """Draw from the saved state inside the block; afterwards restore the generators as they were before it."""
         with torch.random.fork_rng(self._devices):
             torch.set_rng_state(self._states[0])
             for one, state in zip(self._devices, self._states[1:], strict=True):

@@ -1,4 +1,4 @@
-"""When the architecture moves, and on which data; and what moves with the progress of a search."""
+"""The schedule of a search: when α and the weights move, and on which data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from archgrad.random_streams import seed_of
 __all__ = ["Level", "Moves", "Schedule", "Updates", "ramp"]
 
 Level = Literal["bilevel", "single"]
-"""Whether α follows the loss on images of its own, or weights and α the loss on all of them (ERM)."""
+"""``bilevel``: α follows the loss on its own images. ``single``: weights and α follow the loss on all images (ERM)."""
 
 Updates = Literal["alternate", "simultaneous", "random"]
-"""Whether α moves before the weights, with them, or instead of them."""
+"""α moves before the weights, together with them, or in their place."""
 
 
 def ramp(start: float, end: float, progress: float) -> float:
-    """Return what moves linearly from ``start`` to ``end`` while ``progress`` runs from 0 to 1.
+    """Interpolate linearly from ``start`` to ``end`` as ``progress`` runs from 0 to 1.
 
     >>> ramp(1.0, 0.0, 0.25)
     0.75
@@ -43,16 +43,15 @@ class Schedule:
     """What moves at each step of a search.
 
     ``level`` says whether α has its own part of the data (``bilevel``) or shares all of it with the weights
-    (``single``, GAEA Eq. 3). A single-level search may take ``updates`` of both
+    (``single``, GAEA Eq. 3). A single-level search chooses its ``updates``:
 
-    - ``alternate``: α on a batch of its own, then the weights;
-    - ``simultaneous``: both from one backward pass on one batch, so that the supernet runs once and not twice;
-    - ``random``: at each step one of the two, drawn with equal chances (GAEA, Algorithm 1).
+    - ``alternate``: α on its own batch, then the weights;
+    - ``simultaneous``: both from one backward pass on one batch, so the supernet runs once and not twice;
+    - ``random``: at each step one of the two, with equal probability (GAEA, Algorithm 1).
 
-    α stays where it is for ``warmup_epochs`` epochs, and then moves once for every ``inner_steps`` = T steps of the
-    weights, each on a fresh batch (iDARTS, Algorithm 1). T weight steps belong to each batch of the architecture, so
-    that an epoch has as many architecture steps as with T = 1, and T times as many weight steps. α moves before the
-    last of them, so that between two of its steps there are T.
+    α stays fixed for ``warmup_epochs`` epochs. Then it moves once for every ``inner_steps`` = T weight steps, each on a
+    fresh batch (iDARTS, Algorithm 1). An epoch has as many architecture steps as with T = 1, and T times as many weight
+    steps. α moves just before the last of each T weight steps.
 
     >>> [index for index in range(9) if Schedule(inner_steps=4).moves(index).architecture]
     [3, 7]
@@ -75,12 +74,12 @@ class Schedule:
             )
         if self.updates != "alternate" and self.inner_steps != 1:
             raise UserError(
-                f"schedule.inner_steps is {self.inner_steps}, which only updates that alternate have; "
-                f"set it to 1, or schedule.updates=alternate."
+                f"schedule.inner_steps is {self.inner_steps}, but schedule.updates is {self.updates!r}; "
+                f"set inner_steps to 1, or schedule.updates=alternate."
             )
 
     def moves(self, index: int, steps: int = 1, seed: int = 0) -> Moves:
-        """Return what moves at step ``index`` of a search of ``steps`` steps per epoch with this seed."""
+        """Return what moves at step ``index`` of a search with ``steps`` steps per epoch and this seed."""
         index -= self.warmup_epochs * steps
         if index < 0:
             return Moves(weights=True, architecture=False)

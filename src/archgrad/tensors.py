@@ -1,7 +1,4 @@
-"""Types for the dictionaries of tensors that a search works with, so that mypy tells them apart.
-
-Each is a plain ``dict[str, Tensor]`` when the program runs.
-"""
+"""Types that let mypy tell the dictionaries of tensors apart; at run time each is a plain ``dict[str, Tensor]``."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["WeightTraining"]
 class WeightTraining:
     """SGD with momentum, a cosine schedule from ``lr`` to ``lr_min`` over the epochs, and gradient clipping.
 
-    lr(t) = lr_min + (lr − lr_min)·(1 + cos(π·t/T))/2, constant within an epoch. The weight decay is constant, or moves
+    lr(t) = lr_min + (lr − lr_min)·(1 + cos(π·t/T))/2, constant within an epoch. The weight decay is constant, or goes
     linearly to ``weight_decay_end``: λ(t) = λ + (λ_end − λ)·t/T.
     """
 

@@ -1,4 +1,4 @@
-"""The geometries of the simplex against numerical optimisation and an independent projection."""
+"""The geometries of the simplex against numerical optimization and an independent projection."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def projected_by_bisection(point: Tensor) -> Tensor:
     return torch.stack(rows).view(point.shape)
 
 
-def proximal_by_optimisation(theta: Tensor, slope: Tensor) -> Tensor:
-    """Minimise ⟨s, u⟩ + Σ u·log(u/θ) over the simplex, which is Eq. 5 of GAEA without its solution."""
+def proximal_by_optimization(theta: Tensor, slope: Tensor) -> Tensor:
+    """Minimize ⟨s, u⟩ + Σ u·log(u/θ) over the simplex, which is Eq. 5 of GAEA without its solution."""
     weights, steep = theta.numpy(), slope.numpy()
 
     def objective(u: np.ndarray) -> float:
@@ -107,7 +107,7 @@ def test_nothing_is_lost_at_zero() -> None:
 def test_the_entropic_step_solves_the_proximal_problem(seed: int, size: float) -> None:
     theta, slope = simplex(6, seed=seed), size * randn(6, seed=100 + seed)
     found = Entropy().step(theta[None], slope[None], everything(theta))[0]
-    torch.testing.assert_close(found, proximal_by_optimisation(theta, slope), rtol=0, atol=2e-6)
+    torch.testing.assert_close(found, proximal_by_optimization(theta, slope), rtol=0, atol=2e-6)
     closed = theta * (-slope).exp()
     torch.testing.assert_close(found, closed / closed.sum(), **FLOATS)
 

@@ -1,4 +1,4 @@
-"""Mirror descent as an architecture optimiser: what it converges to, how fast, and for how long."""
+"""Mirror descent as an architecture optimizer: what it converges to, how fast, and for how long."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_euclid_leaves_zero_again() -> None:
             lambda: ExponentiatedGradient(floor=-1e-5),
             "arch_optimizer.floor is -1e-05; it must be a number of 0 or more",
         ),
-        (lambda: MirrorDescent("euclidean", floor=1e-5), "euclidean steps leave 0 by themselves; leave it out"),
+        (lambda: MirrorDescent("euclidean", floor=1e-5), "euclidean steps need no floor; leave it out"),
         (
             lambda: ExponentiatedGradient(floor=0.25).init(uniform(2, 4), 1),
             r"a row of 4 choices .* must be below 0\.25",

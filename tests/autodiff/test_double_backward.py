@@ -9,22 +9,22 @@ from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
 from archgrad.autodiff.batch_norm import batch_norm
-from archgrad.autodiff.convolution import Geometry, convolution
+from archgrad.autodiff.convolution import ConvSettings, convolution
 from archgrad.autodiff.double_backward import TwiceDifferentiable
-from archgrad.autodiff.functions import wanted
+from archgrad.autodiff.functions import needed_gradients
 from archgrad.operations.kernels import depthwise_conv, mix, scaled_norm
 
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 layouts = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 EPS = 1e-5
 GEOMETRIES = {
-    "pointwise": (1, Geometry((1, 1), (0, 0), (1, 1), 1)),
-    "plain": (3, Geometry((1, 1), (1, 1), (1, 1), 1)),
-    "strided": (3, Geometry((2, 2), (1, 1), (1, 1), 1)),
-    "dilated": (3, Geometry((1, 1), (2, 2), (2, 2), 1)),
-    "grouped": (3, Geometry((2, 1), (1, 0), (1, 2), 2)),
+    "pointwise": (1, ConvSettings((1, 1), (0, 0), (1, 1), 1)),
+    "plain": (3, ConvSettings((1, 1), (1, 1), (1, 1), 1)),
+    "strided": (3, ConvSettings((2, 2), (1, 1), (1, 1), 1)),
+    "dilated": (3, ConvSettings((1, 1), (2, 2), (2, 2), 1)),
+    "grouped": (3, ConvSettings((2, 1), (1, 0), (1, 2), 2)),
 }
-geometries = pytest.mark.parametrize(("size", "geometry"), GEOMETRIES.values(), ids=GEOMETRIES)
+conv_settings = pytest.mark.parametrize(("size", "settings"), GEOMETRIES.values(), ids=GEOMETRIES)
 
 
 def values(
@@ -42,13 +42,13 @@ def native_norm(x: Tensor, weight: Tensor | None) -> Tensor:
 
 
 def textbook_norm(x: Tensor, weight: Tensor | None) -> Tensor:
-    centred = x - x.mean((0, 2, 3), keepdim=True)
-    unit = centred / (centred.square().mean((0, 2, 3), keepdim=True) + EPS).sqrt()
+    centered = x - x.mean((0, 2, 3), keepdim=True)
+    unit = centered / (centered.square().mean((0, 2, 3), keepdim=True) + EPS).sqrt()
     return unit if weight is None else unit * weight.view(-1, 1, 1)
 
 
-def native_convolution(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
-    return F.conv2d(x, weight, None, geometry.stride, geometry.padding, geometry.dilation, geometry.groups)
+def native_convolution(x: Tensor, weight: Tensor, settings: ConvSettings) -> Tensor:
+    return F.conv2d(x, weight, None, settings.stride, settings.padding, settings.dilation, settings.groups)
 
 
 def derivatives(output: Tensor, inputs: Sequence[Tensor], order: int) -> list[Tensor]:
@@ -148,30 +148,32 @@ def test_batch_norm_reads_no_expanded_weight_beyond_its_end() -> None:
 
 
 @layouts
-@geometries
+@conv_settings
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_convolution_has_the_derivatives_of_the_native_one(
-    size: int, geometry: Geometry, order: int, layout: torch.memory_format
+    size: int, settings: ConvSettings, order: int, layout: torch.memory_format
 ) -> None:
-    x, weight = values(2, 4, 5, 6, layout=layout), values(6, 4 // geometry.groups, size, size, seed=1, layout=layout)
-    actual, expected = convolution(x, weight, geometry), native_convolution(x, weight, geometry)
+    x, weight = values(2, 4, 5, 6, layout=layout), values(6, 4 // settings.groups, size, size, seed=1, layout=layout)
+    actual, expected = convolution(x, weight, settings), native_convolution(x, weight, settings)
     torch.testing.assert_close(actual, expected)
     torch.testing.assert_close(derivatives(actual, [x, weight], order), derivatives(expected, [x, weight], order))
 
 
-@geometries
-def test_convolution_agrees_with_differences(size: int, geometry: Geometry) -> None:
-    x, weight = values(1, 2, 3, 5), values(2, 2 // geometry.groups, size, size, seed=1)
-    assert gradcheck(lambda x, weight: convolution(x, weight, geometry), (x, weight))
-    assert gradgradcheck(lambda x, weight: convolution(x, weight, geometry), (x, weight))
+@conv_settings
+def test_convolution_agrees_with_differences(size: int, settings: ConvSettings) -> None:
+    x, weight = values(1, 2, 3, 5), values(2, 2 // settings.groups, size, size, seed=1)
+    assert gradcheck(lambda x, weight: convolution(x, weight, settings), (x, weight))
+    assert gradgradcheck(lambda x, weight: convolution(x, weight, settings), (x, weight))
 
 
 @layouts
-@geometries
-def test_convolution_is_the_native_one_bit_by_bit(size: int, geometry: Geometry, layout: torch.memory_format) -> None:
+@conv_settings
+def test_convolution_is_the_native_one_bit_by_bit(
+    size: int, settings: ConvSettings, layout: torch.memory_format
+) -> None:
     x = values(4, 8, 9, 8, layout=layout, dtype=torch.float32)
-    weight = values(8, 8 // geometry.groups, size, size, seed=1, layout=layout, dtype=torch.float32)
-    actual, expected = convolution(x, weight, geometry), native_convolution(x, weight, geometry)
+    weight = values(8, 8 // settings.groups, size, size, seed=1, layout=layout, dtype=torch.float32)
+    actual, expected = convolution(x, weight, settings), native_convolution(x, weight, settings)
     assert torch.equal(actual, expected)
     other = torch.randn_like(expected)
     pairs = (torch.autograd.grad(y, [x, weight], other) for y in (actual, expected))
@@ -180,10 +182,10 @@ def test_convolution_is_the_native_one_bit_by_bit(size: int, geometry: Geometry,
 
 @pytest.mark.parametrize("kept", [0, 1], ids=["input", "weight"])
 def test_convolution_with_one_variable(kept: int) -> None:
-    size, geometry = GEOMETRIES["strided"]
+    size, settings = GEOMETRIES["strided"]
     inputs = values(2, 4, 5, 6), values(6, 4, size, size, seed=1)
     inputs[1 - kept].requires_grad_(False)
-    outputs = convolution(*inputs, geometry), native_convolution(*inputs, geometry)
+    outputs = convolution(*inputs, settings), native_convolution(*inputs, settings)
     actual, expected = (derivatives(output, [inputs[kept]], 2) for output in outputs)
     torch.testing.assert_close(actual, expected)
 
@@ -287,12 +289,12 @@ class _Notes(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: torch.autograd.function.BackwardCFunction, grad: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        _Notes.seen.append(wanted(ctx))
+        _Notes.seen.append(needed_gradients(ctx))
         x, y = ctx.saved_tensors
         return grad * y, grad * x
 
 
-def test_wanted_knows_what_is_asked_for() -> None:
+def test_needed_gradients_are_those_that_are_asked_for() -> None:
     _Notes.seen = []
     x, y = values(2), values(2, seed=1)
     output = _Notes.apply(x.view(2), y.view(2)).sum()  # type: ignore[no-untyped-call]

@@ -14,7 +14,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
 from archgrad.callbacks import LayerAgreement, standard
-from archgrad.regularizers.layers import aligned_blocks, alignment
+from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.relaxations import Uniform
 from archgrad.schedule import Schedule
 

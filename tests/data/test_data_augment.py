@@ -30,11 +30,11 @@ def plain_loop(augmentation: Augmentation, images: Tensor, seed: int) -> Tensor:
                 if 0 <= source_y < height and 0 <= source_x < width:
                     out[b, :, y, x] = images[b, :, source_y, source_x]
     if augmentation.cutout:
-        centres_y, centres_x = draw(height), draw(width)
+        centers_y, centers_x = draw(height), draw(width)
         half = augmentation.cutout // 2
         for b in range(batch):
-            top, bottom = max(0, centres_y[b] - half), min(height, centres_y[b] + half)
-            left, right = max(0, centres_x[b] - half), min(width, centres_x[b] + half)
+            top, bottom = max(0, centers_y[b] - half), min(height, centers_y[b] + half)
+            left, right = max(0, centers_x[b] - half), min(width, centers_x[b] + half)
             out[b, :, top:bottom, left:right] = 0
     return out
 

@@ -111,7 +111,7 @@ def test_malicious_archive_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"labels": [10] * 20}, "data_batch_1 is mislabelled: its labels go from 10 to 10"),
+        ({"labels": [10] * 20}, "data_batch_1 is mislabeled: its labels go from 10 to 10"),
         ({"labels": [0] * 19}, "does not have a list of 20 integers"),
         ({"labels": ["a"] * 20}, "does not have a list of 20 integers"),
         ({"data": np.zeros((20, 3071), np.uint8)}, r"images of uint8 \[20, 3071\] and not uint8 \[20, 3072\]"),

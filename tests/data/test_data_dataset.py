@@ -1,4 +1,4 @@
-"""The data set itself: checks, limits, sizes and normalisation."""
+"""The data set itself: checks, limits, sizes and normalization."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.data import Augmentation, ImageData, Normalisation, measure
+from archgrad.data import Augmentation, ImageData, Normalization, measure
 from archgrad.data.resize import resize
 from archgrad.errors import UserError
 
@@ -35,9 +35,9 @@ LABELS = torch.tensor([0, 1, 0, 1])
         (BYTES[0], LABELS, "ab", "give uint8"),
         (BYTES, LABELS[:3], "ab", r"give int64 \[4\]"),
         (BYTES, LABELS.float(), "ab", "give int64"),
-        (BYTES, LABELS - 1, "ab", "mislabelled: image 0 has the label -1"),
-        (BYTES, LABELS * 2, "ab", "mislabelled: image 1 has the label 2, but the classes are 0 to 1"),
-        (BYTES, LABELS * 0, "a", "has 1 class; classification needs at least 2"),
+        (BYTES, LABELS - 1, "ab", "mislabeled: image 0 has the label -1"),
+        (BYTES, LABELS * 2, "ab", "mislabeled: image 1 has the label 2, but the classes are 0 to 1"),
+        (BYTES, LABELS * 0, "a", "has 1 class; give data with at least 2"),
         (BYTES[:0], LABELS[:0], "ab", "has no images"),
     ],
 )
@@ -103,7 +103,7 @@ def test_resizing_scales_the_augmentation() -> None:
         toy().resized(0)
 
 
-def test_normalisation_equals_numpy() -> None:
+def test_normalization_equals_numpy() -> None:
     data, chosen = toy(), torch.arange(0, 60, 7)
     found = measure(data, chosen)
     pixels = data.images[chosen].numpy().astype(np.float64) / 255
@@ -122,12 +122,12 @@ def test_a_constant_channel_becomes_zero() -> None:
     assert measure(data)(images)[:, 1].abs().max() < 1e-6
 
 
-def test_normalisation_refuses_nonsense() -> None:
+def test_normalization_refuses_nonsense() -> None:
     with pytest.raises(UserError, match="positive"):
-        Normalisation((0.5,), (0.0,))
+        Normalization((0.5,), (0.0,))
     with pytest.raises(UserError, match="one per channel"):
-        Normalisation((0.5,), (1.0, 1.0))
-    with pytest.raises(UserError, match="3 channels, but the normalisation was measured on 1"):
-        Normalisation((0.5,), (1.0,))(BYTES)
+        Normalization((0.5,), (1.0, 1.0))
+    with pytest.raises(UserError, match="3 channels, but the normalization was measured on 1"):
+        Normalization((0.5,), (1.0,))(BYTES)
     with pytest.raises(UserError, match="no images"):
         measure(toy(), torch.tensor([], dtype=torch.long))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from archgrad.data import Augmentation, Batch, ImageData, Loader, Normalisation, evaluation_batches
+from archgrad.data import Augmentation, Batch, ImageData, Loader, Normalization, evaluation_batches
 from archgrad.errors import UserError
 
-IDENTITY = Normalisation((0.0,), (1 / 255,))
+IDENTITY = Normalization((0.0,), (1 / 255,))
 
 
 def numbered(count: int = 50, size: int = 4) -> ImageData:
@@ -71,20 +71,20 @@ def test_less_than_one_batch_is_one_batch() -> None:
 def test_crops_bring_in_black_and_cutout_the_mean() -> None:
     images = torch.full((4, 1, 8, 8), 200, dtype=torch.uint8)
     data = ImageData("flat", images, torch.tensor([0, 1, 0, 1]), ("a", "b"))
-    normalisation = Normalisation((0.5,), (0.25,))
-    white, black = normalisation(torch.tensor([200, 0], dtype=torch.uint8).view(1, 1, 1, 2)).flatten().tolist()
-    cropped = Loader(data, torch.arange(4), 4, normalisation, Augmentation(crop_padding=4)).batch(0)
+    normalization = Normalization((0.5,), (0.25,))
+    white, black = normalization(torch.tensor([200, 0], dtype=torch.uint8).view(1, 1, 1, 2)).flatten().tolist()
+    cropped = Loader(data, torch.arange(4), 4, normalization, Augmentation(crop_padding=4)).batch(0)
     assert set(cropped.images.unique().tolist()) == {white, black}
-    cut = Loader(data, torch.arange(4), 4, normalisation, Augmentation(cutout=4)).batch(0)
+    cut = Loader(data, torch.arange(4), 4, normalization, Augmentation(cutout=4)).batch(0)
     assert set(cut.images.unique().tolist()) == {white, 0.0}
 
 
 def test_images_are_channels_last_floats() -> None:
     images = torch.randint(0, 256, (6, 3, 8, 8), dtype=torch.uint8)
-    data = ImageData("colour", images, torch.arange(6) % 2, ("a", "b"))
-    normalisation = Normalisation((0.5, 0.4, 0.3), (0.2, 0.2, 0.2))
+    data = ImageData("color", images, torch.arange(6) % 2, ("a", "b"))
+    normalization = Normalization((0.5, 0.4, 0.3), (0.2, 0.2, 0.2))
     for vary in (None, Augmentation(1, True, 2)):
-        batch = Loader(data, torch.arange(6), 3, normalisation, vary).batch(0)
+        batch = Loader(data, torch.arange(6), 3, normalization, vary).batch(0)
         assert batch.images.dtype == torch.float32
         assert batch.images.is_contiguous(memory_format=torch.channels_last)
 
@@ -105,5 +105,5 @@ def test_bad_arguments(indices: list[int], batch_size: int, message: str) -> Non
 
 
 def test_batches_are_numbered_from_zero() -> None:
-    with pytest.raises(UserError, match="numbered from 0"):
+    with pytest.raises(UserError, match="the batch number is -1; give a number from 0 on"):
         loader().batch(-1)

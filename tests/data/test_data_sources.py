@@ -115,9 +115,9 @@ def test_parquet_folders_and_lists(tmp_path: Path) -> None:
     [
         ({"labels": [0, 1, None] * 4}, "4 rows without a label"),
         ({"labels": ["a", "b", "c"] * 4}, "are string; number them"),
-        ({"labels": [0, 1, -1] * 4}, "mislabelled: image 2 has the label -1"),
-        ({"labels": [0, 1, 10**12] * 4}, "mislabelled: it has 12 images but a label 1000000000000"),
-        ({"names": ["a", "b"]}, "mislabelled: image 2 has the label 2, but the classes are 0 to 1"),
+        ({"labels": [0, 1, -1] * 4}, "mislabeled: image 2 has the label -1"),
+        ({"labels": [0, 1, 10**12] * 4}, "mislabeled: it has 12 images but a label 1000000000000"),
+        ({"names": ["a", "b"]}, "mislabeled: image 2 has the label 2, but the classes are 0 to 1"),
         ({"encoded": [b"no image"] * 12}, r"the image in row 0 of 'a\.parquet' cannot be read"),
         ({"encoded": [png(pixels(0))] * 11 + [png(pixels(0))[:60]]}, "the image in row 11 of"),
         ({"encoded": [png(pixels(0))] * 11 + [None]}, "the image in row 11 of .* is missing"),
@@ -192,9 +192,9 @@ def test_folder_formats(tmp_path: Path, suffix: str) -> None:
 
 
 def test_folder_channels(tmp_path: Path) -> None:
-    grey = write_folder(tmp_path / "grey", {"a/1.png": pixels(1, channels=1), "b/1.png": pixels(2, channels=1)})
-    assert folder(grey).images.shape == (2, 1, 8, 8)
-    assert not folder(grey).augmentation.flip
+    gray = write_folder(tmp_path / "gray", {"a/1.png": pixels(1, channels=1), "b/1.png": pixels(2, channels=1)})
+    assert folder(gray).images.shape == (2, 1, 8, 8)
+    assert not folder(gray).augmentation.flip
     mixed = write_folder(tmp_path / "mixed", {"a/1.png": pixels(1, channels=1), "b/1.png": pixels(2, channels=4)})
     images = folder(mixed).images
     assert torch.equal(images[0, 0], images[0, 2])
@@ -281,7 +281,7 @@ def test_npz_parts(tmp_path: Path) -> None:
         ({"x": STACK, "y": Y[:5]}, "8 images but 5 labels"),
         ({"x": STACK, "y": Y.astype(float)}, "one integer per image"),
         ({"x": STACK, "y": np.eye(2, dtype=int)[Y]}, "one-hot"),
-        ({"x": STACK, "y": Y - 1}, "mislabelled"),
+        ({"x": STACK, "y": Y - 1}, "mislabeled"),
         ({"x": STACK, "y": Y * 0}, "1 class"),
         ({"x": STACK * 2.0, "y": Y}, "values from"),
         ({"x": np.where(STACK > 9, np.nan, 0), "y": Y}, "values from nan"),
@@ -360,7 +360,7 @@ def test_load_mistakes(spec: str, message: str) -> None:
 
 
 def test_digits_have_no_test_part() -> None:
-    with pytest.raises(UserError, match="no part for testing"):
+    with pytest.raises(UserError, match="no test images"):
         load("digits", train=False)
 
 

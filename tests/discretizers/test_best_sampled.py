@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers import BestSampled, SupernetEvaluation
-from archgrad.discretizers.best_sampled import drawn_genotype
+from archgrad.discretizers.best_sampled import sample_genotype
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, Genotype, NASBench201, SearchSpace
 from archgrad.supernet import SupernetOptions
@@ -40,7 +40,7 @@ def test_the_best_of_what_was_drawn_is_kept() -> None:
     evaluation = likeness(space, wanted)
     found = BestSampled(samples=50).select(space, even(space), evaluation)
     generator = torch.Generator().manual_seed(0)
-    drawn = [drawn_genotype(space, even(space), generator) for _ in range(50)]
+    drawn = [sample_genotype(space, even(space), generator) for _ in range(50)]
     agreement = [sum(a == b for a, b in zip(each["cell"], wanted["cell"], strict=True)) for each in drawn]
     assert found == drawn[agreement.index(max(agreement))]  # the first of equals
     assert max(agreement) > sum(agreement) / 50 + 1
@@ -56,7 +56,7 @@ def test_more_samples_find_the_best_of_a_small_space() -> None:
 
 def test_a_derivation_is_a_function_of_the_generator() -> None:
     space = DARTS(cells=3)
-    wanted = drawn_genotype(space, even(space), torch.Generator().manual_seed(9))
+    wanted = sample_genotype(space, even(space), torch.Generator().manual_seed(9))
     first, again, other = (
         BestSampled(20).select(space, even(space), likeness(space, wanted, seed)) for seed in (1, 1, 2)
     )
@@ -99,7 +99,7 @@ def test_operations_are_drawn_by_their_probabilities() -> None:
     space = NASBench201(cells_per_stage=1)
     probabilities = {"cell": torch.tensor([[0.4, 0.3, 0.2, 0.1, 0.0]] * 5 + [[0.0, 0.0, 0.0, 0.0, 1.0]])}
     generator = torch.Generator().manual_seed(0)
-    drawn = [drawn_genotype(space, probabilities, generator)["cell"].decisions for _ in range(DRAWS)]
+    drawn = [sample_genotype(space, probabilities, generator)["cell"].decisions for _ in range(DRAWS)]
     expected = dict(zip(space.choices, [0.4, 0.3, 0.2, 0.1, 0.0], strict=True))
     for row in range(5):
         assert close(Counter(decisions[row].choice for decisions in drawn), expected)
@@ -114,7 +114,7 @@ def test_excluded_operations_lend_their_share_to_the_others() -> None:
     generator = torch.Generator().manual_seed(0)
     counts: Counter[str] = Counter()
     for _ in range(300):
-        genotype = drawn_genotype(space, {"normal": row.expand(14, 8), "reduce": row.expand(14, 8)}, generator)
+        genotype = sample_genotype(space, {"normal": row.expand(14, 8), "reduce": row.expand(14, 8)}, generator)
         counts.update(decision.choice for decision in genotype.decisions)
     assert close(counts, {"max_pool_3x3": 0.5, "avg_pool_3x3": 0.25, "skip_connect": 0.25})
 
@@ -123,7 +123,7 @@ def edges_into(node: int, space: SearchSpace, probabilities: dict[str, Tensor]) 
     generator = torch.Generator().manual_seed(1)
     counts: Counter[str] = Counter()
     for _ in range(DRAWS // 4):
-        genotype = drawn_genotype(space, probabilities, generator)
+        genotype = sample_genotype(space, probabilities, generator)
         space.check(genotype)
         counts[" ".join(str(decision.source) for decision in genotype["normal"].inputs_of(node))] += 1
     return counts
@@ -153,7 +153,7 @@ def test_what_has_no_probability_is_drawn_only_when_nothing_else_is_left() -> No
     probabilities["normal.edges"] = torch.eye(5)[:1].expand(4, 5)
     generator, choices = torch.Generator().manual_seed(0), set()
     for _ in range(40):
-        genotype = drawn_genotype(space, probabilities, generator)
+        genotype = sample_genotype(space, probabilities, generator)
         assert all(genotype["normal"].inputs_of(node)[0].source == 0 for node in range(2, 6))
         choices |= {decision.choice for decision in genotype["normal"]}
     assert len(choices) == 7

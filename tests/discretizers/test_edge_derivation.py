@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.discretizers import Argmax, Discretizer, TopEdges, strongest
+from archgrad.discretizers import Argmax, Discretizer, TopEdges, strongest_choices
 from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace
 from archgrad.supernet import SupernetOptions
 
@@ -39,7 +39,7 @@ OPERATIONS = torch.tensor([[0.1, 0.5, 0.4], [0.1, 0.2, 0.7], [0.1, 0.6, 0.3]])
     ],
 )
 def test_the_product_decides(edges: list[float] | None, expected: list[tuple[int, int]]) -> None:
-    assert strongest(NODE, OPERATIONS, 2, edges) == expected
+    assert strongest_choices(NODE, OPERATIONS, 2, edges) == expected
 
 
 @pytest.mark.parametrize("member", [Argmax(), TopEdges()])

@@ -202,10 +202,10 @@ def test_nothing_is_tuned_where_no_epochs_are() -> None:
     never = replace(additive.evaluation, tune=None)
     Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0), never)
     with pytest.raises(
-        UserError, match=r"Perturbation measures and trains .* an evaluation that can tune, or use discretizers"
+        UserError, match=r"Perturbation needs a supernet .* an evaluation that can tune, or use discretizers"
     ):
         Perturbation().select(space, probabilities_of(space, 0), never)
-    with pytest.raises(UserError, match="none is at hand"):
+    with pytest.raises(UserError, match="needs a supernet to measure"):
         Perturbation(tune_epochs=0).select(space, probabilities_of(space, 0))
 
 
@@ -337,7 +337,7 @@ def test_a_signal_is_answered_before_the_next_decision(whole: tuple[SearchResult
 
 
 def standing_after_training() -> tuple[Setup, SearchState]:
-    method = replace(lambda_darts(), discretizer=Perturbation(1))  # whose regulariser has no say in it
+    method = replace(lambda_darts(), discretizer=Perturbation(1))  # whose regularizer has no say in it
     setup = Setup.of(SPACE, method, data(), epochs=2, seed=1, batch_size=8)
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
@@ -414,7 +414,7 @@ def test_the_command_shows_every_decision(archgrad: Any) -> None:
     assert "decision 6/6: cell " in out + err
 
 
-def test_an_optimiser_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:
+def test_an_optimizer_that_has_taken_all_its_steps_is_not_asked_for_more() -> None:
     method = replace(ag.recipes.xnas(), discretizer=Perturbation(tune_epochs=1, batches=1))
     space = NASBench201(channels=2, cells_per_stage=1)
     result = ag.search(space, method, ag.data.digits(limit=40), epochs=1, batch_size=10, standard_callbacks=False)

@@ -209,7 +209,7 @@ def test_ridge_regression_tunes_its_penalty_exactly(seed: int, lambdas: int) -> 
 
 
 def test_following_the_hypergradient_finds_the_best_penalty() -> None:
-    """A whole hyperparameter optimisation: the validation loss of w*(λ) falls at every step, to a stationary point."""
+    """A whole hyperparameter optimization: the validation loss of w*(λ) falls at every step, to a stationary point."""
     training, validation = (randn(20, 5, seed=0), randn(20, seed=1)), (randn(30, 5, seed=2), randn(30, seed=3))
     problem, log_lambda, losses = BilevelProblem(ridge_inner, ridge_outer), torch.zeros(5, dtype=torch.float64), []
     for _ in range(60):

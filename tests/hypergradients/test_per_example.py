@@ -1,7 +1,7 @@
 """The gradient of first order with every image's share clipped.
 
 It is no row of the suite in tests/parts: that suite's problems are any two losses of (w, α, batch), while this
-estimate needs a batch of labelled images and a loss that is their mean and takes an α for each.
+estimate needs a batch of labeled images and a loss that is their mean and takes an α for each.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Tensors = dict[str, Tensor]
 IMAGES = 6
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     images: Tensor
     labels: Tensor
 
@@ -35,37 +35,37 @@ def randn(*shape: int, seed: int) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def outer(w: Tensors, a: Tensors, batch: Labelled) -> Tensor:
+def outer(w: Tensors, a: Tensors, batch: Labeled) -> Tensor:
     """The mean loss of a model that mixes three scalings of its input, by one α for all images or one for each."""
     mixed = torch.einsum("nf,...nrc->nfrc", batch.images, a["mix"].softmax(-1).expand(len(batch.labels), -1, -1))
     logits = torch.einsum("nfrc,frcl->nl", mixed, w["w"]) + a["shift"].sum(-1, keepdim=True).reshape(-1, 1)
     return F.cross_entropy(logits * torch.tensor([1.0, 2.0, 3.0]), batch.labels)
 
 
-def unread(w: Tensors, a: Tensors, batch: Labelled) -> Tensor:
+def unread(w: Tensors, a: Tensors, batch: Labeled) -> Tensor:
     raise AssertionError("the inner loss was evaluated")
 
 
 PROBLEM = BilevelProblem(unread, outer)
 WEIGHTS = {"w": randn(4, 2, 3, 3, seed=0)}
 ALPHA = {"mix": randn(2, 3, seed=1), "shift": randn(1, 2, seed=2)}
-BATCH = Labelled(3 * randn(IMAGES, 4, seed=3), torch.tensor([0, 1, 2, 0, 1, 2]))
+BATCH = Labeled(3 * randn(IMAGES, 4, seed=3), torch.tensor([0, 1, 2, 0, 1, 2]))
 
 
-def image_by_image(alpha: Tensors, batch: Labelled) -> list[Tensors]:
+def image_by_image(alpha: Tensors, batch: Labeled) -> list[Tensors]:
     """Return ∂ℓ_n/∂α of each image alone."""
-    single = (Labelled(batch.images[n : n + 1], batch.labels[n : n + 1]) for n in range(len(batch.labels)))
+    single = (Labeled(batch.images[n : n + 1], batch.labels[n : n + 1]) for n in range(len(batch.labels)))
     return [FirstOrder()(PROBLEM, WEIGHTS, alpha, None, one) for one in single]
 
 
-def estimate(bound: float, batch: Labelled = BATCH, alpha: Tensors = ALPHA) -> Tensors:
+def estimate(bound: float, batch: Labeled = BATCH, alpha: Tensors = ALPHA) -> Tensors:
     return PerExample(bound)(PROBLEM, WEIGHTS, alpha, None, batch)
 
 
 @pytest.mark.parametrize("bound", [1e-3, 0.05, 0.3, 1.0, 1e9])
 @pytest.mark.parametrize("seed", range(3))
 def test_each_image_is_clipped_before_the_mean(bound: float, seed: int) -> None:
-    batch = Labelled(3 * randn(IMAGES, 4, seed=10 + seed), BATCH.labels)
+    batch = Labeled(3 * randn(IMAGES, 4, seed=10 + seed), BATCH.labels)
     shares = image_by_image(ALPHA, batch)
     found = estimate(bound, batch)
     assert list(found) == list(ALPHA)
@@ -81,7 +81,7 @@ def test_clipping_images_is_not_clipping_their_mean() -> None:
 
 
 def test_one_outlier_moves_the_gradient_by_no_more_than_its_share() -> None:
-    wild = Labelled(BATCH.images.clone(), BATCH.labels)
+    wild = Labeled(BATCH.images.clone(), BATCH.labels)
     wild.images[0] *= 1e4
     before, after = estimate(0.1), estimate(0.1, wild)
     assert all(((before[name] - after[name]).abs() <= 2 * 0.1 / IMAGES + 1e-12).all() for name in ALPHA)
@@ -126,7 +126,7 @@ def test_per_example_is_a_value_with_a_name() -> None:
         (lambda: PerExample(0.0), "bound of PerExample is 0.0; it must be a number greater than 0"),
         (lambda: PerExample(float("nan")), "bound of PerExample is nan"),
         (lambda: estimate(1.0, BATCH.images), "but Tensor has no labels; give a batch with labels, or use FirstOrder"),
-        (lambda: estimate(1.0, Labelled(BATCH.images[:0], BATCH.labels[:0])), "but it has 0; give at least one"),
+        (lambda: estimate(1.0, Labeled(BATCH.images[:0], BATCH.labels[:0])), "but it has 0; give at least one"),
     ],
 )
 def test_what_per_example_cannot_do_is_explained(make, sentence: str) -> None:
@@ -142,9 +142,9 @@ def test_on_a_supernet_the_images_share_add_up_to_first_order() -> None:
         net = space.supernet(num_classes=3).double()
     start = Softmax(init_scale=0.5).init(space.searched_blocks(), torch.Generator().manual_seed(1))
     alpha = {name: value.double() for name, value in start.items()}
-    batch = Labelled(randn(4, 3, 8, 8, seed=2), torch.tensor([0, 1, 2, 0]))
+    batch = Labeled(randn(4, 3, 8, 8, seed=2), torch.tensor([0, 1, 2, 0]))
 
-    def loss(weights: Tensors, alpha: Tensors, batch: Labelled) -> Tensor:
+    def loss(weights: Tensors, alpha: Tensors, batch: Labeled) -> Tensor:
         mixture = Softmax().relax(space.searched_blocks(), alpha, None, 0.0).mixture
         return F.cross_entropy(functional_call(net, weights, (batch.images, mixture)), batch.labels)
 

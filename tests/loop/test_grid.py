@@ -57,7 +57,7 @@ def refusal(method: str, hypergradient: str) -> str | None:
     if hypergradient == "per-example" and method in SAMPLED:
         return "gives each image its own architecture parameters, but .* choose a relaxation that does not sample"
     if hypergradient == "exact-implicit":
-        return "builds the Hessian of .* weights as a matrix; it is for at most .* Use ConjugateGradient or Neumann"
+        return "builds the dense Hessian of .* weights, but its limit is .* use ConjugateGradient or Neumann"
     return None
 
 

@@ -32,7 +32,7 @@ from archgrad.progressive import Progressive, Stage, kept_choices
 from archgrad.reactions import check_reaction
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
-from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edges_of
+from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edge_rows
 from archgrad.supernet import MixedCell
 from archgrad.warn_once import forget_warnings
 
@@ -117,8 +117,8 @@ class Skips(SearchSpace):
 
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
-        rows = edges_of([(1, [0]), (2, [0, 1]), (3, [0])], SKIPS)
-        return tuple(self.offered(DecisionBlock(name, 1, rows)) for name in ("normal", "reduce"))
+        rows = edge_rows([(1, [0]), (2, [0, 1]), (3, [0])], SKIPS)
+        return tuple(self.apply_restriction(DecisionBlock(name, 1, rows)) for name in ("normal", "reduce"))
 
     weights = property(lambda self: ag.WeightTraining())  # type: ignore[assignment]
 
@@ -283,7 +283,7 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
     ("make", "sentence"),
     [
         (lambda: Progressive(keep=()), "progressive.keep has 0 values, but there are 3 stages"),
-        (lambda: staged(Stage(keep=3), Stage(keep=5)), "keep 3, 5 choices .* at most as many as the one before"),
+        (lambda: staged(Stage(keep=3), Stage(keep=5)), "keep 3, 5 choices .* at most the keep of the one before"),
         (lambda: Progressive(max_skips=-1), "max_skips of a progressive search is -1; it must be at least 0"),
         (lambda: Stage(keep=0), "keep of a stage is 0; it must be at least 1"),
         (lambda: Stage(cells=0), "cells of a stage is 0"),
@@ -293,7 +293,7 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
         (lambda: tiny(supernet=ag.SupernetOptions(skip_dropout=0.1)), "supernet.skip_dropout is 0.1, but the stages"),
         (
             lambda: tiny(discretizer=Perturbation()),
-            r"Perturbation does not derive by probabilities, .* \(progressive.max_skips=none\)",
+            r"Perturbation does not decide by probabilities, .* \(progressive.max_skips=none\)",
         ),
     ],
 )
@@ -313,9 +313,9 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
         (
             staged(Stage(3), Stage(2, 3)),
             DARTS(channels=2, cells=3),
-            "cells of the space 'darts' is 2; two reductions need",
+            "cells of the space 'darts' is 2; give at least 3",
         ),
-        (Progressive(), ag.spaces.AmendedA2(channels=2), "decides in every cell alone, .* the same number of cells"),
+        (Progressive(), ag.spaces.AmendedA2(channels=2), "decides each cell separately, .* the same number of cells"),
     ],
 )
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(

@@ -50,7 +50,7 @@ def refusal(regularizer: str, relaxation: str) -> str | None:
     if regularizer in ON_ALPHA and not RELAXATIONS[relaxation].learns:
         return "adds to the loss of the architecture, but Fixed never moves the architecture"
     if regularizer == "dirichlet-kl" and relaxation != "dirichlet":
-        return "DirichletKL bounds a Dirichlet distribution"
+        return "DirichletKL needs a Dirichlet distribution"
     if regularizer == "beta-decay" and RELAXATIONS[relaxation].domain == "simplex":
         return "BetaDecay"
     return None

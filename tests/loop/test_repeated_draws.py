@@ -24,7 +24,7 @@ DATA = ag.data.digits(limit=64)
 SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
 
 
-class Noisy(Operation):
+class NoisyVectors(Operation):
     """What a user may write: it draws from the global generator, and counts what it has seen in a buffer."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Noisy(Operation):
 @pytest.fixture(autouse=True)
 def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
     def made(site: Site) -> Operation:
-        return Noisy()
+        return NoisyVectors()
 
     monkeypatch.setitem(sys.modules["archgrad.spaces.nasbench201"].OPERATIONS, "skip_connect", made)
 

@@ -177,7 +177,7 @@ def test_a_single_level_search_trains_both_on_all_the_data(monkeypatch: pytest.M
     weights, architecture = loaders["weights"][0], loaders["architecture"][0]
     assert len(loaders["weights"]) == len(loaders["architecture"]) == 4
     assert weights.indices.tolist() == architecture.indices.tolist() == list(range(64))
-    assert weights.normalisation == architecture.normalisation == measure(FEW)
+    assert weights.normalization == architecture.normalization == measure(FEW)
     assert not torch.equal(weights.batch(0).images, architecture.batch(0).images)
 
 
@@ -187,7 +187,7 @@ def test_fractions_divide_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (len(weights.indices), len(architecture.indices)) == (32, 16)
     assert not set(weights.indices.tolist()) & set(architecture.indices.tolist())
     assert len(loaders["weights"]) == len(loaders["architecture"]) == 2
-    assert weights.normalisation == measure(FEW, weights.indices)
+    assert weights.normalization == measure(FEW, weights.indices)
 
 
 @pytest.mark.parametrize(

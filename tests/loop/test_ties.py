@@ -13,7 +13,7 @@ from listening import EpochFinished, listening, measuring
 
 import archgrad as ag
 from archgrad import discretizers, recipes, spaces
-from archgrad.discretizers import Ties, leads, ties_of
+from archgrad.discretizers import Ties, count_ties, margins
 from archgrad.report import curve_of
 
 DATA = ag.data.digits(limit=80)
@@ -31,12 +31,12 @@ def test_rows_whose_picks_are_as_likely_as_the_next_tie() -> None:
     decided = EVEN["cell"].clone()
     decided[0] = torch.tensor([0.1, 0.3, 0.2, 0.2, 0.2])
     decided[1] = torch.tensor([0.3, 0.3, 0.2, 0.1, 0.1])
-    found = ties_of(SPACE, {"cell": decided})
+    found = count_ties(SPACE, {"cell": decided})
     assert (found, found.everywhere) == (Ties(5, 6), False)
-    assert leads(SPACE, {"cell": decided}) == pytest.approx([0.1, 0, 0, 0, 0, 0])
-    assert ties_of(SPACE, EVEN).everywhere
+    assert margins(SPACE, {"cell": decided}) == pytest.approx([0.1, 0, 0, 0, 0, 0])
+    assert count_ties(SPACE, EVEN).everywhere
     only = SPACE.restricted({"cell": [("nor_conv_3x3",)] * 6})
-    assert ties_of(only, {"cell": torch.ones(6, 1)}) == Ties(0, 0)
+    assert count_ties(only, {"cell": torch.ones(6, 1)}) == Ties(0, 0)
     assert not Ties(0, 0).everywhere
 
 
@@ -46,8 +46,8 @@ def test_what_no_genotype_may_contain_is_no_rival() -> None:
     for block in space.blocks:
         even[block.name][:, block.rows[0].choices.index("none")] += 0.5
         even[block.name][:, block.rows[0].choices.index("max_pool_3x3")] += 0.1
-    assert ties_of(space, even).rows == 0
-    assert leads(space, even) == pytest.approx([0.1] * 28)
+    assert count_ties(space, even).rows == 0
+    assert margins(space, even) == pytest.approx([0.1] * 28)
 
 
 @pytest.mark.parametrize("name", sorted(discretizers.DISCRETIZERS))

@@ -118,7 +118,7 @@ def test_plain_mode_has_affine_norms_with_statistics(factory: object, stride: in
 def test_both_modes_compute_the_same_at_the_start(factory: object, stride: int) -> None:
     searching, fixed = operation(factory, stride), operation(factory, stride, searching=False)
     fixed.load_state_dict(searching.state_dict(), strict=False)
-    # A supernet may normalise its pools, a plain network never does.
+    # A supernet may normalize its pools, a plain network never does.
     compute = searching.pool if isinstance(searching, AveragePool | MaxPool) else searching
     torch.manual_seed(3)
     expected = compute(images())

@@ -1,4 +1,4 @@
-"""One suite that every architecture optimiser passes; a new one is one row of MEMBERS."""
+"""One suite that every architecture optimizer passes; a new one is one row of MEMBERS."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_order_and_the_company_of_blocks_do_not_matter(member: ArchOptimizer
 
 
 @every_member
-def test_simplex_optimisers_stay_on_the_simplex(member: ArchOptimizer) -> None:
+def test_simplex_optimizers_stay_on_the_simplex(member: ArchOptimizer) -> None:
     alpha = alpha_of(member)
     state = member.init(alpha, STEPS)
     for step in range(STEPS):
@@ -174,7 +174,7 @@ def test_a_constant_added_to_a_row_of_the_gradient_changes_nothing(member: ArchO
 
 
 @every_member
-def test_optimisers_are_values(member: ArchOptimizer) -> None:
+def test_optimizers_are_values(member: ArchOptimizer) -> None:
     twin = dataclasses.replace(member)  # type: ignore[type-var]
     assert twin == member
     assert hash(twin) == hash(member)

@@ -1,4 +1,4 @@
-"""One suite that every discretiser passes; a new one is one row of MEMBERS."""
+"""One suite that every discretizer passes; a new one is one row of MEMBERS."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archgrad.discretizers import (
     Perturbation,
     SupernetEvaluation,
     TopEdges,
-    strongest,
+    strongest_choices,
 )
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace
@@ -112,18 +112,22 @@ NODE = DecisionBlock(
     ],
 )
 def test_two_edges_are_kept_by_their_best_operation(rows: list[list[float]], expected: list[tuple[int, int]]) -> None:
-    assert strongest(NODE, torch.tensor(rows), keep=2) == expected
+    assert strongest_choices(NODE, torch.tensor(rows), keep=2) == expected
 
 
 def test_any_number_of_edges_may_be_kept() -> None:
     weights = torch.tensor([[0.1, 0.5, 0.4], [0.1, 0.2, 0.7], [0.1, 0.6, 0.3]])
-    assert strongest(NODE, weights, keep=1) == [(1, 2)]
-    assert strongest(NODE, weights, keep=None) == strongest(NODE, weights, keep=9) == [(0, 1), (1, 2), (2, 1)]
+    assert strongest_choices(NODE, weights, keep=1) == [(1, 2)]
+    assert (
+        strongest_choices(NODE, weights, keep=None)
+        == strongest_choices(NODE, weights, keep=9)
+        == [(0, 1), (1, 2), (2, 1)]
+    )
 
 
 def test_padding_is_never_chosen() -> None:
     block = DecisionBlock("cell", 1, (Row(1, 0, ("a",)), Row(2, 0, ("a", "b", "c"))))
-    assert strongest(block, torch.tensor([[0.1, 0.9, 0.9], [0.2, 0.3, 0.5]]), None) == [(0, 0), (1, 2)]
+    assert strongest_choices(block, torch.tensor([[0.1, 0.9, 0.9], [0.2, 0.3, 0.5]]), None) == [(0, 0), (1, 2)]
 
 
 def test_none_is_never_picked_in_darts() -> None:

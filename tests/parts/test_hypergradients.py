@@ -356,7 +356,7 @@ def test_hypergradients_are_values(member: Hypergradient) -> None:
         (lambda: ReverseMode(2, lr=-1.0), r"lr of ReverseMode is -1.0; it must be a number greater than 0"),
         (lambda: ReverseMode(0), r"steps of ReverseMode is 0; it must be at least 1"),
         (lambda: ReverseMode(2.0), r"steps of ReverseMode is 2.0; it must be at least 1 and a whole number"),
-        (lambda: TruncatedReverse(2, 3), r"TruncatedReverse keeps 3 of 2 steps; it can keep at most all\."),
+        (lambda: TruncatedReverse(2, 3), r"TruncatedReverse keeps 3 of 2 steps; keep at most 2\."),
         (lambda: TruncatedReverse(2, 0), r"keep of TruncatedReverse is 0; it must be at least 1"),
         (lambda: TruncatedReverse(0, 0), r"steps of TruncatedReverse is 0; it must be at least 1"),
         (lambda: Neumann(-1), r"terms of Neumann is -1; it must be at least 0 and a whole number\."),
@@ -384,7 +384,7 @@ def test_bad_arguments_are_answered_with_sentences(make: Callable[[], Hypergradi
 @pytest.mark.parametrize("member", [Unrolled(), ReverseMode(), TruncatedReverse(), Neumann()])
 def test_without_lr_the_descent_says_what_it_is(member: Hypergradient) -> None:
     weights, alpha, *batches = point()
-    with pytest.raises(UserError, match=r"no descent says what that is; give lr a number or pass descent="):
+    with pytest.raises(UserError, match=r"no descent is given; set lr to a number, or pass descent="):
         member(PROBLEM, weights, alpha, *batches)
     expected = dataclasses.replace(member, lr=0.03)(PROBLEM, weights, alpha, *batches)  # type: ignore[type-var]
     assert same(member(PROBLEM, weights, alpha, *batches, descent=Descent(0.03)), expected)
@@ -395,7 +395,7 @@ def test_without_lr_the_descent_says_what_it_is(member: Hypergradient) -> None:
 def test_exact_implicit_refuses_a_hessian_that_would_fill_the_memory() -> None:
     weights = {"w": torch.zeros(5001, dtype=torch.float64)}
     problem = BilevelProblem(lambda w, a, x: (w["w"] - a["a"]).square().sum(), lambda w, a, x: w["w"].sum())
-    with pytest.raises(UserError, match="Hessian of 5001 weights as a matrix; it is for at most 5000"):
+    with pytest.raises(UserError, match="dense Hessian of 5001 weights, but its limit is 5000"):
         ExactImplicit()(problem, weights, {"a": torch.ones((), dtype=torch.float64)}, None, None)
 
 

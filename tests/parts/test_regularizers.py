@@ -1,4 +1,4 @@
-"""One suite that every regulariser passes; a new one is in it by its name, and other settings are a row of MEMBERS."""
+"""One suite that every regularizer passes; a new one is in it by its name, and other settings are a row of MEMBERS."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_a_number_that_is_none_is_refused_in_a_sentence(name: str, value: object
             replace(member, **{knob: value})
 
 
-def test_a_regulariser_does_nothing_unless_it_says_so() -> None:
+def test_a_regularizer_does_nothing_unless_it_says_so() -> None:
     mixture = alpha_and_mixture()[1]
     nothing = Regularizer()
     assert nothing.outer_term(outer_step(0.5)) is None

@@ -285,7 +285,7 @@ def test_sampling_needs_its_noise(member: Sampled) -> None:
 @every_sampled
 def test_sampling_refuses_parameters_per_image(member: Sampled) -> None:
     alpha = {name: value.expand(5, -1, -1) for name, value in alpha_of(member).items()}
-    with pytest.raises(UserError, match=r"\[5, 3, 3\] for block 'normal'.* need a deterministic relaxation: softmax"):
+    with pytest.raises(UserError, match=r"\[5, 3, 3\] for block 'normal'.* use a deterministic relaxation: softmax"):
         member.relax(BLOCKS, alpha, member.noise(BLOCKS, stream()), 0.5)
 
 

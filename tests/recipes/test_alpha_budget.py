@@ -11,7 +11,7 @@ import torch
 
 import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
-from archgrad.alpha_budget import MOST, AlphaBudget
+from archgrad.alpha_budget import LARGEST_FACTOR, AlphaBudget
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
 from archgrad.config import SearchConfig, read_config, read_run_config
 from archgrad.loop.setup import Setup
@@ -104,7 +104,7 @@ def test_a_search_longer_than_the_published_one_is_not_scaled_down() -> None:
 
 def test_no_published_factor_is_larger_than_what_was_studied() -> None:
     adam = arch_optimizers.Adam()
-    assert AlphaBudget.of("published", adam, published=19500, own=15).factor == MOST
+    assert AlphaBudget.of("published", adam, published=19500, own=15).factor == LARGEST_FACTOR
     assert AlphaBudget.of(1000, adam, published=19500, own=15).factor == 1000  # whoever asks for it gets it
 
 
@@ -136,7 +136,7 @@ def test_what_is_not_scaled_is_said() -> None:
     assert setup_of(method=recipes.xnas(), alpha_budget=4).method.arch_optimizer.scale == 4
 
 
-def test_an_optimiser_of_ones_own_that_cannot_be_scaled_is_refused_with_a_sentence() -> None:
+def test_an_optimizer_of_ones_own_that_cannot_be_scaled_is_refused_with_a_sentence() -> None:
     @dataclass(frozen=True)
     class Constant(Rateless):
         lr = 0.1
@@ -193,7 +193,7 @@ def test_a_run_of_a_version_without_a_budget_keeps_its_bare_rate(archgrad: Any, 
 
 
 @pytest.mark.parametrize("name", sorted(arch_optimizers.ARCH_OPTIMIZERS))
-def test_every_optimiser_scales_its_drift(name: str) -> None:
+def test_every_optimizer_scales_its_drift(name: str) -> None:
     optimizer = arch_optimizers.ARCH_OPTIMIZERS.create(name)
     if not optimizer.moves:
         assert optimizer.scaled(4.0) == optimizer

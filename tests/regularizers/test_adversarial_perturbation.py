@@ -10,7 +10,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.regularizers import AdversarialPerturbation, PerturbStep
-from archgrad.regularizers.random_perturbation import drawn
+from archgrad.regularizers.random_perturbation import draw_noise
 from archgrad.spaces import DecisionBlock, Row
 
 Tensors = dict[str, Tensor]
@@ -86,17 +86,17 @@ def test_the_ascent_is_that_of_the_published_code(seed: int, steps: int, progres
 
     member, mixture = AdversarialPerturbation(0.05, 0.25, steps), mixture_of(3)
     radius = 0.05 + 0.2 * progress
-    first = drawn(step_of(mixture, loss, progress, seed), radius)
+    first = draw_noise(step_of(mixture, loss, progress, seed), radius)
     found = member.perturb(step_of(mixture, loss, progress, seed))
     torch.testing.assert_close(found, published(loss, mixture, first, radius, steps), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_loss_never_falls_and_the_result_is_a_mixture(seed: int) -> None:
-    centre, mixture = tensors(seed), mixture_of(3)
+    center, mixture = tensors(seed), mixture_of(3)
 
     def loss(mixture: Tensors) -> Tensor:
-        return torch.stack([(value - centre[name]).square().sum() for name, value in mixture.items()]).sum()
+        return torch.stack([(value - center[name]).square().sum() for name, value in mixture.items()]).sum()
 
     found = AdversarialPerturbation().perturb(step_of(mixture, loss, 0.5, seed))
     assert loss(found) > loss(mixture)

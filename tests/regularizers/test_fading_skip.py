@@ -61,14 +61,14 @@ def test_the_weight_is_linear(member: AuxiliarySkip, expected: list[float]) -> N
     assert [member.arguments("training", time)["skip"] for time in times] == pytest.approx(expected)
 
 
-def test_other_regularisers_have_none() -> None:
+def test_other_regularizers_have_none() -> None:
     assert Regularizer().modifiers == ()
     assert AuxiliarySkip().modifiers == (AuxiliarySkip(),)
     assert AuxiliarySkip.builds == {"auxiliary_skip": True}
 
 
 def test_what_never_carries_anything_is_refused() -> None:
-    with pytest.raises(UserError, match=r"start and end of AuxiliarySkip are 0, .*; set one of them to more, or leave"):
+    with pytest.raises(UserError, match=r"start and end of AuxiliarySkip are 0, .*; set one of them above 0, or leave"):
         AuxiliarySkip(0.0, 0.0)
     with pytest.raises(UserError, match=r"start of AuxiliarySkip is -1; it must be a number of 0 or more"):
         AuxiliarySkip(-1)

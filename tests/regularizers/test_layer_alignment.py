@@ -23,7 +23,7 @@ from archgrad.errors import UserError
 from archgrad.loop.setup import Setup
 from archgrad.loop.step_batches import StepBatches
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
-from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
+from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.relaxations import GumbelHard, Softmax
 from archgrad.spaces import DARTS, DecisionBlock, NASBench201, Row
 

@@ -14,7 +14,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.regularizers import AdversarialPerturbation, PerturbStep, RandomPerturbation
-from archgrad.regularizers.random_perturbation import drawn
+from archgrad.regularizers.random_perturbation import draw_noise
 from archgrad.spaces import DecisionBlock, Row
 from archgrad.spaces.nasbench201 import NASBench201
 
@@ -49,7 +49,7 @@ def noise_of(progress: float, seed: int, member: RandomPerturbation | None = Non
     """Return what is added before the mixture is made one again."""
     step = step_of(uniform_mixture(), progress, seed)
     radius = (member or RandomPerturbation()).radius(progress)
-    return {name: value.expand(SHAPES[name]) for name, value in drawn(step, radius).items()}
+    return {name: value.expand(SHAPES[name]) for name, value in draw_noise(step, radius).items()}
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -66,7 +66,7 @@ def test_noise_is_uniform_in_a_ball_that_grows_linearly(progress: float, radius:
 
 
 @pytest.mark.parametrize("progress", [0.0, 0.5, 1.0])
-def test_what_the_weights_see_is_clamped_and_normalised(progress: float) -> None:
+def test_what_the_weights_see_is_clamped_and_normalized(progress: float) -> None:
     mixture = uniform_mixture()
     seen, noise = RandomPerturbation().perturb(step_of(mixture, progress, 3)), noise_of(progress, 3)
     for name, value in mixture.items():
@@ -79,7 +79,7 @@ def test_what_the_weights_see_is_clamped_and_normalised(progress: float) -> None
 def test_a_row_of_which_nothing_is_left_becomes_its_largest_choice() -> None:
     mixture = {"cell": torch.full((1, 400, 3), 1 / 3, dtype=torch.float64)}
     member = RandomPerturbation(2.0, 2.0)  # all three fall below 0 in one row of fourteen
-    seen, noise = member.perturb(step_of(mixture))["cell"][0], drawn(step_of(mixture), 2.0)["cell"]
+    seen, noise = member.perturb(step_of(mixture))["cell"][0], draw_noise(step_of(mixture), 2.0)["cell"]
     gone = (mixture["cell"][0] + noise).max(-1).values <= 0
     assert gone.sum() > 5
     assert torch.equal(seen[gone].argmax(-1), noise[gone].argmax(-1))

@@ -57,9 +57,9 @@ def test_samples_have_the_moments_of_the_distribution(seed: int) -> None:
 def test_rows_and_cells_are_drawn_independently(seed: int) -> None:
     block = block_of(lengths=(3, 3))
     samples = sampled(torch.zeros(2, 3, dtype=torch.float64), block, seed)[..., 0]
-    centred = samples - samples.mean(0)
-    between_rows = (centred[:, 0] * centred[:, 1]).mean() / centred.std(0).prod()
-    between_cells = (centred[1:] * centred[:-1]).mean(0) / centred.var(0)
+    centered = samples - samples.mean(0)
+    between_rows = (centered[:, 0] * centered[:, 1]).mean() / centered.std(0).prod()
+    between_cells = (centered[1:] * centered[:-1]).mean(0) / centered.var(0)
     assert between_rows.abs() < 4 / DRAWS**0.5
     assert (between_cells.abs() < 4 / DRAWS**0.5).all()
 

@@ -11,7 +11,7 @@ import pytest
 
 from archgrad.errors import UserError
 from archgrad.report import draw, graphviz_available, to_dot, to_text
-from archgrad.report.wiring import kind_of, plain
+from archgrad.report.wiring import kind_of, printable
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
 NB201 = Genotype.parse("|nor_conv_3x3~0|+|nor_conv_3x3~0|none~1|+|skip_connect~0|nor_conv_1x1~1|avg_pool_3x3~2|")
@@ -166,13 +166,13 @@ def test_dot_puts_operations_without_a_source_on_their_nodes() -> None:
     assert r'b2_n1 [label="1\nconv"' in source
 
 
-def test_the_kinds_of_operations_have_different_colours() -> None:
+def test_the_kinds_of_operations_have_different_colors() -> None:
     kinds = {"sep_conv_3x3": "convolution", "max_pool_3x3": "pooling", "skip_connect": "skip", "Identity": "skip"}
     kinds |= {"none": "none", "zero": "none", "attention": "other", "nonelinear": "other", "": "other"}
     assert {choice: kind_of(choice) for choice in kinds} == kinds
     cell = CellGenotype(tuple(Decision(1, 0, choice) for choice in kinds))
-    colours = re.findall(r"label.*fillcolor=\"(#\w+)\", fontsize", to_dot(Genotype.of({"a": cell})))
-    assert len(set(colours)) == 5
+    colors = re.findall(r"label.*fillcolor=\"(#\w+)\", fontsize", to_dot(Genotype.of({"a": cell})))
+    assert len(set(colors)) == 5
 
 
 def test_names_of_strangers_stay_inside_their_labels() -> None:
@@ -185,9 +185,9 @@ def test_names_of_strangers_stay_inside_their_labels() -> None:
 
 
 def test_plain_names() -> None:
-    assert plain("sep_conv_3x3 é漢") == "sep_conv_3x3 é漢"
-    assert plain("\x1b\n\u202e\ud800") == "<001B><000A><202E><D800>"
-    assert plain("x" * 61) == "x" * 60 + "…"
+    assert printable("sep_conv_3x3 é漢") == "sep_conv_3x3 é漢"
+    assert printable("\x1b\n\u202e\ud800") == "<001B><000A><202E><D800>"
+    assert printable("x" * 61) == "x" * 60 + "…"
 
 
 # --- files --------------------------------------------------------------------------------------------------------

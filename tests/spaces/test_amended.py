@@ -62,7 +62,9 @@ def test_a2_as_published() -> None:
 @pytest.mark.parametrize("which", ["a1", "a2"])
 def test_the_depth_is_a_knob(which: str) -> None:
     assert sum(block.cells for block in SPACES.constructor(f"amended-{which}")(channels=4, cells=5).blocks) == 5
-    with pytest.raises(UserError, match=rf"cells of the space 'amended-{which}' is 2; two reductions need at least 3"):
+    with pytest.raises(
+        UserError, match=rf"cells of the space 'amended-{which}' is 2; give at least 3, for two reductions"
+    ):
         SPACES.constructor(f"amended-{which}")(cells=2)
 
 

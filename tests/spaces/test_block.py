@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from archgrad.errors import UserError
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 
 EDGE = Row(2, 0, ("none", "skip", "conv"))
 NODE = Row(3, None, ("skip", "conv"))
@@ -29,7 +29,7 @@ def test_targets_come_in_order_and_once() -> None:
 
 
 def test_edges_of_lists_every_edge() -> None:
-    rows = edges_of([(1, range(1)), (2, range(2)), (3, range(3))], ("a", "b"))
+    rows = edge_rows([(1, range(1)), (2, range(2)), (3, range(3))], ("a", "b"))
     assert [row.name for row in rows] == ["1<-0", "2<-0", "2<-1", "3<-0", "3<-1", "3<-2"]
     assert all(row.choices == ("a", "b") for row in rows)
 

@@ -110,7 +110,7 @@ def test_bad_edge_weights_are_explained(value: Any) -> None:
 
 def test_nodes_have_no_edges_to_weigh() -> None:
     block = DecisionBlock("nodes", 1, (Row(1, None, ("conv", "pool")),))
-    with pytest.raises(UserError, match="block 'nodes' has operations at its nodes; edge weights need them on edges"):
+    with pytest.raises(UserError, match="block 'nodes' has operations on nodes; edge weights need operations on edges"):
         _ = block.edges
 
 
@@ -145,9 +145,7 @@ def test_cells_that_do_not_know_a_setting_are_refused(setting: dict[str, Any]) -
 
     assert isinstance(Own().supernet(num_classes=3), nn.Module)
     ((name, value),) = setting.items()
-    with pytest.raises(
-        UserError, match=rf"space 'own' builds cells that do not know {name}={value}; build .* by build_edges"
-    ):
+    with pytest.raises(UserError, match=rf"space 'own' builds cells without {name}={value}; build .* with build_edges"):
         Own().supernet(SupernetOptions(**setting))
 
 

@@ -41,12 +41,12 @@ def test_an_unknown_block_is_named_with_the_nearest() -> None:
 
 
 def test_a_block_of_an_empty_genotype_is_an_error_too() -> None:
-    with pytest.raises(UserError, match="none to choose from"):
+    with pytest.raises(UserError, match="nothing to choose from"):
         Genotype()["cell"]
 
 
 def test_two_blocks_of_one_name_are_refused() -> None:
-    with pytest.raises(UserError, match="one block of each name"):
+    with pytest.raises(UserError, match="give each another name"):
         Genotype((("a", CELL), ("a", CELL)))
 
 

@@ -144,7 +144,9 @@ def test_a_module_of_another_space_is_refused_unless_it_is_in_both(home: int, ot
         if fingerprint in shared:
             assert module_of(genotype_of(space, module)).hash == fingerprint
         else:
-            with pytest.raises(UserError, match=f"is not in the space 'nasbench1shot1-{other}', whose nodes read"):
+            with pytest.raises(
+                UserError, match=f"is not in the space 'nasbench1shot1-{other}': the nodes of the space read"
+            ):
                 genotype_of(space, module)
 
 
@@ -184,12 +186,12 @@ def replaced(**blocks: CellGenotype) -> Genotype:
         (replaced(operations=CellGenotype(FOUR["operations"].decisions * 2)), "one at each of the nodes"),
         (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(7, None, CONV3X3)))), "@7"),
         (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(4, None, "x")))), "'x'"),
-        (replaced(output=CellGenotype(())), "nothing enters the output of this genotype; decide node 5"),
-        (replaced(output=nodes(_5="35")), "5@5 in the block 'output' .* no input"),
-        (replaced(output=nodes(_4="12")), "1@4 in the block 'output'"),
-        (replaced(inputs=nodes(_3="03")), "3@3 in the block 'inputs'"),
-        (replaced(inputs=nodes(_3="00")), "0@3 in the block 'inputs' .* or there twice"),
-        (replaced(inputs=nodes(_5="01")), "0@5 in the block 'inputs'"),
+        (replaced(output=CellGenotype(())), "the output of this genotype has no inputs; decide node 5"),
+        (replaced(output=nodes(_5="35")), "5@5 in block 'output' .* not an input"),
+        (replaced(output=nodes(_4="12")), "1@4 in block 'output'"),
+        (replaced(inputs=nodes(_3="03")), "3@3 in block 'inputs'"),
+        (replaced(inputs=nodes(_3="00")), "0@3 in block 'inputs' .* or is given twice"),
+        (replaced(inputs=nodes(_5="01")), "0@5 in block 'inputs'"),
         (replaced(inputs=nodes(_3="x")), "x@3"),
         (replaced(inputs=CellGenotype((Decision(3, 0, "0"),))), "0@3<-0"),
     ],

@@ -227,7 +227,7 @@ def test_what_is_no_module_is_refused(matrix: Any, operations: Any, sentence: st
         ("[1]", 'a JSON object with "matrix" and "ops"'),
         ('{"matrix": [[0, 1], [0, 0]]}', 'has no "ops"'),
         ('{"ops": ["input", "output"]}', 'has no "matrix"'),
-        ('{"ops": [], "ops": ["input", "output"], "matrix": [[0, 1], [0, 0]]}', "the key 'ops' is twice"),
+        ('{"ops": [], "ops": ["input", "output"], "matrix": [[0, 1], [0, 0]]}', "the key 'ops' appears twice"),
         ('{"matrix": ' + "[" * 40_000, "nested too deeply"),
         ('{"matrix": ' + "1" * 10_000, "too long"),
         (" " * 100_001, "too long"),

@@ -192,7 +192,7 @@ def test_json_ignores_what_else_a_file_says_at_its_top() -> None:
     [
         ("¦", "none of the notations"),
         ("  ¦<1>", "none of the notations"),
-        ("  ¦[1]", "this is no node in brackets"),
+        ("  ¦[1]", "this is not a node in brackets"),
         ("¦null", "none of the notations"),
         ("¦genotype(…)", "none of the notations"),
         # nodes in brackets
@@ -202,9 +202,9 @@ def test_json_ignores_what_else_a_file_says_at_its_top() -> None:
         ("[a~0][output~¦01]", "'01' does not name earlier nodes"),
         ("[a~0][output~¦1,0]", "is not in order, or names a node twice"),
         ("[a~0][output~¦1,1]", "is not in order, or names a node twice"),
-        ("[¦~0][output~1]", "'' is no name of an operation"),
-        ("[¦a b~0][output~1]", "'a b' is no name of an operation"),
-        ("[a~0]¦a~0][output~1]", "this is no node in brackets"),
+        ("[¦~0][output~1]", "'' is not the name of an operation"),
+        ("[¦a b~0][output~1]", "'a b' is not the name of an operation"),
+        ("[a~0]¦a~0][output~1]", "this is not a node in brackets"),
         ("[a~0][output~1]¦[a~0]", "something follows the output"),
         # NAS-Bench-201
         ("¦|", "node 1 is not enclosed"),
@@ -330,7 +330,7 @@ def row(**fields: object) -> str:
         (row(source=[0]), "is [0]; a node is a whole number"),
         (row(source=float("nan")), "is nan; a node is a whole number"),
         (row(sauce=0), "did you mean 'source'"),
-        ('{"format": 1, "format": 2}', "the key 'format' is twice in one object; keep one of them"),
+        ('{"format": 1, "format": 2}', "the key 'format' appears twice in one object; keep one of them"),
     ],
 )
 def test_malformed_json_names_the_place_and_what_belongs_there(text: str, problem: str) -> None:

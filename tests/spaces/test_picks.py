@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from archgrad.discretizers import strongest
+from archgrad.discretizers import strongest_choices
 from archgrad.errors import UserError
 from archgrad.spaces import CellGenotype, Decision, DecisionBlock, Genotype, Row
 from archgrad.spaces.genotype_check import check_cell
@@ -20,7 +20,7 @@ def cell(*decisions: tuple[int, None, str]) -> CellGenotype:
 
 def test_the_strongest_choices_are_picked():
     weights = torch.tensor([[0.4, 0.6, 0.0], [0.5, 0.1, 0.4]])
-    assert strongest(BLOCK, weights, None) == [(0, 1), (1, 0), (1, 2)]
+    assert strongest_choices(BLOCK, weights, None) == [(0, 1), (1, 0), (1, 2)]
 
 
 def test_a_genotype_holds_several_choices_of_a_row():

@@ -11,7 +11,7 @@ import torch
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.knobs import knobs_of, with_settings
-from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edges_of
+from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows
 from archgrad.spaces.staged import StagedSpace
 
 
@@ -131,7 +131,7 @@ def test_a_restriction_is_told_and_kept_through_a_change_of_size() -> None:
         ({"cell": [("none",)] * 5}, "is for 5 rows, but the block has 6; give the choices of every row: 1<-0, 2<-0"),
         ({"cell": [("none",)] * 5 + [()]}, "leaves no choice on row 3<-2 of block 'cell'; leave at least one of none,"),
         ({"cell": [("skip",)] * 6}, "unknown choice on row 1<-0 of block 'cell': 'skip'; did you mean 'skip_connect'"),
-        ({"cell": ["none"] * 6}, r"has 'none' on a row; give a list, such as \['none'\]"),
+        ({"cell": ["none"] * 6}, r"has the text 'none' on a row; give a list, such as \['none'\]"),
     ],
 )
 def test_what_cannot_be_restricted_is_refused_in_a_sentence(wanted: dict[str, list[str]], sentence: str) -> None:
@@ -151,10 +151,10 @@ def test_a_space_that_does_not_heed_its_restriction_says_so() -> None:
 
         @property
         def blocks(self) -> tuple[DecisionBlock, ...]:
-            return (DecisionBlock("cell", 3, edges_of([(1, [0])], ("none", "skip_connect"))),)
+            return (DecisionBlock("cell", 3, edge_rows([(1, [0])], ("none", "skip_connect"))),)
 
     space = Heedless(channels=4, cells_per_stage=1)
-    with pytest.raises(UserError, match=r"pass each of its blocks through self.offered\(\) in blocks"):
+    with pytest.raises(UserError, match=r"pass each of its blocks through self.apply_restriction\(\) in blocks"):
         space.restricted({"cell": [("skip_connect",)]})
 
 

@@ -183,7 +183,7 @@ def copy_weights(space: SearchSpace, genotype: Genotype, supernet: nn.Module, ne
 def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
     space = small(name)
     genotype = random_genotype(space, seed)
-    if name in ("darts", "amended-a1"):  # its supernet normalises pools, its plain network does not
+    if name in ("darts", "amended-a1"):  # its supernet normalizes pools, its plain network does not
         text = str(genotype).replace("max_pool_3x3", "sep_conv_5x5").replace("avg_pool_3x3", "dil_conv_5x5")
         genotype = Genotype.parse(text)
     torch.manual_seed(0)
@@ -229,7 +229,7 @@ def test_a_space_completes_options_by_its_published_ones(name: str) -> None:
 
 
 def test_two_reductions_need_three_cells() -> None:
-    with pytest.raises(UserError, match="cells of the space 'darts' is 2; two reductions need at least 3"):
+    with pytest.raises(UserError, match="cells of the space 'darts' is 2; give at least 3, for two reductions"):
         DARTS(cells=2)
 
 
@@ -363,12 +363,12 @@ def test_a_genotype_of_another_space_is_refused() -> None:
         (Decision(2, 0, "none"), 1, "on 2<-0 of block 'normal' in the space 'darts': 'none'"),
         (Decision(6, 0, "skip_connect"), 1, "edge or node in skip_connect@6<-0 of block 'normal': '6<-0'"),
         (Decision(2, None, "skip_connect"), 1, "edge or node in skip_connect@2 of block 'normal': '2'"),
-        (Decision(2, 0, "skip_connect"), 0, "block 'normal' decides 2<-0 twice; remove what is too much"),
-        (None, 1, "node 2 of block 'normal' has 1 inputs in this genotype; the space 'darts' gives it 2"),
+        (Decision(2, 0, "skip_connect"), 0, "block 'normal' decides 2<-0 twice; remove the extra decisions"),
+        (None, 1, "node 2 of block 'normal' has 1 inputs in this genotype, but 2 in the space 'darts'"),
         (
             Decision(3, 2, "skip_connect"),
             0,
-            "node 3 of block 'normal' has 3 inputs in this genotype; the space 'darts'",
+            "node 3 of block 'normal' has 3 inputs in this genotype, but 2 in the space 'darts'",
         ),
     ],
 )
@@ -397,6 +397,6 @@ def test_only_computed_nodes_can_be_concatenated(concat: tuple[int, ...]) -> Non
 def test_nasbench201_concatenates_nothing() -> None:
     cell = dataclasses.replace(Genotype.parse(CELL)["cell"], concat=(3,))
     with pytest.raises(
-        UserError, match=r"concatenates \[3\] in this genotype; in the space 'nasbench201' a cell's output"
+        UserError, match=r"concatenates \[3\] in this genotype, but in the space 'nasbench201' the output"
     ):
         NASBench201().check(Genotype.of({"cell": cell}))

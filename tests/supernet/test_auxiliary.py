@@ -12,7 +12,7 @@ from torch.autograd import gradgradcheck
 from archgrad.errors import UserError
 from archgrad.operations import Site
 from archgrad.spaces import DARTS, S2, S4, AmendedA1, AmendedA2, NASBench201, SearchSpace
-from archgrad.spaces.auxiliary import AuxiliaryHead, quarters
+from archgrad.spaces.auxiliary import AuxiliaryHead, average_corners
 from archgrad.supernet import SupernetOptions
 
 LABELS = torch.tensor([0, 1, 2, 0, 1])
@@ -126,15 +126,15 @@ def test_a_space_without_such_a_head_refuses_it() -> None:
 
 def test_at_its_published_size_the_pooling_is_that_of_darts() -> None:
     x = images(8)
-    torch.testing.assert_close(quarters(x), F.avg_pool2d(x, 5, 3, count_include_pad=False))
+    torch.testing.assert_close(average_corners(x), F.avg_pool2d(x, 5, 3, count_include_pad=False))
 
 
 @pytest.mark.parametrize("size", range(1, 12))
 def test_every_pixel_is_pooled(size: int) -> None:
     x = images(size).requires_grad_()
-    pooled = quarters(x)
+    pooled = average_corners(x)
     assert pooled.shape == (5, 3, 2, 2)
-    torch.testing.assert_close(quarters(torch.ones(1, 1, size, size)), torch.ones(1, 1, 2, 2))
+    torch.testing.assert_close(average_corners(torch.ones(1, 1, size, size)), torch.ones(1, 1, 2, 2))
     (gradient,) = torch.autograd.grad(pooled.sum(), x)
     assert (gradient > 0).all()
 

@@ -164,7 +164,7 @@ def test_a_restricted_cell_reads_what_is_left() -> None:
 
 
 def test_restrictions_must_leave_what_is_picked() -> None:
-    with pytest.raises(ag.errors.UserError, match=r"leaves 1 on row 4 of block 'inputs', of which .* picks 2; leave"):
+    with pytest.raises(ag.errors.UserError, match=r"leaves 1 on row 4 of block 'inputs', but .* picks 2; leave"):
         small(3).restricted({"inputs": [["0"], ["0"], ["1"], ["0", "1"]]})
 
 
@@ -175,7 +175,7 @@ def test_other_numbers_are_no_spaces(number: Any) -> None:
 
 
 def test_three_stages_need_three_cells() -> None:
-    with pytest.raises(ag.errors.UserError, match="cells of the space 'nasbench1shot1-1' is 2; two reductions need"):
+    with pytest.raises(ag.errors.UserError, match="cells of the space 'nasbench1shot1-1' is 2; give at least 3"):
         ag.spaces.NASBench1Shot1(number=1, cells=2)
 
 
@@ -223,16 +223,16 @@ def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> N
 @pytest.mark.parametrize(
     ("text", "number", "message"),
     [
-        ("[maxpool3x3~0][maxpool3x3~0,1][maxpool3x3~0,1][maxpool3x3~0,1][output~0,1]", 2, "'inputs' decides 0"),
+        ("[maxpool3x3~0][maxpool3x3~0,1][maxpool3x3~0,1][maxpool3x3~0,1][output~0,1]", 2, "'inputs' .* 0 decisions"),
         (
             "[maxpool3x3~0][maxpool3x3~0][maxpool3x3~0,1][maxpool3x3~0,1][output~0,1,2]",
             3,
-            "'operations' decides 0",
+            "'operations' .* 0 decisions",
         ),
     ],
 )
 def test_a_genotype_of_another_of_the_spaces_is_refused(text: str, number: int, message: str) -> None:
-    with pytest.raises(ag.errors.UserError, match=rf"{message} times about node . .*Choose the space that"):
+    with pytest.raises(ag.errors.UserError, match=rf"{message} at node ., .*choose the space that"):
         small(number).check(ag.Genotype.parse(text))
 
 

@@ -35,7 +35,7 @@ def test_norms_with_affine_parameters_are_those_of_the_skeleton(
 
 
 def normed(x: Tensor, weights: dict[str, Tensor], name: str | None = None) -> Tensor:
-    """Normalise by the batch, with the affine parameters of this name if there is one."""
+    """Normalize by the batch, with the affine parameters of this name if there is one."""
     unit = (x - x.mean((0, 2, 3), keepdim=True)) / (x.var((0, 2, 3), unbiased=False, keepdim=True) + 1e-5).sqrt()
     if name is None:
         return unit
@@ -77,7 +77,7 @@ def plain_cell(x: Tensor, weights: dict[str, Tensor], cell: str, mixture: Tensor
     return nodes[-1]
 
 
-def randomised(supernet: Supernet) -> Supernet:
+def randomized(supernet: Supernet) -> Supernet:
     torch.manual_seed(1)
     for parameter in supernet.parameters():
         nn.init.normal_(parameter, 0.2, 0.5)
@@ -85,7 +85,7 @@ def randomised(supernet: Supernet) -> Supernet:
 
 
 def test_the_supernet_of_nasbench201_is_the_published_network_with_the_same_weights() -> None:
-    supernet = randomised(SPACES.create("nasbench201", channels=3, cells_per_stage=1).supernet(num_classes=4).double())
+    supernet = randomized(SPACES.create("nasbench201", channels=3, cells_per_stage=1).supernet(num_classes=4).double())
     weights = {name.removeprefix("body."): value for name, value in supernet.named_parameters()}
     generator = torch.Generator().manual_seed(0)
     images = torch.randn(5, 3, 8, 8, generator=generator, dtype=torch.float64)

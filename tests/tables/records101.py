@@ -10,7 +10,7 @@ from pathlib import Path
 import google_crc32c
 
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module
-from archgrad.tables.nasbench101.tfrecord import masked
+from archgrad.tables.nasbench101.tfrecord import mask_checksum
 
 CHAIN = Module(((0, 1, 0), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
 SKIP = Module(((0, 1), (0, 0)), (INPUT, OUTPUT))
@@ -37,7 +37,7 @@ def record(
 
 def write(path: Path, *records: bytes) -> Path:
     def check(data: bytes) -> bytes:
-        return struct.pack("<I", masked(google_crc32c.value(data)))
+        return struct.pack("<I", mask_checksum(google_crc32c.value(data)))
 
     def framed(data: bytes) -> bytes:
         length = struct.pack("<Q", len(data))

@@ -235,7 +235,7 @@ def test_no_cell_has_more_than_a_hundred_runs(tmp_path: Path, alternating: bool)
 
 def test_no_index_has_more_numbers_of_epochs_than_can_be_listed(tmp_path: Path) -> None:
     path = write(tmp_path / "many", *(record(SKIP, 0.5, epochs=epochs) for epochs in range(1, 1002)))
-    with pytest.raises(UserError, match="trained for 1001 numbers of epochs, and an index holds at most 1000"):
+    with pytest.raises(UserError, match="have 1001 different numbers of epochs, and an index holds at most 1000"):
         build_index(path, tmp_path / "a.sqlite")
     assert [entry.name for entry in tmp_path.iterdir()] == ["many"]
 

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from archgrad.cli.indexing import reading_progress
 from archgrad.spaces.nasbench101 import Module
-from archgrad.tables.nasbench101.tfrecord import masked
+from archgrad.tables.nasbench101.tfrecord import mask_checksum
 from archgrad.tables.nasbench201.cells import codes_by_name
 
 REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
@@ -32,7 +32,7 @@ CELL_201 = "|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"
 
 
 def check(data: bytes) -> bytes:
-    return struct.pack("<I", masked(google_crc32c.value(data)))
+    return struct.pack("<I", mask_checksum(google_crc32c.value(data)))
 
 
 def framed(module: Module, accuracy: float, epochs: int) -> bytes:
@@ -160,7 +160,7 @@ def test_the_best_cell_of_the_real_file(archgrad, monkeypatch, tmp_path):
         ([], "give either a genotype to look up, or --best"),
         (["--best"], "--best with --table FILE"),
         ([GENOTYPE, "--best", "--table", "some.tfrecord"], "give either a genotype"),
-        ([GENOTYPE], "no NAS-Bench-101 file is at hand"),
+        ([GENOTYPE], "no NAS-Bench-101 file was found"),
         ([GENOTYPE, "--table", "absent.tfrecord"], "absent.tfrecord does not exist"),
         ([GENOTYPE, "--table", "cut.tfrecord"], "record at byte 0"),
         (["--best", "--table", "cut.tfrecord"], "record at byte 0"),

@@ -142,24 +142,24 @@ REMEMBERED = "INSERT INTO facts VALUES ('remembered optimum of space 1', '{}')"
         ),
         ("INSERT INTO budgets VALUES (200, 3)", "lists cells trained for 200 epochs, but has none"),
         ("UPDATE results SET cell = cell + 100", "lists cells trained for 36 epochs, but has none"),
-        ("UPDATE results SET highest_test = 'high'", "its highest accuracies after 108 epochs are none"),
-        ("UPDATE results SET highest_valid = 9e9", "its highest accuracies after 108 epochs are none"),
+        ("UPDATE results SET highest_test = 'high'", "its highest accuracies after 108 epochs are invalid"),
+        ("UPDATE results SET highest_valid = 9e9", "its highest accuracies after 108 epochs are invalid"),
         ("UPDATE runs SET packed = x'66'", "the runs of a cell take 1 bytes"),
         ("UPDATE runs SET packed = x'6600'", "the runs of a cell take 2 bytes"),
         ("UPDATE runs SET packed = x''", "the runs of a cell cannot be read"),
         ("UPDATE runs SET packed = x'7300'", "the runs of a cell cannot be read"),
         ("UPDATE runs SET packed = 'abc'", "the runs of a cell cannot be read"),
-        (NOT_A_NUMBER, "the runs of a cell have numbers that are none"),
-        ("UPDATE cells SET operations = 'zz'", "the operations of a cell cannot be"),
-        ("UPDATE cells SET operations = x'33'", "the operations of a cell cannot be"),
-        ("UPDATE cells SET operations = '333333'", "the operations of a cell cannot be"),
-        ("UPDATE cells SET matrix = -1", "the matrix of a cell cannot be"),
-        ("UPDATE cells SET matrix = 9223372036854775807", "the matrix of a cell cannot be"),
-        ("UPDATE cells SET matrix = 'x'", "the matrix of a cell cannot be"),
+        (NOT_A_NUMBER, "the runs of a cell contain invalid numbers"),
+        ("UPDATE cells SET operations = 'zz'", "the operations of a cell are invalid"),
+        ("UPDATE cells SET operations = x'33'", "the operations of a cell are invalid"),
+        ("UPDATE cells SET operations = '333333'", "the operations of a cell are invalid"),
+        ("UPDATE cells SET matrix = -1", "the matrix of a cell is invalid"),
+        ("UPDATE cells SET matrix = 9223372036854775807", "the matrix of a cell is invalid"),
+        ("UPDATE cells SET matrix = 'x'", "the matrix of a cell is invalid"),
         ("UPDATE cells SET matrix = 0", "no path leads from the input to the output"),
         ("UPDATE cells SET operations = replace(operations, '3', '1')", "a cell has another hash than"),
-        ("UPDATE cells SET parameters = 'many'", "a cell has a hash, a number or a size that is none"),
-        ("UPDATE cells SET hash = 'x' || id", "a cell has a hash, a number or a size that is none"),
+        ("UPDATE cells SET parameters = 'many'", "a cell has an invalid hash, number or size"),
+        ("UPDATE cells SET hash = 'x' || id", "a cell has an invalid hash, number or size"),
         (REMEMBERED.format("[1]"), "remembers as optimum of space 1 is no pair of errors"),
         (REMEMBERED.format("[1, NaN]"), "remembers as optimum of space 1 is no pair of errors"),
         (REMEMBERED.format('["a", "b"]'), "remembers as optimum of space 1 is no pair of errors"),
@@ -202,7 +202,7 @@ def test_only_what_is_kept_here_is_to_be_deleted(source: Path, tmp_path: Path) -
         changed(path, "CREATE TABLE IF NOT EXISTS something (x)")
     with pytest.raises(DamagedIndex, match="Delete it, and it is made again from the TFRecord file"):
         open_index(kept)
-    with pytest.raises(DamagedIndex, match=r"no whole index of NAS-Bench-101: .* Give the path of") as caught:
+    with pytest.raises(DamagedIndex, match=r"not a complete index of NAS-Bench-101: .* Give the path of") as caught:
         open_index(other)
     assert "Delete" not in str(caught.value)
 
@@ -217,10 +217,10 @@ def test_a_cache_folder_that_cannot_be(source: Path, monkeypatch: pytest.MonkeyP
         raise RuntimeError
 
     monkeypatch.setenv("ARCHGRAD_CACHE", "~nouser/x")
-    with pytest.raises(UserError, match="is '~nouser/x', whose home folder is not known; set ARCHGRAD_CACHE to"):
+    with pytest.raises(UserError, match="is '~nouser/x', whose home folder is unknown; set ARCHGRAD_CACHE to"):
         cached_index(source)
     monkeypatch.delenv("ARCHGRAD_CACHE")
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(Path, "home", homeless)
-    with pytest.raises(UserError, match="is not set, and the user's home folder is not known; set ARCHGRAD_CACHE to"):
+    with pytest.raises(UserError, match="is not set, and the user's home folder is unknown; set ARCHGRAD_CACHE to"):
         cached_index(source)

@@ -15,7 +15,7 @@ from archgrad.errors import UserError
 from archgrad.tables.nasbench101.protobuf import Malformed, fields
 from archgrad.tables.nasbench101.rows import read_rows
 from archgrad.tables.nasbench101.run_metrics import Snapshot, decode
-from archgrad.tables.nasbench101.tfrecord import masked
+from archgrad.tables.nasbench101.tfrecord import mask_checksum
 
 REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
 needs_real = pytest.mark.skipif(
@@ -68,7 +68,7 @@ def row(**changes: object) -> bytes:
 
 def file_of(path: Path, *records: bytes) -> Path:
     def check(data: bytes) -> bytes:
-        return struct.pack("<I", masked(google_crc32c.value(data)))
+        return struct.pack("<I", mask_checksum(google_crc32c.value(data)))
 
     lengths = [struct.pack("<Q", len(data)) for data in records]
     framed = (length + check(length) + data + check(data) for length, data in zip(lengths, records, strict=True))

@@ -30,7 +30,7 @@ from archgrad.tables.nasbench101 import (
     build_index,
     find_cells,
     open_cells,
-    spaces_with,
+    spaces_containing,
 )
 from archgrad.warn_once import forget_warnings
 
@@ -135,12 +135,12 @@ def test_a_complete_table_finds_its_own_optimum(space_1: CellTable) -> None:
         found = space_1.query(genotype)
         assert found.module.hash == found.hash == module_of(genotype).hash
         assert optimum.regret(found)["valid"] >= 0
-        assert spaces_with(genotype) == (1,)
-        assert 1 in spaces_with(found.module)
+        assert spaces_containing(genotype) == (1,)
+        assert 1 in spaces_containing(found.module)
 
 
 def test_modules_outside_of_all_spaces() -> None:
-    assert spaces_with(SKIP) == ()
+    assert spaces_containing(SKIP) == ()
 
 
 # --- finding ------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_tables_are_found_where_they_should_be(
     assert named is not None
     assert named.source == str(source)
     (tmp_path / "bad.sqlite").write_text("nothing")
-    with pytest.raises(DamagedIndex, match="no SQLite database"):
+    with pytest.raises(DamagedIndex, match="not an SQLite database"):
         find_cells(tmp_path / "bad.sqlite")
 
 

@@ -145,8 +145,8 @@ def test_a_file_is_read_once_until_it_changes(write: Callable[[list[str]], Path]
         (lambda lines: [lines[0].replace("imagenet16_test", "x"), *lines[1:]], "lacks imagenet16_test; it needs"),
         (lambda lines: lines[:100], "line 100: the table ends after 99 cells; it needs all 15625"),
         (lambda lines: [*lines[:99], lines[99][:20]], "line 100: it has 2 columns; it needs 5"),
-        (lambda lines: [*lines[:50], lines[9], *lines[51:]], "line 51: .* is there twice; keep one"),
-        (lambda lines: [*lines, lines[5]], "line 15627: .* is there twice"),
+        (lambda lines: [*lines[:50], lines[9], *lines[51:]], "line 51: .* appears twice; keep one"),
+        (lambda lines: [*lines, lines[5]], "line 15627: .* appears twice"),
         (lambda lines: [*lines[:7], "1,|a~0|,1,2,3"], r"line 8: '\|a~0\|' is not a NAS-Bench-201 cell; write"),
         (
             lambda lines: [*lines[:7], lines[7].replace("50.0", "high")],

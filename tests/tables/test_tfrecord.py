@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from archgrad.errors import UserError
-from archgrad.tables.nasbench101.tfrecord import LONGEST_RECORD, Record, masked, read_records
+from archgrad.tables.nasbench101.tfrecord import LONGEST_RECORD, Record, mask_checksum, read_records
 
 DATA = (b"first", b"", b"third")
 
@@ -47,7 +47,7 @@ def offsets() -> list[int]:
 
 def test_the_checksum_is_that_of_the_standard() -> None:
     assert crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C
-    assert struct.pack("<I", masked(crc32c(b"abc"))) == mask(crc32c(b"abc"))
+    assert struct.pack("<I", mask_checksum(crc32c(b"abc"))) == mask(crc32c(b"abc"))
 
 
 def test_records_come_with_their_offsets(file: Path) -> None:
@@ -109,7 +109,7 @@ def test_foreign_files_are_refused(tmp_path: Path, content: bytes, message: str)
 def test_a_huge_length_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     length = struct.pack("<Q", 2**60)
     path = written(tmp_path / "huge", framed(b"a") + length + mask(crc32c(length)))
-    with pytest.raises(UserError, match=rf"byte 17: it says to be {2**60} bytes long.*than {LONGEST_RECORD}"):
+    with pytest.raises(UserError, match=rf"byte 17: its length is {2**60} bytes.*than {LONGEST_RECORD}"):
         list(read_records(path))
 
 

@@ -1,4 +1,4 @@
-"""From a gradient to the next architecture parameters."""
+"""Architecture optimizers: from a gradient to the next α."""
 
 from archgrad.arch_optimizers.adam import Adam
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState

@@ -1,4 +1,4 @@
-"""The family of architecture optimisers: from a gradient to the next α."""
+"""The family of architecture optimizers: from a gradient to the next α."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from archgrad.tensors import Alpha
 __all__ = ["ArchOptimizer", "ArchState"]
 
 ArchState = dict[str, dict[str, Tensor]]
-"""What an optimiser remembers: quantity → block → tensor."""
+"""The state of an optimizer: quantity → block → tensor."""
 
 
 class ArchOptimizer(ABC):
     """(α, gradient, state) → (α, state), without side effects.
 
-    One that never ``moves`` leaves α where it started, so that a search need not compute its gradient. One that is
-    ``finite`` takes no more steps than :meth:`init` was told of.
+    If it never ``moves``, α stays at its start and a search skips its gradient. A ``finite`` optimizer takes no more
+    steps than :meth:`init` announced.
     """
 
     moves: ClassVar[bool] = True
@@ -31,16 +31,16 @@ class ArchOptimizer(ABC):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Where it keeps α; it must be the relaxation's. A member has it as a class attribute or as a knob."""
+        """The domain of α, the same as the relaxation's: a class attribute or a knob of each member."""
 
     @abstractmethod
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Return the state before the first step of a search that will take ``steps`` of them."""
 
     def scaled(self, factor: float) -> ArchOptimizer:
-        """Return the optimiser with ``factor`` times its learning rate.
+        """Return the optimizer with ``factor`` times its learning rate.
 
-        That is the number ``lr`` of a dataclass; an optimiser that has none stays as it is, or says itself what to do.
+        It multiplies the dataclass field ``lr``. An optimizer without that field stays the same, or overrides this.
         """
         rate = getattr(self, "lr", None)
         if not is_dataclass(self) or not isinstance(rate, int | float):
@@ -55,7 +55,7 @@ class ArchOptimizer(ABC):
             ) from error
 
     def drift_factor(self, ratio: float) -> float:
-        """Return by what to scale the rate, so that the drift steps × rate is that of ``ratio`` times as many steps."""
+        """Return the factor on the rate that gives the drift (steps × rate) of ``ratio`` times as many steps."""
         return ratio
 
     @abstractmethod

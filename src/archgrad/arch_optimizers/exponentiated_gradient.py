@@ -17,8 +17,8 @@ __all__ = ["ExponentiatedGradient"]
 class ExponentiatedGradient(ArchOptimizer):
     """θ ← θ ⊙ exp(−lr·g), each row divided by its sum: mirror descent with entropy (GAEA, Eq. 8).
 
-    Adding a constant to the gradient of a row changes nothing. After the step, choices are lifted to at least ``floor``
-    and the row is divided by its sum again, so that none is lost for ever.
+    Adding a constant to the gradient of a row changes nothing. After the step, choices are raised to at least ``floor``
+    and the row is divided by its sum again, so no choice is lost for good.
 
     >>> import torch
     >>> optimizer, alpha = ExponentiatedGradient(lr=1.0), {"cell": torch.tensor([[0.5, 0.5]])}
@@ -36,7 +36,7 @@ class ExponentiatedGradient(ArchOptimizer):
         self._general()
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
-        """Remember which choices there are: those above 0."""
+        """Record the real choices: those above 0."""
         return self._general().init(alpha, steps)
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:

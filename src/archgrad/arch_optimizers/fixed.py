@@ -1,4 +1,4 @@
-"""No motion at all."""
+"""An optimizer that does not move α."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Fixed"]
 
 @dataclass(frozen=True)
 class Fixed(ArchOptimizer):
-    """α ← α: weights are shared by architectures that stay equally likely (RandomNAS, Li & Talwalkar, 2019).
+    """α ← α: all architectures share weights and stay equally likely (RandomNAS, Li & Talwalkar, 2019).
 
-    ``domain`` is that of the relaxation whose first α is kept.
+    ``domain`` is that of the relaxation, whose initial α is kept.
     """
 
     moves: ClassVar[bool] = False
@@ -28,9 +28,9 @@ class Fixed(ArchOptimizer):
         check_one_of("arch_optimizer.domain", self.domain, get_args(Domain))
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
-        """Remember nothing."""
+        """Return an empty state."""
         return {}
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
-        """Return what was given."""
+        """Return α and the state unchanged."""
         return Alpha(dict(alpha)), state

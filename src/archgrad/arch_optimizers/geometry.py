@@ -15,8 +15,7 @@ __all__ = ["GEOMETRIES", "Entropy", "Euclidean", "Geometry"]
 class Geometry(ABC):
     """A distance-generating function φ of rows on the simplex, tensors ``[..., rows, choices]``.
 
-    A product of simplices has the sum over its rows. ``floor`` is how far above 0 mirror descent keeps its weights if
-    nothing else is said.
+    For several rows, φ is the sum. ``floor`` is the default lower bound of mirror descent on its weights.
     """
 
     floor: ClassVar[float]
@@ -37,8 +36,8 @@ class Geometry(ABC):
     def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
         """Return argmin over u of ⟨slope, u⟩ + D(u‖θ), on the simplex and 0 outside ``support`` (GAEA, Eq. 6).
 
-        ``slope`` is the learning rate times the gradient; give it in float64 where that product may be large. The
-        result has the type of θ.
+        ``slope`` is the learning rate times the gradient; pass it in float64 if it may be large. The result has the
+        type of θ.
         """
 
 
@@ -46,7 +45,7 @@ class Geometry(ABC):
 class Entropy(Geometry):
     """φ(θ) = Σ θ·log θ with 0·log 0 = 0; on the simplex, D is the Kullback-Leibler divergence.
 
-    It is 1-strongly convex in ‖·‖₁, so that its steps hardly notice how many choices a row has (GAEA, Section 3.1).
+    It is 1-strongly convex in ‖·‖₁, so its steps hardly depend on the number of choices (GAEA, Section 3.1).
     """
 
     floor: ClassVar[float] = 1e-5
@@ -64,7 +63,7 @@ class Entropy(Geometry):
         return (torch.xlogy(u, u) - torch.xlogy(u, v) - u + v).sum(-1)
 
     def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
-        """Return θ ⊙ exp(−slope), normalised (GAEA, Eq. 5), by its logarithms in float64."""
+        """Return θ ⊙ exp(−slope), normalized (GAEA, Eq. 5), by its logarithms in float64."""
         weights = theta.double()
         alive = support & (weights > 0)
         logs = weights.log() - _above_smallest(slope, alive)
@@ -100,9 +99,9 @@ GEOMETRIES: dict[str, Geometry] = {"entropy": Entropy(), "euclidean": Euclidean(
 
 
 def _above_smallest(slope: Tensor, among: Tensor) -> Tensor:
-    """Return the slope minus its row's smallest value among these, in float64: on the simplex nothing changes.
+    """Return the slope minus its row's smallest value among these, in float64; on the simplex nothing changes.
 
-    Half the largest number is as steep as any slope gets, so that no difference of two overflows.
+    Slopes are clamped to half the largest float, so no difference of two overflows.
     """
     steepest = torch.finfo(torch.float64).max / 2
     slope = slope.double().clamp(-steepest, steepest)
@@ -110,9 +109,9 @@ def _above_smallest(slope: Tensor, among: Tensor) -> Tensor:
 
 
 def _projected(moved: Tensor) -> Tensor:
-    """Project rows on the simplex: max(0, y − τ), where sorting tells which entries stay above τ.
+    """Project rows onto the simplex: max(0, y − τ), where sorting finds the entries above τ.
 
-    τ is at least the row's largest value minus 1, so that whatever lies deeper may be lifted to −2 below it.
+    τ is at least the row's largest value minus 1, so entries may be clamped at 2 below the largest.
     """
     moved = moved - moved.amax(-1, keepdim=True)
     moved = moved.clamp_min(-2.0)

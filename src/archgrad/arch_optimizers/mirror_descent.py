@@ -20,10 +20,10 @@ __all__ = ["MirrorDescent"]
 class MirrorDescent(ArchOptimizer):
     """θ ← argmin over the simplex of lr·⟨g, u⟩ + D_φ(u‖θ), row by row (GAEA, Eq. 6).
 
-    ``geometry`` chooses φ: "entropy" is exponentiated gradient, "euclidean" is projected gradient descent. Choices that
-    are 0 at the start are no choices and stay 0. All others are lifted to at least ``floor`` before the row is
-    normalised once more, so that entropy, which cannot leave 0, loses none of them; None is the geometry's own floor,
-    1e-5 for entropy. Euclidean steps reach 0 and leave it again, and have none.
+    ``geometry`` chooses φ: "entropy" is exponentiated gradient, "euclidean" is projected gradient descent. Entries that
+    are 0 at the start are not choices and stay 0. All others are raised to at least ``floor``, then the row is
+    normalized again: entropy steps cannot leave 0. None is the geometry's own floor, 1e-5 for entropy. Euclidean steps
+    can leave 0 and have no floor.
     """
 
     domain: ClassVar[Domain] = "simplex"
@@ -40,18 +40,18 @@ class MirrorDescent(ArchOptimizer):
         check_number("arch_optimizer.floor", self.floor)
         if self.floor > 0 and not GEOMETRIES[self.geometry].floor:
             raise UserError(
-                f"arch_optimizer.floor is {self.floor}, but {self.geometry} steps leave 0 by themselves; "
-                f"leave it out, or set geometry=entropy."
+                f"arch_optimizer.floor is {self.floor}, but {self.geometry} steps need no floor; leave it out, or set "
+                f"geometry=entropy."
             )
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
-        """Remember which choices there are: those above 0."""
+        """Record the real choices: those above 0."""
         support = {name: value > 0 for name, value in alpha.items()}
         most = max((int(real.sum(-1).max()) for real in support.values()), default=0)
         if self._floor * most >= 1:
             raise UserError(
-                f"arch_optimizer.floor is {self._floor}, and a row of {most} choices lifted to that is uniform for "
-                f"ever; it must be below {1 / most:.3g}."
+                f"arch_optimizer.floor is {self._floor}, which keeps a row of {most} choices uniform; it must be below "
+                f"{1 / most:.3g}."
             )
         return {"support": support}
 

@@ -19,13 +19,13 @@ __all__ = ["XNAS"]
 
 @dataclass(frozen=True)
 class XNAS(ArchOptimizer):
-    """v ← v ⊙ exp(−lr·clip(g, ±bound)), θ = v / Σv, without the choices that cannot win any more (Nayman et al., 2019).
+    """v ← v ⊙ exp(−lr·clip(g, ±bound)), θ = v / Σv, without the choices that can no longer win (Nayman et al., 2019).
 
-    One clipped step changes the ratio of two weights by at most exp(2·lr·bound). So after step t of T, a choice with
-    v < max v · exp(−2·lr·bound·(T−t)) can no longer become the best; ``wipe_out`` removes it for ever, and after the
-    last step only the best is left. ``lr`` None is c·√(2·ln k / (T·bound²)) for a row of k choices, which is optimal
-    for the regret with c = ``scale`` = 1. The state holds log v in float64, because θ underflows long before a choice
-    is beyond hope. There is no floor: it would undo the wipe-out.
+    One clipped step changes the ratio of two weights by at most exp(2·lr·bound). So after step t of T, a choice with v
+    < max v · exp(−2·lr·bound·(T−t)) can no longer become the best; ``wipe_out`` removes it for good, and after the last
+    step only the best is left. ``lr`` None is c·√(2·ln k / (T·bound²)) for a row of k choices, which has the optimal
+    regret bound at c = ``scale`` = 1. The state holds log v in float64, because θ underflows while a choice can still
+    win. There is no floor: it would undo the wipe-out.
     """
 
     domain: ClassVar[Domain] = "simplex"
@@ -43,7 +43,7 @@ class XNAS(ArchOptimizer):
         check_number("arch_optimizer.scale", self.scale, positive=True)
         if self.lr is not None and self.scale != 1:
             raise UserError(
-                f"arch_optimizer.scale is {self.scale}, but it belongs to the rate that XNAS chooses itself, and "
+                f"arch_optimizer.scale is {self.scale}, but it multiplies only the rate that XNAS chooses itself, and "
                 f"arch_optimizer.lr is {self.lr}; leave one of the two out."
             )
         check_bool("arch_optimizer.wipe_out", self.wipe_out)
@@ -51,7 +51,7 @@ class XNAS(ArchOptimizer):
             raise UserError(f"arch_optimizer.wipe_out is {self.wipe_out!r}; it must be true or false.")
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
-        """Remember log v = log θ, and that all steps are still to come."""
+        """Store log v = log θ and the number of steps left."""
         check_whole("the number of architecture steps that XNAS is told", steps, least=0)
         return {
             "log_weights": {name: value.double().log() for name, value in alpha.items()},
@@ -60,17 +60,17 @@ class XNAS(ArchOptimizer):
         }
 
     def scaled(self, factor: float) -> XNAS:
-        """Return the optimiser with ``factor`` times its rate."""
+        """Return the optimizer with ``factor`` times its rate."""
         if self.lr is not None:
             return replace(self, lr=self.lr * factor)
         return replace(self, scale=self.scale * factor)
 
     def drift_factor(self, ratio: float) -> float:
-        """Return the root of the ratio where the rate follows the steps: T·√(1/T) grows with √T alone."""
+        """Return √ratio if the rate depends on the number of steps T: then the drift T·√(1/T) grows only with √T."""
         return ratio if self.lr is not None else math.sqrt(ratio)
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
-        """Take one multiplicative step, and wipe out."""
+        """Take one multiplicative step and wipe out the losers."""
         result = Alpha({})
         following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
         for name, value in alpha.items():
@@ -96,7 +96,7 @@ class XNAS(ArchOptimizer):
         remaining = int(left) - 1
         if remaining < 0:
             raise UserError(
-                "XNAS has taken all the architecture steps that it was told of and is asked for one more; "
-                "give init the number of steps of the whole search."
+                "XNAS has already taken all the steps that init() announced; give init() the number of architecture "
+                "steps of the whole search."
             )
         return remaining

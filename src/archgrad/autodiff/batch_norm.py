@@ -1,4 +1,4 @@
-"""Batch norm by the statistics of the batch, whose second derivatives cost about as much as its first."""
+"""Batch norm by batch statistics; its second derivatives cost about as much as its first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from archgrad._compat import dense_norm_weight
-from archgrad.autodiff.functions import apply_all, wanted
+from archgrad.autodiff.functions import apply_all, needed_gradients
 
 __all__ = ["batch_norm"]
 
@@ -48,7 +48,7 @@ class _Norm(Function):
         if grad is None:
             return None, None, None, None
         x, weight, mean, scale = ctx.saved_tensors
-        of_x, of_weight, of_bias = wanted(ctx)[:3]
+        of_x, of_weight, of_bias = needed_gradients(ctx)[:3]
         gradients = apply_all(_Gradients, grad, x, mean, scale, weight, ctx.eps, of_x)
         return gradients[0], gradients[1] if of_weight else None, gradients[2] if of_bias else None, None
 
@@ -123,7 +123,7 @@ def _moments(a: Tensor, x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor,
 
 
 def _combined(*terms: tuple[Tensor, Tensor, Tensor]) -> Tensor:
-    """Return Σ coefficient·(x − mean) over terms with one coefficient and one mean per channel, a pass for each."""
+    """Return Σ coefficient·(x − mean) over the terms, with one coefficient and one mean per channel."""
     coefficients, images, means = zip(*terms, strict=True)
     constant = coefficients[0] * means[0]
     for coefficient, mean in zip(coefficients[1:], means[1:], strict=True):
@@ -135,7 +135,7 @@ def _combined(*terms: tuple[Tensor, Tensor, Tensor]) -> Tensor:
 
 
 def _row_by_row(vectors: Sequence[Tensor], images: Sequence[Tensor]) -> Tensor:
-    """Add up the images with a row of pixels at once, where the channels of one are too few for the vector units."""
+    """Add the images one row of pixels at a time: a single pixel has too few channels for the vector units."""
     n, c, h, w = images[0].shape
     repeated = torch.stack(list(vectors)).repeat(1, w).unbind()
     rows = [image.permute(0, 2, 3, 1).reshape(n * h, w * c) for image in images]
@@ -156,8 +156,8 @@ def _differentiable(
     eps: float,
     cotangents: tuple[Tensor, Tensor | None],
 ) -> tuple[Tensor | None, ...]:
-    """Return the same as :func:`_second_derivatives`, made of functions that can be differentiated further."""
-    # Views, because the gradient g itself is a function of x, through which nothing may flow here.
+    """Return the same as :func:`_second_derivatives` in functions that can be differentiated further."""
+    # Views: g itself depends on x, and no gradient may flow through that here.
     grad, x = (tensor.view_as(tensor) for tensor in inputs[:2])
     weight = None if inputs[2] is None else inputs[2].view_as(inputs[2])
     a, b = cotangents
@@ -170,9 +170,9 @@ def _differentiable(
 
 
 def _textbook_gradients(grad: Tensor, x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-    centred = x - _mean(x)
-    scale = (_mean(centred.square()) + eps).rsqrt()
-    unit = centred * scale
+    centered = x - _mean(x)
+    scale = (_mean(centered.square()) + eps).rsqrt()
+    unit = centered * scale
     of_unit = grad if weight is None else grad * weight.view(-1, 1, 1)
     of_x = scale * (of_unit - _mean(of_unit) - unit * _mean(of_unit * unit))
     return of_x, (grad * unit).sum((0, 2, 3))

@@ -1,4 +1,4 @@
-"""Convolution, whose second derivatives are made of the kernels of its first."""
+"""Convolution whose second derivatives use the same kernels as its first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad.autodiff.functions import apply, apply_all, wanted
+from archgrad.autodiff.functions import apply, apply_all, needed_gradients
 
-__all__ = ["Geometry", "convolution"]
+__all__ = ["ConvSettings", "convolution"]
 
 
 @dataclass(frozen=True)
-class Geometry:
+class ConvSettings:
     """How a kernel moves over an image; pairs are for height and width."""
 
     stride: tuple[int, ...]
@@ -24,30 +24,30 @@ class Geometry:
     groups: int
 
 
-def convolution(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
+def convolution(x: Tensor, weight: Tensor, settings: ConvSettings) -> Tensor:
     """Return x ⋆ w, as ``conv2d`` does, with values and first derivatives equal to its own bit by bit."""
-    # A view, because of a leaf it is not known whether its gradient is asked for.
-    return apply(_Convolution, x, weight.view_as(weight), geometry)
+    # A view: autograd does not tell whether the gradient of a leaf is needed.
+    return apply(_Convolution, x, weight.view_as(weight), settings)
 
 
 class _Convolution(Function):
     """x, w ↦ x ⋆ w."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, geometry: Geometry) -> Tensor:
-        stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
-        return torch.conv2d(x, weight, None, stride, padding, dilation, geometry.groups)
+    def forward(x: Tensor, weight: Tensor, settings: ConvSettings) -> Tensor:
+        stride, padding, dilation = settings.stride, settings.padding, settings.dilation
+        return torch.conv2d(x, weight, None, stride, padding, dilation, settings.groups)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        ctx.geometry = inputs[2]
+        ctx.settings = inputs[2]
         ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight = wanted(ctx)[:2]
-        return *apply_all(_Gradients, grad, x, weight, ctx.geometry, (of_x, of_weight)), None
+        of_x, of_weight = needed_gradients(ctx)[:2]
+        return *apply_all(_Gradients, grad, x, weight, ctx.settings, (of_x, of_weight)), None
 
 
 class _Gradients(Function):
@@ -58,29 +58,29 @@ class _Gradients(Function):
 
     @staticmethod
     def forward(
-        grad: Tensor, x: Tensor, weight: Tensor, geometry: Geometry, mask: tuple[bool, bool]
+        grad: Tensor, x: Tensor, weight: Tensor, settings: ConvSettings, mask: tuple[bool, bool]
     ) -> tuple[Tensor | None, Tensor | None]:
-        stride, padding, dilation = geometry.stride, geometry.padding, geometry.dilation
+        stride, padding, dilation = settings.stride, settings.padding, settings.dilation
         gradients: tuple[Tensor | None, ...] = torch.ops.aten.convolution_backward(
-            grad, x, weight, None, stride, padding, dilation, False, [0, 0], geometry.groups, [*mask, False]
+            grad, x, weight, None, stride, padding, dilation, False, [0, 0], settings.groups, [*mask, False]
         )
         return gradients[0], gradients[1]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor | None, ...]) -> None:
-        ctx.geometry = inputs[3]
+        ctx.settings = inputs[3]
         ctx.save_for_backward(*inputs[:3])
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, a: Tensor | None, b: Tensor | None) -> tuple[Tensor | None, ...]:
         grad, x, weight = ctx.saved_tensors
-        of_grad, of_x, of_weight = wanted(ctx)[:3]
-        terms = [] if a is None or not of_grad else [apply(_Convolution, a, weight, ctx.geometry)]
-        terms += [] if b is None or not of_grad else [apply(_Convolution, x, b, ctx.geometry)]
+        of_grad, of_x, of_weight = needed_gradients(ctx)[:3]
+        terms = [] if a is None or not of_grad else [apply(_Convolution, a, weight, ctx.settings)]
+        terms += [] if b is None or not of_grad else [apply(_Convolution, x, b, ctx.settings)]
         mask = of_x and b is not None, of_weight and a is not None
         operands = x if a is None else a, weight if b is None else b
-        gradients = apply_all(_Gradients, grad, *operands, ctx.geometry, mask) if any(mask) else (None, None)
+        gradients = apply_all(_Gradients, grad, *operands, ctx.settings, mask) if any(mask) else (None, None)
         return _total(terms), *gradients, None, None
 
 

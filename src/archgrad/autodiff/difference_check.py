@@ -1,4 +1,4 @@
-"""Whether differences of gradients can be trusted: one of them beside the exact product."""
+"""Check differences of gradients against the exact product."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from archgrad.autodiff.products import InnerLoss, ProductKind, products_of
 from archgrad.autodiff.vectors import Vector, added, cosine, norm
 from archgrad.tensors import Alpha, Weights
 
-__all__ = ["LEAST_COSINE", "Noisy", "agreement", "difference_products"]
+__all__ = ["LEAST_COSINE", "NoisyVectors", "agreement", "difference_products"]
 
 LEAST_COSINE = 0.99
 """Differences whose cosine to the exact product is below this are not used."""
 
 _ROUNDINGS = 10.0
-"""How many times its rounding error a difference may be off without a cosine being asked for."""
+"""A difference that is off by less than this many rounding errors passes whatever its cosine."""
 
 
-class Noisy(NamedTuple):
-    """Vectors that rounding may have changed by so much."""
+class NoisyVectors(NamedTuple):
+    """Vectors, and the size of their rounding error."""
 
     vectors: tuple[Vector, ...]
     noise: float
@@ -29,22 +29,22 @@ class Noisy(NamedTuple):
 
 def difference_products(
     loss: InnerLoss, weights: Weights, alpha: Alpha, v: Weights, kind: ProductKind, stretch: float = 1.0
-) -> Noisy:
-    """Return H·v and M·v of a loss by differences of this kind, over a step ``stretch`` times as long."""
+) -> NoisyVectors:
+    """Return H·v and M·v of a loss by differences of this kind, with a step ``stretch`` times as long."""
     products = products_of(kind, loss, weights, alpha)
     products.radius *= stretch
     vectors, length = products.both(v), norm(products.gradient())
     eps = torch.finfo(next(iter(weights.values())).dtype).eps
-    return Noisy(vectors, _ROUNDINGS * eps * length * norm(v) / products.radius)
+    return NoisyVectors(vectors, _ROUNDINGS * eps * length * norm(v) / products.radius)
 
 
-def agreement(found: Noisy | Sequence[Vector], exact: Sequence[Vector]) -> float:
-    """Return the smallest cosine of vectors to exact ones; 1 where they differ by no more than the noise of rounding.
+def agreement(found: NoisyVectors | Sequence[Vector], exact: Sequence[Vector]) -> float:
+    """Return the smallest cosine between found and exact vectors; 1 where they differ by rounding only.
 
-    A network whose kinks are all frozen gives 0.999 and more. An operation with kinks that cannot be frozen, such as
-    one that brings its own backward pass, gives anything.
+    A network whose kinks are all frozen gives at least 0.999. Kinks that cannot be frozen, such as those of an
+    operation with its own backward pass, can give any value.
     """
-    vectors, noise = found if isinstance(found, Noisy) else (found, 0.0)
+    vectors, noise = found if isinstance(found, NoisyVectors) else (found, 0.0)
     return min(_cosine(one, other, noise) for one, other in zip(vectors, exact, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Where second derivatives will be asked for: the same functions, with faster double backwards."""
+"""Faster double backward for functions whose second derivatives are needed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from archgrad.autodiff.batch_norm import batch_norm
-from archgrad.autodiff.convolution import Geometry, convolution
+from archgrad.autodiff.convolution import ConvSettings, convolution
 
 __all__ = ["TwiceDifferentiable"]
 
 
 class TwiceDifferentiable(TorchFunctionMode):
-    """Makes products with second derivatives cheap of what is computed inside; values and gradients stay the same.
+    """Speeds up second-derivative products of everything computed inside; values and gradients stay the same.
 
-    Batch norms by batch statistics and convolutions are replaced on the CPU, whose own double backwards are several
-    times slower than they need to be. The replacements start more slowly, so whoever differentiates once is better off
-    without.
+    On the CPU it replaces convolutions and batch norms by batch statistics: PyTorch's own double backward is several
+    times slower. The replacements have a slower forward pass, so do not use this for first derivatives alone.
 
     >>> x = torch.randn(4, 2, 3, 3, requires_grad=True)
     >>> with TwiceDifferentiable():
@@ -66,7 +65,7 @@ def _conv2d(
 ) -> Tensor | None:
     if bias is not None or isinstance(padding, str) or not _replaceable(input, weight):
         return None
-    return convolution(input, weight, Geometry(_pair(stride), _pair(padding), _pair(dilation), groups))
+    return convolution(input, weight, ConvSettings(_pair(stride), _pair(padding), _pair(dilation), groups))
 
 
 def _replaceable(x: Tensor, weight: Tensor | None) -> bool:

@@ -1,4 +1,4 @@
-"""Freezing the kinks of a network, so that its gradient may be differenced."""
+"""Freeze the kinks of a network, so that differences of its gradients make sense."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["ActivationPattern", "evaluate_frozen"]
 
 
 class ActivationPattern(TorchFunctionMode):
-    """Remembers on which smooth piece every function with kinks was, and holds it there.
+    """Records the smooth piece on which every function with kinks was evaluated, and keeps it there.
 
-    The first evaluation under the pattern records it; all later ones are evaluations of the smooth function that the
-    network is around that point. The second derivative of a ReLU is zero wherever it exists, but a difference of
-    gradients also counts the units that switch between its two ends: few, each with a jump that the division by ε
-    makes large. In a supernet they outweigh the curvature that is looked for.
+    The first evaluation records the pattern. All later ones evaluate the smooth function that the network is around
+    that point. The second derivative of a ReLU is zero wherever it exists. A difference of gradients, however, also
+    counts the units that switch between its two ends: few, but each jumps, and the division by ε makes the jump large.
+    In a supernet these jumps outweigh the curvature.
 
     :data:`~archgrad.autodiff.kinked_functions.KINKED_FUNCTIONS` lists the functions besides ReLU: other piecewise
     activations, absolute values, clamps, maxima, poolings, sorts, and comparisons, which :func:`torch.where` may read.
-    Other kinks, such as those inside a user's compiled or hand-differentiated functions, are left as they are. A search
-    notices them by comparing a difference with an exact product (:mod:`archgrad.autodiff.difference_check`).
+    Other kinks, such as those in a user's compiled or hand-differentiated functions, stay as they are. A search detects
+    them by comparing a difference with an exact product (:mod:`archgrad.autodiff.difference_check`).
 
     >>> pattern, x = ActivationPattern(), torch.tensor([-1.0, 1.0])
     >>> pattern.evaluate(lambda: F.relu(x)), pattern.evaluate(lambda: F.relu(-x))
@@ -37,13 +37,13 @@ class ActivationPattern(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self._kept: list[Tensor] = []
-        self._outputs: set[int] = set()  # the places of ReLUs, which are kept by what they gave until they are packed
-        self._indices: set[int] = set()  # the places of whole numbers that were packed
+        self._outputs: set[int] = set()  # places of ReLUs: their outputs are kept until they are packed
+        self._indices: set[int] = set()  # places of packed indices
         self._position = 0
         self.recorded = False
 
     def evaluate(self, loss: Callable[[], Tensor]) -> Tensor:
-        """Evaluate a function of tensors, recording the pattern if there is none yet."""
+        """Evaluate a function of tensors; record the pattern in the first evaluation."""
         self._position = 0
         if not self.recorded:
             self._kept.clear()
@@ -57,7 +57,7 @@ class ActivationPattern(TorchFunctionMode):
         return value
 
     def pack(self) -> None:
-        """Keep the pattern in a byte for each ReLU and four for each index; let go of what the network computed."""
+        """Store the pattern in one byte per ReLU unit and four per index; free the network's activations."""
         for place, kept in enumerate(self._kept):
             if place in self._outputs:
                 self._kept[place] = kept > 0
@@ -67,7 +67,7 @@ class ActivationPattern(TorchFunctionMode):
         self._outputs.clear()
 
     def keep(self, decide: Callable[[], Tensor]) -> Tensor:
-        """Return what ``decide`` returned at this place of the first evaluation."""
+        """Return the result of ``decide`` at this place of the first evaluation."""
         if self.recorded:
             return self._next()
         decided = decide().detach()
@@ -115,16 +115,16 @@ _RELUS_IN_PLACE = {F.relu_, torch.relu_, Tensor.relu_}
 
 def _changed() -> UserError:
     return UserError(
-        "the inner loss applies more or fewer functions with kinks (ReLUs, poolings, comparisons) from one evaluation "
-        "to the next, so that its gradients cannot be differenced; use products='exact', or difference='exact' of "
-        "LayerAlignment."
+        "the number of functions with kinks (ReLUs, poolings, comparisons) in the inner loss changes from one "
+        "evaluation to the next, so differences of its gradients are meaningless; use products='exact', or "
+        "difference='exact' of LayerAlignment."
     )
 
 
 def evaluate_frozen(
     pattern: ActivationPattern | None, loss: Callable[[], tuple[Tensor, Tensor]]
 ) -> tuple[Tensor, Tensor]:
-    """Evaluate a loss and its logits under an activation pattern, or plainly if there is none."""
+    """Evaluate a loss and its logits, under an activation pattern if one is given."""
     if pattern is None:
         return loss()
     logits: list[Tensor] = []

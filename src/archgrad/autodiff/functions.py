@@ -1,4 +1,4 @@
-"""What the differentiable functions of this package have in common."""
+"""Helpers for autograd functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.autograd import Function
 
 from archgrad._compat import apply_function, will_execute
 
-__all__ = ["apply", "apply_all", "wanted"]
+__all__ = ["apply", "apply_all", "needed_gradients"]
 
 
 def apply(function: type[Function], *inputs: Any) -> Tensor:
@@ -24,15 +24,15 @@ def apply_all(function: type[Function], *inputs: Any) -> tuple[Any, ...]:
     return outputs
 
 
-def wanted(ctx: Any, first: int = 0) -> list[bool]:
-    """Say of every input from the ``first`` on whether the running backward pass reads its gradient.
+def needed_gradients(ctx: Any, first: int = 0) -> list[bool]:
+    """Tell for each input from ``first`` on whether the running backward pass needs its gradient.
 
-    ``ctx.needs_input_grad`` says whether anybody ever may: it counts the weights even while the gradient of the mixture
-    alone is asked for. From the first on, tensors stand before all else. Leaves always count, because the engine does
-    not tell whether they are asked for; a view of a leaf is none.
+    ``ctx.needs_input_grad`` tells whether any pass may need it: it counts the weights even when only the gradient of
+    the mixture is computed. From ``first`` on, tensors must precede all other inputs. Leaves always count, because the
+    engine does not tell whether they are needed; a view of a leaf is not a leaf.
     """
     needs = ctx.needs_input_grad[first:]
-    if sum(needs) < 2:  # the pass would not have come here for nothing
+    if sum(needs) < 2:  # this pass needs at least one of them
         return list(needs)
     nodes = [node for node, _ in ctx.next_functions]
     return [need and (place >= len(nodes) or _runs(nodes[place])) for place, need in enumerate(needs)]

@@ -1,4 +1,4 @@
-"""Gradients of losses with respect to named tensors, and the variables and constants that they are taken at."""
+"""Gradients of losses with respect to named tensors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ V2 = TypeVar("V2", bound=Vector)
 
 
 def leaves(tensors: V) -> V:
-    """Return the same values as new variables to differentiate by."""
+    """Return the same values as new leaves that require a gradient."""
     return cast(V, {name: value.detach().requires_grad_() for name, value in tensors.items()})
 
 
@@ -56,18 +56,18 @@ def gradients(loss: Callable[[], Tensor], *variables: Vector, create_graph: bool
 
 
 def named_like(flat: Sequence[Tensor], like: Sequence[Vector]) -> tuple[Vector, ...]:
-    """Give tensors in a row the names of these vectors."""
+    """Regroup a flat sequence of tensors under the names of these vectors."""
     pieces = iter(flat)
     return tuple({name: next(pieces) for name in vector} for vector in like)
 
 
 def constants(vector: V) -> V:
-    """Return the same values, not to be differentiated by."""
+    """Return the same values, detached."""
     return cast(V, {name: value.clone() if value.is_inference() else value.detach() for name, value in vector.items()})
 
 
 def detached_parameters(module: nn.Module, weights: V) -> V:
-    """Return weights as constants with copies of the module's buffers, so that evaluations with them change nothing."""
+    """Return detached weights with copies of the module's buffers: evaluating with them changes no state."""
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     return cast(V, {**buffers, **{name: weight.detach() for name, weight in weights.items()}})
 
@@ -81,7 +81,7 @@ def split_trained(weights: V) -> tuple[V, V]:
 
 def backward(loss: Tensor, weights: Vector, mixture: Vector, create_graph: bool = False) -> Vector:
     """Store ∂loss/∂w in the weights' ``grad`` and return ∂loss/∂mixture, differentiable if ``create_graph``."""
-    if not create_graph:  # not autograd.grad, whose results may share memory: they are clipped in place
+    if not create_graph:  # autograd.grad may return tensors that share memory, and these are clipped in place
         torch.autograd.backward(loss, inputs=[*weights.values(), *mixture.values()])
         return {name: gradient_or_zero(value.grad, value) for name, value in mixture.items()}
     of_weights, of_mixture = gradients(lambda: loss, weights, mixture, create_graph=True)
@@ -91,12 +91,12 @@ def backward(loss: Tensor, weights: Vector, mixture: Vector, create_graph: bool 
 
 
 def gradient_or_zero(gradient: Tensor | None, like: Tensor) -> Tensor:
-    """Return a gradient; zeros if it is None because the loss does not depend on the tensor ``like``."""
+    """Return the gradient, or zeros if it is None: the loss does not depend on the tensor ``like``."""
     return torch.zeros_like(like) if gradient is None else gradient
 
 
 def record_gradients(mixture: Mapping[str, Tensor], into: Vector) -> None:
-    """Record in ``into`` the gradient of every cell's mixture in the next backward pass.
+    """Let the next backward pass store the gradient of every cell's mixture in ``into``.
 
     A mixture for each image has four dimensions; its gradient is summed over the images.
     """

@@ -1,4 +1,4 @@
-"""How functions of PyTorch with kinks are held to one of their smooth pieces."""
+"""Frozen versions of PyTorch functions with kinks: each stays on one smooth piece."""
 # ruff: noqa: A002 - PyTorch calls its first argument "input"
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ __all__ = ["KINKED_FUNCTIONS", "Keeper"]
 
 
 class Keeper(Protocol):
-    """Remembers decisions of a first evaluation, for all later ones."""
+    """Records decisions in the first evaluation and repeats them in all later ones."""
 
     recorded: bool
 
     def keep(self, decide: Callable[[], Tensor]) -> Tensor:
-        """Return what ``decide`` returned at this place of the first evaluation."""
+        """Return the result of ``decide`` at this place of the first evaluation."""
 
 
 Frozen = Callable[..., Any]
-"""(keeper, the arguments of a function of PyTorch) → what that function returns, on the piece that was kept."""
+"""(keeper, arguments of a PyTorch function) → its result on the recorded piece."""
 
 
 def _leaky_relu(keeper: Keeper, input: Tensor, negative_slope: float = 0.01) -> Tensor:
@@ -46,7 +46,7 @@ def _rrelu(
         return F.rrelu(torch.where(positive, ones, -ones), lower, upper, training).abs()
 
     positive = keeper.keep(lambda: input > 0)
-    drawn = slopes(positive)  # at every evaluation, so that what is drawn after it stays the same
+    drawn = slopes(positive)  # in every evaluation, so that later draws stay the same
     return input * keeper.keep(lambda: drawn)
 
 
@@ -84,7 +84,7 @@ def _clamp(keeper: Keeper, input: Tensor, min: Any = None, max: Any = None) -> T
 
 
 def _unless(outside: Tensor, value: Tensor, bound: Any) -> Tensor:
-    """Return the bound where a value was outside, and the value elsewhere."""
+    """Return the bound where the value was outside, else the value."""
     return torch.where(outside, torch.as_tensor(bound, dtype=value.dtype, device=value.device), value)
 
 
@@ -113,7 +113,7 @@ def _softshrink(keeper: Keeper, input: Tensor, lambd: float = 0.5) -> Tensor:
 
 def _elu(keeper: Keeper, input: Tensor, alpha: float = 1.0) -> Tensor:
     positive = keeper.keep(lambda: input > 0)
-    negative = torch.where(positive, torch.zeros_like(input), input)  # so that no gradient of it overflows
+    negative = torch.where(positive, torch.zeros_like(input), input)  # avoids overflow in its gradient
     return torch.where(positive, input, alpha * torch.expm1(negative))
 
 
@@ -123,7 +123,7 @@ def _selu(keeper: Keeper, input: Tensor) -> Tensor:
 
 
 def _l1_loss(keeper: Keeper, input: Tensor, target: Tensor, reduction: str = "mean", **others: Any) -> Tensor:
-    if any(other is not None for other in others.values()):  # weights, and what PyTorch has deprecated
+    if any(other is not None for other in others.values()):  # weights and deprecated arguments
         return F.l1_loss(input, target, reduction=reduction, **others)
     errors = _abs(keeper, input - target)
     return errors.mean() if reduction == "mean" else errors.sum() if reduction == "sum" else errors
@@ -138,12 +138,12 @@ def _minimum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:
 
 
 def _either(input: Tensor, other: Tensor, first: Tensor, tie: Tensor) -> Tensor:
-    """Choose; of equals each counts half, as in the derivatives of PyTorch."""
+    """Choose one of two; in a tie each counts half, as in PyTorch's derivatives."""
     return torch.where(tie, (input + other) / 2, torch.where(first, input, other))
 
 
 def _extreme(reduce: Callable[..., Tensor]) -> Frozen:
-    """Return ``amax`` or ``amin``: the mean of all that are extreme at first."""
+    """Return frozen ``amax`` or ``amin``: the mean of all entries that were extreme in the first evaluation."""
 
     def frozen(keeper: Keeper, input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
         dims = tuple(range(input.dim())) if dim in ((), None) else dim
@@ -162,7 +162,7 @@ _amax, _amin = _extreme(torch.amax), _extreme(torch.amin)
 
 
 def _reduction(by_choice: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
-    """Return ``max`` or ``min``, each of which is three functions by the arguments it is given."""
+    """Return frozen ``max`` or ``min``, each of which is three functions, depending on its arguments."""
 
     def frozen(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Any:
         other = kwargs.get("other", args[0] if args else None)
@@ -176,9 +176,9 @@ def _reduction(by_choice: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
 
 
 def _selected(function: Any, place: int, default: int | None = None) -> Frozen:
-    """Return a function that picks entries along a dimension, whose argument ``dim`` is the ``place``-th after input.
+    """Return a frozen function that picks entries along ``dim``, its ``place``-th argument after input.
 
-    Where that is not given and there is no ``default``, it picks from all entries, and no indices are returned.
+    Without ``dim`` and without a ``default`` it picks from all entries and returns no indices.
     """
     kind = getattr(torch.return_types, function.__name__)
 
@@ -207,14 +207,14 @@ def _msort(keeper: Keeper, input: Tensor) -> Tensor:
 
 
 def _max_pool(function: Any, dims: int, random: bool = False) -> Frozen:
-    """Return a max-pooling over the last ``dims`` dimensions, given the function that tells its indices as well."""
+    """Return frozen max-pooling over the last ``dims`` dimensions; ``function`` also returns the indices."""
 
     def frozen(keeper: Keeper, input: Tensor, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
-        if not keeper.recorded:  # by the function's own gradient, which is faster than that of gathering
+        if not keeper.recorded:  # its own gradient is faster than that of gather
             values, chosen = function(input, *args, **kwargs)
             keeper.keep(lambda: chosen)
             return (values, chosen) if return_indices else values
-        if random:  # so that what is drawn after it stays the same
+        if random:  # keeps later draws the same
             function(input.detach(), *args, **kwargs)
         chosen = keeper.keep(lambda: input)
         values = input.flatten(-dims).gather(-1, chosen.flatten(-dims)).view(chosen.shape)
@@ -224,7 +224,7 @@ def _max_pool(function: Any, dims: int, random: bool = False) -> Frozen:
 
 
 def _constant(function: Any) -> Frozen:
-    """Return a function whose value changes by jumps only: it stays what it was."""
+    """Return a frozen piecewise constant function: it repeats its first result."""
 
     def frozen(keeper: Keeper, *args: Any, **kwargs: Any) -> Any:
         if not any(isinstance(one, Tensor) and one.is_floating_point() for one in (*args, *kwargs.values())):
@@ -236,13 +236,13 @@ def _constant(function: Any) -> Frozen:
 
 def _in_place(frozen: Frozen) -> Frozen:
     def replaced(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return input.copy_(frozen(keeper, input.clone(), *args, **kwargs))  # its gradient may read what was there
+        return input.copy_(frozen(keeper, input.clone(), *args, **kwargs))  # its gradient may read the old values
 
     return replaced
 
 
 def _maybe_in_place(frozen: Frozen) -> Frozen:
-    """Heed the argument ``inplace`` that activation functions of :mod:`torch.nn.functional` have."""
+    """Support the argument ``inplace`` of activations in :mod:`torch.nn.functional`."""
 
     def either(keeper: Keeper, input: Tensor, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
         return (_in_place(frozen) if inplace else frozen)(keeper, input, *args, **kwargs)
@@ -251,7 +251,7 @@ def _maybe_in_place(frozen: Frozen) -> Frozen:
 
 
 def _functions(name: str) -> Iterable[Any]:
-    """Return all functions and methods of PyTorch that go by a name."""
+    """Return all functions and methods of PyTorch with this name."""
     return [getattr(place, name) for place in function_places() if hasattr(place, name)]
 
 
@@ -299,8 +299,7 @@ def _table() -> dict[Any, Frozen]:
 
 
 KINKED_FUNCTIONS: dict[Any, Frozen] = _table()
-"""Functions of PyTorch with kinks or jumps; ReLU is frequent enough for a way of its own.
+"""PyTorch functions with kinks or jumps; ReLU has its own, faster code.
 
-Not all: kinks inside a function of :mod:`torch.nn.functional` that is written in Python and not listed, of norms and
-losses, and in recurrent layers are not seen. Comparing a difference with the exact product finds them.
+Kinks of norms, losses, recurrent layers and unlisted Python functions are not frozen; the difference check finds them.
 """

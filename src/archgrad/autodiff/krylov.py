@@ -1,4 +1,4 @@
-"""Krylov solvers: linear systems and eigenvalues of matrices that are known only by their products with vectors."""
+"""Krylov solvers: linear systems and eigenvalues from matrix-vector products alone."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def neumann(apply: Operator[V], b: V, terms: int, lr: float) -> V:
 
 
 class Solution(NamedTuple):
-    """What conjugate gradient found, and the curvature pᵀAp/pᵀp it stopped at if that was not positive."""
+    """The solution x, and the curvature pᵀAp/pᵀp if conjugate gradient stopped because it was not positive."""
 
     x: Vector
     bad_curvature: float | None = None
 
 
 def conjugate_gradient(apply: Operator[V], b: V, steps: int, damping: float = 0.0) -> Solution:
-    """Solve (A + δI)·x = b for a symmetric A; exact after as many steps as b has dimensions if A + δI is positive.
+    """Solve (A + δI)·x = b for a symmetric A; exact after dim(b) steps if A + δI is positive definite.
 
-    It stops early at a residual of zero, and at a direction of non-positive curvature, beyond which it means nothing.
+    It stops early at a zero residual, and at a direction of non-positive curvature, where the method breaks down.
     """
     x, residual = zeros_like(b), b
     direction, error = b, dot(b, b)
@@ -59,10 +59,10 @@ def conjugate_gradient(apply: Operator[V], b: V, steps: int, damping: float = 0.
 
 
 def extreme_eigenvalues(apply: Operator[V], start: V, steps: int) -> tuple[float, float]:
-    """Approximate (λmin, λmax) of a symmetric A by ``steps`` products, from ``start``, both from inside.
+    """Approximate (λmin, λmax) of a symmetric A by ``steps`` Lanczos products; both lie inside the spectrum.
 
-    This is power iteration that forgets nothing (Lanczos): the ends of the spectrum of A within the span of
-    start, A·start, A²·start, … Plain power iteration finds one end only, that of larger magnitude, and more slowly.
+    They are the extreme eigenvalues of A within the span of start, A·start, A²·start, … Plain power iteration finds
+    only the eigenvalue of largest magnitude, and more slowly.
 
     >>> apply = lambda v: {"v": torch.tensor([5.0, 2.0, -1.0]) * v["v"]}
     >>> [round(value, 4) for value in extreme_eigenvalues(apply, {"v": torch.ones(3)}, 3)]
@@ -96,11 +96,11 @@ def _tridiagonal_ends(diagonal: list[float], beside: list[float]) -> tuple[float
 
 
 def dense(apply: Operator[V], like: V) -> Tensor:
-    """Return A as a matrix, one product for each column."""
+    """Return A as a matrix, by one product per column."""
     basis: Iterable[Tensor] = torch.eye(sum(value.numel() for value in like.values())).to(flattened(like))
     return torch.stack([flattened(apply(unflattened(column, like))) for column in basis], dim=1)
 
 
 def _smallest(x: Mapping[str, Tensor]) -> float:
-    """Return the relative rounding error of the coarsest piece."""
+    """Return the largest relative rounding error of the tensors' types."""
     return max((torch.finfo(value.dtype).eps for value in x.values()), default=0.0)

@@ -1,4 +1,4 @@
-"""Products with the second derivatives of the inner loss, exactly or by differences of gradients."""
+"""Second-derivative products of the inner loss, exact or by differences of gradients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ProductKind = Literal["exact", "finite", "forward"]
 """How products are computed: by double backward, by central differences, or by one-sided ones."""
 
 Variables = tuple[str, ...]
-"""Some of "weights" and "alpha"."""
+"""A subset of "weights" and "alpha"."""
 
 InnerLoss = Callable[[Weights, Alpha], Tensor]
 
@@ -40,7 +40,7 @@ InnerLoss = Callable[[Weights, Alpha], Tensor]
 class Products(ABC):
     """The first and second derivatives of L1 at one point: ∂L1/∂w, H·v = ∂²L1/∂w∂w·v and M·v = ∂²L1/∂α∂w·v.
 
-    ``radius`` is the length of the step that a difference takes; infinite where none is taken.
+    ``radius`` is the step length of a difference; infinite for exact products.
     """
 
     radius: float = math.inf
@@ -62,13 +62,13 @@ class Products(ABC):
 
     @abstractmethod
     def both(self, v: Weights) -> tuple[Weights, Alpha]:
-        """Return H·v and M·v, for little more than one of them."""
+        """Return H·v and M·v, at little more than the cost of one."""
 
 
 class ExactProducts(Products):
-    """By double backward: H·v and M·v are the gradients of ⟨∂L1/∂w, v⟩ with respect to w and α.
+    """Exact products by double backward: H·v and M·v are the gradients of ⟨∂L1/∂w, v⟩ with respect to w and α.
 
-    The forward pass and ∂L1/∂w are computed once, when first needed, and their graph serves all products.
+    The forward pass and ∂L1/∂w are computed once, when first needed; all products share their graph.
     """
 
     def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
@@ -98,7 +98,7 @@ class ExactProducts(Products):
         return self._graph
 
     def _forward(self) -> Tensor:
-        with TwiceDifferentiable():  # under a pattern, because PyTorch cannot differentiate hardsigmoid twice
+        with TwiceDifferentiable():  # the pattern: PyTorch cannot differentiate hardsigmoid twice
             return ActivationPattern().evaluate(lambda: self.loss(self.weights, self.alpha))
 
     def _products(self, v: Weights, *variables: Vector) -> tuple[Vector, ...]:
@@ -117,10 +117,10 @@ class ExactProducts(Products):
 
 
 class _DifferenceProducts(Products):
-    """By differences of gradients along v, of the smooth function that L1 is around this point.
+    """Differences of gradients along v, with all kinks frozen at w.
 
-    Kinks go the way they go at w; see :class:`~archgrad.autodiff.frozen_activations.ActivationPattern`.
-    Nothing but the weights and that pattern is kept between products.
+    See :class:`~archgrad.autodiff.frozen_activations.ActivationPattern`. Only the weights and that pattern stay in
+    memory between products.
     """
 
     def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
@@ -175,7 +175,7 @@ class FiniteProducts(_DifferenceProducts):
         return Weights(self.at(self.weights, ("weights",))[0])
 
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
-        """Return half of what lies between the gradients on both sides."""
+        """Return half the difference of the gradients on both sides."""
         if not self.pattern.recorded:
             with torch.no_grad():
                 self.pattern.evaluate(lambda: self.loss(self.weights, self.alpha))
@@ -187,8 +187,8 @@ class FiniteProducts(_DifferenceProducts):
 class ForwardProducts(_DifferenceProducts):
     """One-sided differences: H·v ≈ [∂L1/∂w(w+εv) − ∂L1/∂w(w)]/ε, M·v the same of ∂L1/∂α, ε = 0.0003/‖v‖.
 
-    All products share the gradients at w, so that each costs one gradient more, half of what central differences take.
-    The error falls as ε only, but the pattern is frozen and ε can be small.
+    All products share the gradients at w, so each costs one more gradient: half the cost of central differences.
+    The error falls only as ε, but ε can be small because the pattern is frozen.
     """
 
     radius = 0.0003
@@ -202,13 +202,13 @@ class ForwardProducts(_DifferenceProducts):
         return Weights(self._base(("weights",))[0])
 
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
-        """Return how far the gradients ahead are from those here."""
+        """Return the gradients ahead minus those at w."""
         here = self._base(wanted)
         ahead = self.at(added(self.weights, step), wanted)
         return tuple(added(x, y, -1.0) for x, y in zip(ahead, here, strict=True))
 
     def _base(self, wanted: Variables) -> tuple[Vector, ...]:
-        """Return gradients at w; whoever asks for those of the weights will ask for those of α later."""
+        """Return gradients at w; with those of the weights, compute those of α too, which are needed later."""
         if any(name not in self._here for name in wanted):
             names: Variables = ("weights", "alpha") if "weights" in wanted else wanted
             self._here |= dict(zip(names, self.at(self.weights, names), strict=True))

@@ -1,4 +1,4 @@
-"""Vectors in pieces: dictionaries of named tensors, with the arithmetic of vectors."""
+"""Arithmetic of vectors that are dictionaries of named tensors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from torch import Tensor
 __all__ = ["V", "Vector", "added", "cosine", "dot", "flattened", "norm", "scaled", "unflattened", "zeros_like"]
 
 Vector = dict[str, Tensor]
-"""A vector in pieces, by name."""
+"""A vector as named tensors."""
 
 V = TypeVar("V", bound=Vector)
-"""Any kind of vector, such as weights; what is computed from one is of the same kind."""
+"""Any type of vector, such as Weights; results have the type of their input."""
 
 
 def added(x: V, y: Mapping[str, Tensor], factor: float = 1.0) -> V:
@@ -53,7 +53,7 @@ def norm(x: Mapping[str, Tensor]) -> float:
 
 
 def cosine(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
-    """Return the cosine of the angle between x and y; 1 if both vanish, 0 if one of them does.
+    """Return the cosine of the angle between x and y; 1 if both are zero, 0 if one of them is.
 
     >>> cosine({"a": torch.tensor([1.0, 0.0])}, {"a": torch.tensor([0.0, 2.0])})
     0.0
@@ -65,7 +65,7 @@ def cosine(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
 
 
 def flattened(x: Mapping[str, Tensor]) -> Tensor:
-    """Return all pieces in one tensor of one dimension."""
+    """Return all tensors joined into one of one dimension."""
     return torch.cat([value.flatten() for value in x.values()])
 
 

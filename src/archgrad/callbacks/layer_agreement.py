@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archgrad.callbacks.base import Callback, Measures, Need
 from archgrad.errors import check_whole
-from archgrad.regularizers.layers import aligned_blocks, alignment
+from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.spaces import SKIP, DecisionBlock
 
 __all__ = ["LayerAgreement"]

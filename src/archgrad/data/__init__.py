@@ -1,4 +1,4 @@
-"""Images: where they come from, how they are divided, varied and batched."""
+"""Images: sources, splits, augmentation and batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.catalog import SOURCES, load
 from archgrad.data.dataset import ImageData
 from archgrad.data.loader import Batch, Loader, evaluation_batches
-from archgrad.data.normalise import Normalisation, measure
+from archgrad.data.normalize import Normalization, measure
 from archgrad.data.sources.cifar import cifar10, cifar100
 from archgrad.data.sources.digits import digits
 from archgrad.data.sources.folder import folder
@@ -21,7 +21,7 @@ __all__ = [
     "Batch",
     "ImageData",
     "Loader",
-    "Normalisation",
+    "Normalization",
     "Split",
     "cifar10",
     "cifar100",

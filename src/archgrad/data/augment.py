@@ -15,10 +15,10 @@ __all__ = ["Augmentation"]
 
 @dataclass(frozen=True)
 class Augmentation:
-    """How training images are varied.
+    """Random changes of training images.
 
-    ``crop_padding`` zeros are added on every side before a crop of the old size is taken at a random place, ``flip``
-    mirrors half of the images, and ``cutout`` is the side of a square of zeros at a random centre (0: none).
+    ``crop_padding`` adds zeros on every side before a random crop of the old size. ``flip`` mirrors half of the images.
+    ``cutout`` is the side of a square of zeros at a random center (0: none).
 
     >>> images = torch.ones(2, 3, 8, 8)
     >>> Augmentation(crop_padding=1, flip=True, cutout=4)(images, torch.Generator().manual_seed(0)).shape
@@ -35,7 +35,7 @@ class Augmentation:
                 raise UserError(f"{name} is {getattr(self, name)}; give 0 (off) or a positive number of pixels.")
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Vary float images [B, C, H, W] with draws from a CPU generator; the input is left as it was."""
+        """Augment float images [B, C, H, W] with a CPU generator; the input stays unchanged."""
         return self.erase(self.move(images, generator), generator)
 
     def move(self, images: Tensor, generator: torch.Generator) -> Tensor:
@@ -52,7 +52,7 @@ class Augmentation:
         return padded.reshape(batch, channels, -1).gather(2, index).view(images.shape)
 
     def erase(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Set one square per image [B, C, H, W] to zero; it is clipped where its centre is near the border."""
+        """Set one square per image [B, C, H, W] to zero; it is clipped at the border."""
         if not self.cutout:
             return images
         batch, _, height, width = images.shape
@@ -72,7 +72,7 @@ class Augmentation:
         return torch.where(_draw(2, batch, generator).bool(), columns.flip(0), columns)
 
     def _erased(self, size: int, batch: int, generator: torch.Generator) -> Tensor:
-        """Return the mask [B, size] of the rows (or columns) that the square covers."""
+        """Return a mask [B, size] of the rows (or columns) that the square covers."""
         start = _draw(size, batch, generator) - self.cutout // 2
         position = torch.arange(size)
         return (position >= start) & (position < start + self.cutout)

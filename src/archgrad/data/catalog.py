@@ -17,9 +17,9 @@ from archgrad.errors import UserError, unknown
 __all__ = ["SOURCES", "load"]
 
 SOURCES: dict[str, str] = {
-    "digits": "1797 handwritten digits, grey, 8×8, 10 classes; comes with scikit-learn",
-    "cifar10": "CIFAR-10, colour, 32×32, 10 classes; read from --data-dir or ARCHGRAD_DATA",
-    "cifar100": "CIFAR-100, colour, 32×32, 100 classes; read from --data-dir or ARCHGRAD_DATA",
+    "digits": "1797 handwritten digits, gray, 8×8, 10 classes; comes with scikit-learn",
+    "cifar10": "CIFAR-10, color, 32×32, 10 classes; read from --data-dir or ARCHGRAD_DATA",
+    "cifar100": "CIFAR-100, color, 32×32, 100 classes; read from --data-dir or ARCHGRAD_DATA",
     "parquet:PATH": "parquet files in the layout of the Hugging Face hub: a file or a folder",
     "folder:PATH": "a folder with one sub-folder of image files per class",
     "npz:PATH": "a NumPy archive with the arrays x and y",
@@ -58,5 +58,5 @@ def load(
     if name in _CIFAR:
         return _CIFAR[name](data_dir, train, limit=limit, image_size=image_size, seed=seed)
     if not train:
-        raise UserError("the digits have no part for testing; hold images back with archgrad.data.split.")
+        raise UserError("the digits have no test images; hold some out with archgrad.data.split.")
     return digits(limit=limit, image_size=image_size, seed=seed)

@@ -1,4 +1,4 @@
-"""Labelled images in memory."""
+"""Labeled images in memory."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from archgrad.data import stratified
 from archgrad.data.augment import Augmentation
 from archgrad.data.resize import resize
+from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError
 
 __all__ = ["ImageData", "Origin", "check_labels"]
 
 
 def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
-    """Refuse labels [N] that are empty, or that name no class."""
+    """Reject labels [N] that are empty or outside the classes."""
     if len(labels) == 0:
         raise UserError(f"the data {name!r} has no images; check its path.")
     wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
     if len(wrong):
         first = int(wrong[0])
         raise UserError(
-            f"the data {name!r} is mislabelled: image {first} has the label {int(labels[first])}, but the classes are "
+            f"the data {name!r} is mislabeled: image {first} has the label {int(labels[first])}, but the classes are "
             f"0 to {len(classes) - 1} ({len(wrong)} such images in all); fix the labels."
         )
     if len(classes) < 2:
-        raise UserError(f"the data {name!r} has {len(classes)} class; classification needs at least 2.")
+        raise UserError(f"the data {name!r} has {len(classes)} class; give data with at least 2.")
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class ImageData:
                 f"the labels of {self.name!r} are {_describe(labels)}; give int64 [{len(images)}], one per image."
             )
         if images.device.type != "cpu" or labels.device.type != "cpu":
-            raise UserError(f"the data {self.name!r} is on {images.device}; keep it on the CPU, batches are moved.")
+            raise UserError(f"the data {self.name!r} is on {images.device}; keep it on the CPU (batches are moved).")
         check_labels(self.name, labels, self.classes)
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class ImageData:
 
     @property
     def channels(self) -> int:
-        """The number of colour channels."""
+        """The number of color channels."""
         return self.images.shape[1]
 
     @property
@@ -104,7 +104,7 @@ class ImageData:
 
     def limited(self, count: int, seed: int) -> ImageData:
         """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
-        return self.select(stratified.sample(self.labels, count, seed))
+        return self.select(stratified_sample(self.labels, count, seed))
 
     def resized(self, size: int) -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
@@ -112,7 +112,7 @@ class ImageData:
         return replace(self, images=resize(self.images, size), augmentation=augmentation, origin=None)
 
     def digest(self) -> str:
-        """Return 16 letters that tell this data from any other: a hash of its shape, pixels and labels."""
+        """Return a hash of the shape, pixels and labels: 16 letters."""
         state = hashlib.sha256(repr(tuple(self.images.shape)).encode())
         for tensor in (self.images, self.labels):
             state.update(tensor.contiguous().numpy().data)

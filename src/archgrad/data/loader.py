@@ -1,4 +1,4 @@
-"""Batches by number: any batch of any pass, without the ones before it."""
+"""Batches by number: any batch can be loaded without the ones before it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData
-from archgrad.data.normalise import Normalisation
+from archgrad.data.normalize import Normalization
 from archgrad.errors import UserError
 
 __all__ = ["Batch", "Loader", "evaluation_batches"]
 
 
 class Batch(NamedTuple):
-    """Normalised images (float32 [B, C, H, W] in channels-last memory) and labels (int64 [B])."""
+    """Normalized images (float32 [B, C, H, W] in channels-last memory) and labels (int64 [B])."""
 
     images: Tensor
     labels: Tensor
@@ -27,9 +27,9 @@ class Batch(NamedTuple):
 class Loader:
     """Shuffled, augmented batches of some images of a data set.
 
-    ``batch(i)`` is a pure function of the arguments and of ``i``: a resumed run asks for batch 1000 and gets what an
-    uninterrupted one got. Pass ``i // steps`` has its own order; its last incomplete batch is dropped, unless there
-    is less than one batch, which is then all of the images.
+    ``batch(i)`` is a pure function of the arguments and of ``i``: batch 1000 is the same in a resumed run. Each pass
+    ``i // steps`` has its own order. The last incomplete batch of a pass is dropped; with fewer images than one batch,
+    the batch is all of them.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class Loader:
         data: ImageData,
         indices: Tensor,
         batch_size: int,
-        normalisation: Normalisation,
+        normalization: Normalization,
         augmentation: Augmentation | None = None,
         seed: int = 0,
         stream: str = "train",
@@ -47,7 +47,7 @@ class Loader:
         self.data = data
         self.indices = indices.cpu()
         self.batch_size = min(batch_size, len(indices))
-        self.normalisation = normalisation
+        self.normalization = normalization
         self.augmentation = augmentation or Augmentation()
         self.seed = seed
         self.stream = stream
@@ -62,13 +62,13 @@ class Loader:
     def batch(self, index: int) -> Batch:
         """Return batch ``index``, counted from the start of the first pass."""
         if index < 0:
-            raise UserError(f"batch {index} was asked for; batches are numbered from 0.")
+            raise UserError(f"the batch number is {index}; give a number from 0 on.")
         number, step = divmod(index, self.steps)
         chosen = self._order_of(number)[step * self.batch_size : (step + 1) * self.batch_size]
         draws = random_streams.generator(self.seed, self.stream, "augment", index)
-        # As in the published training code: crops bring in black pixels, cutout brings in the mean colour.
+        # As in the published training code: crops pad with black, cutout fills with the mean color.
         pixels = self.augmentation.move(_pixels(self.data, chosen, self.device), draws)
-        images = self.augmentation.erase(self.normalisation(pixels), draws)
+        images = self.augmentation.erase(self.normalization(pixels), draws)
         return _batch(self.data, chosen, images)
 
     def _order_of(self, number: int) -> Tensor:
@@ -81,23 +81,23 @@ class Loader:
 def evaluation_batches(
     data: ImageData,
     indices: Tensor,
-    normalisation: Normalisation,
+    normalization: Normalization,
     batch_size: int = 256,
     device: torch.device | str = "cpu",
 ) -> Iterator[Batch]:
-    """Yield every chosen image once, in order and as it is; the last batch may be smaller."""
+    """Yield every chosen image once, in order, without augmentation; the last batch may be smaller."""
     _check(data, indices, batch_size)
     for chosen in torch.split(indices.cpu(), batch_size):
-        yield _batch(data, chosen, normalisation(_pixels(data, chosen, torch.device(device))))
+        yield _batch(data, chosen, normalization(_pixels(data, chosen, torch.device(device))))
 
 
 def _pixels(data: ImageData, chosen: Tensor, device: torch.device) -> Tensor:
-    # Bytes are a quarter of what floats would be on the way to the device.
+    # Move bytes to the device: a quarter of the size of floats.
     return data.images[chosen].to(device)
 
 
 def _batch(data: ImageData, chosen: Tensor, images: Tensor) -> Batch:
-    # Normalising in the plain layout and converting once is three times faster than normalising channels-last.
+    # Normalizing in the plain layout and converting once is three times faster than normalizing channels-last.
     return Batch(images.contiguous(memory_format=torch.channels_last), data.labels[chosen].to(images.device))
 
 

@@ -1,4 +1,4 @@
-"""Changing the size of uint8 images, always with the same result for the same image."""
+"""Resize uint8 images deterministically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from archgrad.errors import UserError
 
 __all__ = ["resize"]
 
-# Floats are eight times the size of the pixels: this keeps them below about a hundred megabytes.
+# The float copies take eight times the memory of the pixels; this keeps them below about 100 MB.
 _PIXELS_AT_ONCE = 1 << 23
 
 

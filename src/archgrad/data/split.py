@@ -1,4 +1,4 @@
-"""Dividing the training images between the network's weights and the architecture."""
+"""Split the training images between the weights and the architecture."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad import random_streams
-from archgrad.data import stratified
+from archgrad.data.stratified_sampling import indices_by_class, proportional_shares
 from archgrad.errors import UserError, check_held_out
 from archgrad.schedule import Level
 
@@ -20,10 +20,10 @@ HALVES = (0.5, 0.5)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """The indices (int64, rising) of images.
+    """Sorted indices (int64) of the images that train the ``weights``, train the ``architecture``, or are ``held_out``.
 
-    They train the ``weights``, train the ``architecture``, or measure a search: those ``held_out`` train no weights. In
-    a single-level search no step has seen them; in a bilevel one they are some of the architecture's own.
+    Held-out images measure a search and train no weights. In a single-level search no step reads them; in a bilevel one
+    they belong to the architecture's images.
     """
 
     weights: Tensor
@@ -34,9 +34,9 @@ class Split:
 def split(
     labels: Tensor, fractions: tuple[float, float] | None = HALVES, seed: int = 0, held_out: float = 0.0
 ) -> Split:
-    """Divide labels [N] into two disjoint parts with every class in its proportion.
+    """Split labels [N] into two disjoint parts with the class proportions of the whole.
 
-    ``None`` is the single-level search: both parts are all the data but the share ``held_out``.
+    ``None`` is for single-level searches: both parts are all the data except the share ``held_out``.
 
     >>> parts = split(torch.arange(40) % 2, (0.5, 0.25))
     >>> len(parts.weights), len(parts.architecture)
@@ -52,13 +52,13 @@ def split(
         seen = everything[~torch.isin(everything, unseen)]
         return Split(seen, seen, unseen)
     _check_fractions(*fractions)
-    groups = stratified.by_class(labels, seed, "split")
+    groups = indices_by_class(labels, seed, "split")
     counts = [len(group) for group in groups]
     weights_size, architecture_size = _sizes(len(labels), fractions)
     _check_sizes(labels, groups, {"weights": weights_size, "architecture": architecture_size})
-    first = stratified.shares(weights_size, counts, [count - 1 for count in counts])
+    first = proportional_shares(weights_size, counts, [count - 1 for count in counts])
     left = [count - used for count, used in zip(counts, first, strict=True)]
-    second = stratified.shares(architecture_size, counts, left)
+    second = proportional_shares(architecture_size, counts, left)
     parts = [torch.split(group, [a, b, len(group) - a - b]) for group, a, b in zip(groups, first, second, strict=True)]
     architecture = _joined([part[1] for part in parts])
     unseen = _sample(labels, architecture, held_out * len(labels), seed)
@@ -66,14 +66,14 @@ def split(
 
 
 def _sample(labels: Tensor, indices: Tensor, count: float, seed: int, leave: int = 0) -> Tensor:
-    """Choose so many of the images, each class in its proportion if there are enough, and leave some of each class."""
-    groups = [indices[group] for group in stratified.by_class(labels[indices], seed, "held-out")]
+    """Choose ``count`` images, in class proportions if there are enough, and leave ``leave`` of each class."""
+    groups = [indices[group] for group in indices_by_class(labels[indices], seed, "held-out")]
     counts = [len(group) for group in groups]
     most = [max(count - leave, 0) for count in counts]
     size = min(round(count), sum(most))
     if size >= len(groups):
-        sizes = stratified.shares(size, counts, most)
-    else:  # one image of some of the classes
+        sizes = proportional_shares(size, counts, most)
+    else:  # too few for all classes: one image from some of them
         order = torch.randperm(len(groups), generator=random_streams.generator(seed, "held-out", "classes")).tolist()
         able = [place for place in order if most[place]][:size]
         sizes = [int(place in able) for place in range(len(groups))]

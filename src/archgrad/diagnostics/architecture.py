@@ -8,7 +8,7 @@ from statistics import mean
 import torch
 
 from archgrad.diagnostics.snapshot import Snapshot
-from archgrad.discretizers import leads
+from archgrad.discretizers import margins
 from archgrad.spaces import SKIP
 
 __all__ = ["entropy", "movement", "operations", "skip_connections"]
@@ -23,7 +23,7 @@ def entropy(snapshot: Snapshot) -> dict[str, float]:
     blocks = snapshot.space.blocks
     rows = [torch.special.entr(snapshot.probabilities[block.name].double()).sum(-1) for block in blocks]
     most = mean(math.log(len(row.choices)) for block in blocks for row in block.rows)
-    ahead = leads(snapshot.space, snapshot.probabilities)
+    ahead = margins(snapshot.space, snapshot.probabilities)
     found = {"entropy": torch.cat(rows).mean().item(), "entropy_max": most}
     return found | ({"lead": mean(ahead)} if ahead else {})
 

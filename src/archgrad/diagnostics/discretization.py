@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import mean
 
 from archgrad.diagnostics.snapshot import Snapshot
-from archgrad.discretizers.base import options_in
+from archgrad.discretizers.base import options_with
 from archgrad.errors import UserError
 from archgrad.relaxations import expand_to_cells
 from archgrad.tensors import Mixture
@@ -22,7 +22,7 @@ def measure_discretization(snapshot: Snapshot, batches: int) -> dict[str, float]
     def accuracy(mixture: Mixture) -> float:
         return mean(evaluation.accuracy(mixture, number) for number in range(min(batches, evaluation.batches)))
 
-    options = options_in(space, snapshot.probabilities)
+    options = options_with(space, snapshot.probabilities)
     return {
         "mixture_accuracy": accuracy(expand_to_cells(space.searched_blocks(options), snapshot.probabilities)),
         "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype, options)),

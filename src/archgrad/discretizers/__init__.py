@@ -1,11 +1,11 @@
-"""From probabilities to a genotype."""
+"""Discretizers: from probabilities to a genotype."""
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest_choices
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.perturbation import Perturbation
-from archgrad.discretizers.ties import Ties, leads, ties_of
+from archgrad.discretizers.ties import Ties, count_ties, margins
 from archgrad.discretizers.top_edges import TopEdges
 from archgrad.registry import Registry
 
@@ -20,9 +20,9 @@ __all__ = [
     "Ties",
     "TopEdges",
     "Tuning",
-    "leads",
-    "strongest",
-    "ties_of",
+    "count_ties",
+    "margins",
+    "strongest_choices",
 ]
 
 DISCRETIZERS = Registry[Discretizer](

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derived
-from archgrad.discretizers.ties import Ties, ties_of
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derive_genotype
+from archgrad.discretizers.ties import Ties, count_ties
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tensors import Probabilities
 
@@ -14,19 +14,18 @@ __all__ = ["Argmax"]
 
 @dataclass(frozen=True)
 class Argmax(Discretizer):
-    """Each row's strongest choice, of as many rows per node as the space keeps.
+    """The strongest choice of each row, for as many rows per node as the space keeps.
 
-    In NAS-Bench-201 that is the argmax of every edge; in the DARTS space the two incoming edges of each node whose best
-    operation other than ``none`` is strongest, with that operation. Edge weights, where a space has them, are factors
-    of that strength.
+    In NAS-Bench-201 this is the argmax on every edge. In the DARTS space each node keeps the two incoming edges whose
+    best operation other than ``none`` is strongest. Edge weights multiply the strength.
     """
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Count them: nothing else chooses."""
-        return ties_of(space, probabilities)
+        """Count all ties, because probabilities alone decide."""
+        return count_ties(space, probabilities)
 
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
-        """Derive by each block's own rule."""
-        return derived(space, probabilities, {block.name: block.keep for block in space.blocks})
+        """Derive with the number of edges that each block keeps."""
+        return derive_genotype(space, probabilities, {block.name: block.keep for block in space.blocks})

@@ -1,4 +1,4 @@
-"""The family of discretisers: from probabilities to a genotype."""
+"""The family of discretizers: from probabilities to a genotype."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ __all__ = [
     "SupernetEvaluation",
     "Tune",
     "Tuning",
-    "derived",
+    "derive_genotype",
     "edge_strengths",
-    "options_in",
-    "strongest",
+    "options_with",
+    "strongest_choices",
 ]
 
 
 @dataclass(frozen=True)
 class Tuning:
-    """How a search is to go on: with some rows decided, for some epochs, at a constant learning rate.
+    """A continuation of the search, with some rows decided, at a constant learning rate.
 
-    ``weights`` are ``{block: [rows, choices]}``, of which those count that ``decided``, ``{block: [rows]}``, marks. The
-    architecture parameters of the others go on moving. ``rate`` is the share of the first learning rate.
+    ``decided`` ``{block: [rows]}`` marks the rows that are fixed at ``weights`` ``{block: [rows, choices]}``; α of the
+    other rows keeps moving. ``rate`` is the fraction of the initial learning rate.
     """
 
     weights: Probabilities
@@ -42,20 +42,20 @@ class Tuning:
 
 
 Tune = Callable[[Tuning], Probabilities]
-"""Goes on with a search; returns the probabilities ``{block: [rows, choices]}`` it then has."""
+"""Continue a search; return its probabilities ``{block: [rows, choices]}`` afterwards."""
 
 
 @dataclass(frozen=True)
 class SupernetEvaluation:
-    """What a derivation may ask of the search: how good an architecture is with the shared weights, and to train them.
+    """What a discretizer may ask of the search: the accuracy of an architecture with shared weights, and more training.
 
-    ``accuracy`` takes a mixture ``{block: [cells, rows, choices]}`` of all searched blocks, of ones and zeros for a
-    discrete architecture, and the number of a batch, and returns the supernet's accuracy on it in per cent. The images
-    are those that train the architecture, as they are; a bilevel search holds them out from the weights. After
-    ``batches`` batches the same images come again, in another order. ``generator`` is what a derivation draws from.
+    ``accuracy(mixture, batch)`` returns the supernet's accuracy in per cent on a numbered batch. The mixture ``{block:
+    [cells, rows, choices]}`` covers all searched blocks; for a discrete architecture it is one-hot. The images are
+    those that train the architecture, without augmentation; a bilevel search does not train weights on them. After
+    ``batches`` batches the same images come again, in another order. A discretizer draws from ``generator``.
 
-    ``tune`` continues the search for so many epochs, and later accuracies are those of the continued search; None where
-    nothing can be trained. ``report`` is told what has been decided, and how many decisions of how many are made.
+    ``tune`` continues the search; later accuracies are those of the continued search. It is None where training is not
+    possible. ``report`` receives each decision, the number of decisions so far, and their total.
     """
 
     accuracy: Callable[[Mixture, int], float]
@@ -68,21 +68,21 @@ class SupernetEvaluation:
 class Discretizer(ABC):
     """Probabilities ``{block: [rows, choices]}`` of all searched blocks → genotype.
 
-    One that derives ``once`` does so at the end of a search only; :meth:`interim` is what its epochs record. One that
-    ``measures`` goes by the accuracies of architectures, so that entropy does not tell how decided it is.
+    A discretizer that derives ``once`` does so only at the end of a search; epochs before record :meth:`interim`. One
+    that ``measures`` decides by the accuracy of architectures, so entropy does not show how decided it is.
     """
 
     once: ClassVar[bool] = False
     measures: ClassVar[bool] = False
 
     def check(self, space: SearchSpace) -> None:
-        """Raise a UserError, before anything is trained, if genotypes of this space cannot be derived so."""
+        """Raise a UserError, before any training, if it cannot derive genotypes of this space."""
         return
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Count the exact ties that leave the genotype of an epoch, or of the whole search, to the order of choices.
+        """Count the exact ties that the order of choices decides, in the genotype of an epoch or of the whole search.
 
-        By default there are none; what goes by probabilities alone counts them.
+        The default is none; discretizers that use probabilities alone count them.
         """
         return Ties()
 
@@ -90,20 +90,20 @@ class Discretizer(ABC):
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
-        """Derive the discrete architecture; a derivation that measures architectures asks the ``evaluation``."""
+        """Derive the genotype; a discretizer that measures architectures uses ``evaluation``."""
 
     def interim(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
-        """Derive at the end of an epoch that is not the last: the same, but for what derives ``once``."""
+        """Derive the genotype of an epoch before the last; the same as :meth:`select` by default."""
         return self.select(space, probabilities, evaluation)
 
 
-def derived(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
-    """Return the genotype of each row's strongest choices, of ``keep[block]`` rows at each node (None: of all)."""
+def derive_genotype(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
+    """Return the genotype of the strongest choices, with ``keep[block]`` rows at each node (None: all)."""
     return space.genotype(
         {
-            block.name: strongest(
+            block.name: strongest_choices(
                 block, probabilities[block.name], keep[block.name], edge_strengths(block, probabilities)
             )
             for block in space.blocks
@@ -111,14 +111,13 @@ def derived(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str,
     )
 
 
-def strongest(
+def strongest_choices(
     block: DecisionBlock, probabilities: Tensor, keep: int | None, edges: Sequence[float] | None = None
 ) -> list[tuple[int, int]]:
-    """Return (row, choice) of each row's best allowed choices, at each target only of the ``keep`` strongest rows.
+    """Return (row, choice) of the best allowed choices of the ``keep`` strongest rows at each target.
 
-    A row is as strong as its best choice, times the weight of its edge where ``edges`` gives one for each row
-    (PC-DARTS, Xu et al., 2020, Section 3.3). Ties go to the first choice and the first row, so that the same
-    probabilities always give the same genotype.
+    The strength of a row is that of its best choice, times its edge weight if ``edges`` is given (PC-DARTS, Xu et al.,
+    2020, Section 3.3). The first choice and the first row win a tie, so the result is deterministic.
     """
     best = [_best_choices(block, index, weights) for index, weights in enumerate(probabilities.tolist())]
     strength = [row[0][1] * (1.0 if edges is None else edges[index]) for index, row in enumerate(best)]
@@ -130,13 +129,13 @@ def strongest(
     return [(index, choice) for index in kept for choice in sorted(choice for choice, _ in best[index])]
 
 
-def options_in(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> SupernetOptions:
-    """Return the options of a supernet that has these probabilities: with edge weights if they are among them."""
+def options_with(space: SearchSpace, probabilities: Mapping[str, Tensor]) -> SupernetOptions:
+    """Return the options of a supernet with these probabilities: with edge weights if these are among them."""
     return SupernetOptions(edge_weights=any(block.has_edge_weights(probabilities) for block in space.blocks))
 
 
 def edge_strengths(block: DecisionBlock, probabilities: Mapping[str, Tensor]) -> Sequence[float] | None:
-    """Return the weight of each row's edge in a block; None where edges have no weights."""
+    """Return the edge weight of each row of a block; None without edge weights."""
     if not block.has_edge_weights(probabilities):
         return None
     table = probabilities[block.edges.name].tolist()

@@ -1,4 +1,4 @@
-"""Draw architectures and keep the best: random search with weight sharing."""
+"""Sample architectures and keep the best: random search with weight sharing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths, options_in
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths, options_with
 from archgrad.errors import UserError, check_whole
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tensors import Mixture, Probabilities
@@ -20,10 +20,10 @@ __all__ = ["BestSampled"]
 class BestSampled(Discretizer):
     """The best of ``samples`` architectures drawn from the probabilities, measured with the shared weights.
 
-    That is how random search with weight sharing ends (Li & Talwalkar, 2019, Section 3.2). Each row's operation is
-    drawn by its probabilities without the excluded ones; of the edges into a node, as many as the space keeps are drawn
-    uniformly, or by the edge weights of a space that has them. Every drawn architecture is measured on the same
-    ``batches`` batches, and the first of equals wins.
+    This is the last step of random search with weight sharing (Li & Talwalkar, 2019, Section 3.2). Operations are drawn
+    by their probabilities, without excluded ones. The edges that a node keeps are drawn uniformly, or by the edge
+    weights if the space has them. All architectures are measured on the same ``batches`` batches; the first one wins a
+    tie.
     """
 
     measures: ClassVar[bool] = True
@@ -41,11 +41,11 @@ class BestSampled(Discretizer):
         """Draw, measure and keep the best."""
         if evaluation is None:
             raise UserError(
-                "BestSampled measures architectures with the weights of a supernet, and none is at hand; give select() "
-                "an evaluation, or use discretizers.Argmax(), which needs none."
+                "BestSampled measures architectures with a supernet, but got no evaluation; give select() an "
+                "evaluation, or use discretizers.Argmax(), which needs none."
             )
-        options = options_in(space, probabilities)
-        drawn = [drawn_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
+        options = options_with(space, probabilities)
+        drawn = [sample_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
         return max(
             dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space.one_hot(genotype, options), evaluation)
         )
@@ -54,7 +54,7 @@ class BestSampled(Discretizer):
         return sum(evaluation.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
 
 
-def drawn_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:
+def sample_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:
     """Draw a genotype: operations by their probabilities, edges uniformly or by their weights."""
     selection = {}
     for block in space.blocks:
@@ -85,10 +85,10 @@ def _drawn_choices(block: DecisionBlock, row: int, weights: Sequence[float], gen
 
 
 def _drawn(weights: Sequence[float], count: int, generator: torch.Generator) -> list[int]:
-    """Draw ``count`` places one after the other without putting back, each with a chance proportional to its weight.
+    """Draw ``count`` indices without replacement, each with probability proportional to its weight.
 
-    The place whose clock E/w rings first is such a draw, and the next to ring the next one, if all E are exponential.
-    Places of weight 0 come after all others, in a uniform order.
+    With exponential variables E, the order of E/w is such a sequence of draws. Indices of weight 0 come last, in
+    uniform order.
     """
     clocks = torch.empty(len(weights), dtype=torch.float64).exponential_(generator=generator).tolist()
     order = sorted(range(len(weights)), key=lambda place: _rings(clocks[place], weights[place]))

@@ -1,4 +1,4 @@
-"""Derive with at most so many skip connections in a cell."""
+"""Limit the number of skip connections in a cell."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _log = logging.getLogger("archgrad")
 
 @dataclass(frozen=True)
 class LimitedSkips(Discretizer):
-    """Another derivation, repeated until no block but ``reduce`` has more than ``most`` skip connections.
+    """Repeat another derivation until no block but ``reduce`` has more than ``most`` skip connections.
 
-    Each time, the weakest skip connection of a block that has too many, by its probability and the first of equals,
-    gets the probability 0 (P-DARTS, Chen et al., 2019, Section 3.3). A row that offers nothing else keeps it.
+    Each time, the least probable skip connection of a block with too many gets probability 0; the first one in a tie
+    (P-DARTS, Chen et al., 2019, Section 3.3). A row that offers nothing else keeps it.
     """
 
     derivation: Discretizer = field(default_factory=Argmax, metadata={"knob": False})
@@ -34,8 +34,8 @@ class LimitedSkips(Discretizer):
         check_whole("most of LimitedSkips", self.most, least=0)
         if self.derivation.once:
             raise UserError(
-                f"{type(self.derivation).__name__} does not derive by probabilities, so that skip connections cannot "
-                f"be limited by theirs; use Argmax, or no limit (progressive.max_skips=none)."
+                f"{type(self.derivation).__name__} does not decide by probabilities, so LimitedSkips cannot limit its "
+                f"skip connections; use Argmax, or no limit (progressive.max_skips=none)."
             )
 
     def check(self, space: SearchSpace) -> None:
@@ -49,7 +49,7 @@ class LimitedSkips(Discretizer):
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
-        """Derive, and derive again without the weakest skip connection, until there are few enough."""
+        """Derive repeatedly, each time without the weakest skip connection, until few enough are left."""
         left = Probabilities(dict(probabilities))
         suppressed: set[tuple[str, int]] = set()
         while True:
@@ -69,7 +69,7 @@ class LimitedSkips(Discretizer):
         probabilities: Probabilities,
         suppressed: set[tuple[str, int]],
     ) -> tuple[str, int] | None:
-        """Return the block and the row whose skip connection is to go; None if none is, or none can."""
+        """Return the block and row of the skip connection to remove; None if there is none to remove."""
         for block in space.blocks:
             if block.name == REDUCTION or genotype[block.name].count(SKIP) <= self.most:
                 continue

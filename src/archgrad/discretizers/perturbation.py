@@ -1,4 +1,4 @@
-"""Keep what a supernet cannot do without: perturbation-based selection."""
+"""Perturbation-based selection: keep the operations whose removal hurts most."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_in
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_with
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError, check_number, check_whole
 from archgrad.relaxations import expand_to_cells
@@ -26,17 +26,17 @@ Rows = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Perturbation(Discretizer):
-    """On each edge the operation whose removal hurts the supernet's accuracy most: DARTS+PT (Wang et al., 2021).
+    """Keep, on each edge, the operation whose removal hurts the accuracy most: DARTS+PT (Wang et al., 2021).
 
-    The edges of all blocks are decided one by one, in a random order. To remove an operation, its weight becomes 0 and
-    the others of its edge stay as they are. What is kept gets the weight 1 for good, and the search goes on for
-    ``tune_epochs`` before the next decision: the weights, at ``tune_rate`` times the first learning rate, constant and
-    without the momentum they had, and the architecture parameters of what is not decided, unless their optimiser has
-    taken all its steps (XNAS). Once all operations are decided, the nodes that keep some edges only are visited in a
-    random order in the same way: an edge is removed whole, those whose removal hurts most stay, the others go.
+    The edges of all blocks are decided one by one, in random order. To remove an operation, its weight becomes 0; the
+    other weights of its edge stay the same. The kept operation gets weight 1 for good. Then the search continues for
+    ``tune_epochs`` before the next decision. It trains the weights, with new momentum, at the constant learning rate
+    ``tune_rate`` times the initial one, and α of the undecided rows, unless its optimizer has no steps left (XNAS).
+    After all operations, the nodes that keep only some edges are visited in random order: each keeps the edges whose
+    removal hurts most.
 
-    Accuracies are over ``batches`` batches (None: all there are). Among equals the stronger one by the probabilities
-    is kept, and of those the first. It runs at the end of a search; the epochs before record what Argmax derives.
+    Accuracies are over ``batches`` batches (None: all). The more probable candidate wins a tie, then the first. It runs
+    at the end of a search; epochs before record the genotype of Argmax.
     """
 
     once: ClassVar[bool] = True
@@ -53,7 +53,7 @@ class Perturbation(Discretizer):
             check_whole("discretizer.batches", self.batches)
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Return none at the end, where accuracies decide."""
+        """Return no ties at the end, where accuracies decide."""
         return Ties() if last else Argmax().ties(space, probabilities, last)
 
     def interim(
@@ -65,24 +65,24 @@ class Perturbation(Discretizer):
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
-        """Decide one edge after the other, then one node after the other."""
+        """Decide edge by edge, then node by node."""
         if evaluation is None or (self.tune_epochs and evaluation.tune is None):
             raise UserError(
-                "Perturbation measures and trains the weights of a supernet, and none is at hand; give select() an "
-                "evaluation that can tune, or use discretizers.Argmax(), which needs none."
+                "Perturbation needs a supernet to measure and train; give select() an evaluation that can tune, or use "
+                "discretizers.Argmax(), which needs none."
             )
-        return _Course(self, space, evaluation, probabilities).run()
+        return _Derivation(self, space, evaluation, probabilities).run()
 
 
 class _Place(NamedTuple):
-    """Where something is decided: a row of a block, or one of the nodes that its rows lead to."""
+    """The place of a decision: a row of a block, or one of its target nodes."""
 
     block: DecisionBlock
     where: int
 
 
-class _Course:
-    """One derivation: the weights of all rows, decided or not, and what has been chosen so far."""
+class _Derivation:
+    """One derivation in progress: the weights of all rows, and the choices so far."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class _Course:
         """Decide everything."""
         blocks = self.space.blocks
         edges = self._shuffled([_Place(block, row) for block in blocks for row in range(len(block.rows))])
-        nodes = self._shuffled([_Place(block, target) for block in blocks for target in _choosing(block)])
+        nodes = self._shuffled([_Place(block, target) for block in blocks for target in _selective_nodes(block)])
         places = [*edges, *nodes]
         for number, place in enumerate(places):
             if number:
@@ -119,7 +119,7 @@ class _Course:
         return [places[index] for index in torch.randperm(len(places), generator=self.evaluation.generator).tolist()]
 
     def _tune(self) -> None:
-        """Go on with the search, and take over where it moved what is not decided."""
+        """Continue the search, and take over its probabilities for the undecided rows."""
         rule = self.rule
         if rule.tune_epochs and self.evaluation.tune is not None:
             found = self.evaluation.tune(
@@ -131,7 +131,7 @@ class _Course:
             }
 
     def _decide_operation(self, place: _Place) -> str:
-        """Keep the operations of one row whose removal hurts most, as many as it picks."""
+        """Keep the operations of one row whose removal hurts most, as many as the row picks."""
         block, index = place
         row, strengths = block.rows[index], dict(enumerate(self.rows[block.name][index].tolist()))
         allowed = [choice for choice, name in enumerate(row.choices) if name not in block.excluded]
@@ -161,7 +161,7 @@ class _Course:
     def _most_missed(
         self, candidates: Sequence[int], count: int, strength: Mapping[int, float], without: Callable[[int], Rows]
     ) -> list[int]:
-        """Return those candidates without which the accuracy is lowest; where there is no choice, nothing is asked."""
+        """Return the candidates whose removal gives the lowest accuracy; without a choice, measure nothing."""
         if len(candidates) <= count:
             return list(candidates)
         left = {candidate: self._accuracy(without(candidate)) for candidate in candidates}
@@ -178,7 +178,7 @@ class _Course:
         return {**self.rows, block.name: weights, block.edges.name: edges}
 
     def _strength(self, block: DecisionBlock, row: int) -> float:
-        """Return how probable the operation chosen for a row was, times the weight of its edge."""
+        """Return the probability of a row's chosen operation, times its edge weight."""
         edges = edge_strengths(block, self.probabilities)
         best = max(float(self.probabilities[block.name][row, choice]) for choice in self.chosen[block.name][row])
         return best if edges is None else best * edges[row]
@@ -190,11 +190,11 @@ class _Course:
 
     def _mixture(self, rows: Rows) -> Mixture:
         probabilities = Probabilities(rows)
-        return expand_to_cells(self.space.searched_blocks(options_in(self.space, probabilities)), probabilities)
+        return expand_to_cells(self.space.searched_blocks(options_with(self.space, probabilities)), probabilities)
 
 
-def _choosing(block: DecisionBlock) -> list[int]:
-    """Return the nodes that keep some of their edges only."""
+def _selective_nodes(block: DecisionBlock) -> list[int]:
+    """Return the nodes that keep only some of their edges."""
     return [target for target in block.targets if block.keep is not None and len(_entering(block, target)) > block.keep]
 
 

@@ -1,4 +1,4 @@
-"""Exact ties between choices: where probabilities decide nothing."""
+"""Exact ties between choices, where probabilities decide nothing."""
 
 from __future__ import annotations
 
@@ -7,34 +7,34 @@ from typing import NamedTuple
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.tensors import Probabilities
 
-__all__ = ["Ties", "leads", "ties_of"]
+__all__ = ["Ties", "count_ties", "margins"]
 
 
 class Ties(NamedTuple):
-    """On how many rows, of so many that offer a choice, the last picked one is exactly as likely as the next."""
+    """The number of rows, ``of`` all rows with a choice, whose last pick is exactly as likely as the next choice."""
 
     rows: int = 0
     of: int = 0
 
     @property
     def everywhere(self) -> bool:
-        """Whether nothing is chosen at all, as by the even mixture of a warm-up."""
+        """Whether every row ties, as with the even mixture of a warm-up."""
         return self.rows > 0 and self.rows == self.of
 
     def __str__(self) -> str:
         return f"{self.rows} of {self.of} choices tie exactly"
 
 
-def ties_of(space: SearchSpace, probabilities: Probabilities) -> Ties:
-    """Count the ties of a space's rows."""
-    ahead = leads(space, probabilities)
+def count_ties(space: SearchSpace, probabilities: Probabilities) -> Ties:
+    """Count the rows of a space that tie."""
+    ahead = margins(space, probabilities)
     return Ties(sum(lead == 0 for lead in ahead), len(ahead))
 
 
-def leads(space: SearchSpace, probabilities: Probabilities) -> list[float]:
-    """Return by how much the last picked choice of each row leads the next one, for all rows that offer a choice.
+def margins(space: SearchSpace, probabilities: Probabilities) -> list[float]:
+    """Return, for each row with a choice, the probability of its last pick minus that of the next choice.
 
-    Choices that no genotype may contain, such as ``none`` in the DARTS space, are no rivals.
+    Choices that a genotype may not contain, such as ``none`` in the DARTS space, do not count.
     """
     found = []
     for block in space.blocks:

@@ -1,11 +1,11 @@
-"""Keep a chosen number of edges per node."""
+"""Keep a fixed number of edges per node."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derived
-from archgrad.discretizers.ties import Ties, ties_of
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derive_genotype
+from archgrad.discretizers.ties import Ties, count_ties
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tensors import Probabilities
@@ -15,9 +15,9 @@ __all__ = ["TopEdges"]
 
 @dataclass(frozen=True)
 class TopEdges(Discretizer):
-    """At each node the ``edges`` incoming edges whose best allowed operation is strongest (DARTS, Section 2.4).
+    """Keep, at each node, the ``edges`` incoming edges whose best allowed operation is strongest (DARTS, Section 2.4).
 
-    Edge weights, where a space has them, are factors of that strength.
+    Edge weights multiply the strength.
     """
 
     edges: int = 2
@@ -27,7 +27,7 @@ class TopEdges(Discretizer):
             raise UserError(f"discretizer.edges is {self.edges}; it must be at least 1.")
 
     def check(self, space: SearchSpace) -> None:
-        """Refuse spaces whose genotypes keep another number of edges."""
+        """Reject spaces whose genotypes keep another number of edges."""
         for block in space.blocks:
             if block.keep != self.edges:
                 wanted = "every edge" if block.keep is None else f"{block.keep} edges per node"
@@ -37,11 +37,11 @@ class TopEdges(Discretizer):
                 )
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Count them: nothing else chooses."""
-        return ties_of(space, probabilities)
+        """Count all ties, because probabilities alone decide."""
+        return count_ties(space, probabilities)
 
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive with the same number of edges at every node."""
-        return derived(space, probabilities, {block.name: self.edges for block in space.blocks})
+        return derive_genotype(space, probabilities, {block.name: self.edges for block in space.blocks})

@@ -1,4 +1,4 @@
-"""From a bilevel problem to the gradient of its outer parameters."""
+"""Hypergradients: from a bilevel problem to the gradient of its outer parameters."""
 
 from functools import partial
 

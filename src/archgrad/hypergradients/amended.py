@@ -16,13 +16,12 @@ __all__ = ["Amended"]
 
 @dataclass(frozen=True)
 class Amended(Implicit):
-    """∂L2/∂α − η·M·H·∂L2/∂w (Amended-DARTS, Eq. 6): the amending term takes H where the truth has H⁻¹.
+    """∂L2/∂α − η·M·H·∂L2/∂w (Amended-DARTS, Eq. 6): the amending term has H where the exact gradient has H⁻¹.
 
-    Appendix A.2 prints ∇w L_val in its last formula; by Eq. 6 it is ∇α L_train, which is what
-    ``products="finite"`` computes. Eq. 7 concludes that the amending term never points against the exact second term.
-    That is certain where MᵀM and H commute; in general it is not, because a product H⁻¹·MᵀM·H has non-negative
-    eigenvalues but need not have a non-negative quadratic form. Appendix A.5 claims it "in most cases" for #α ≪ #w; on
-    random problems it fails there as often as elsewhere.
+    Appendix A.2 prints ∇w L_val in its last formula; by Eq. 6 it is ∇α L_train, which ``products="finite"`` computes.
+    Eq. 7 concludes that the amending term never points against the exact second term. That holds if MᵀM and H commute,
+    but not in general: H⁻¹·MᵀM·H has non-negative eigenvalues, but its quadratic form can be negative. Appendix A.5
+    claims it "in most cases" for #α ≪ #w; on random problems it fails there as often as elsewhere.
     """
 
     eta: float = 0.1

@@ -18,8 +18,9 @@ __all__ = ["Hypergradient"]
 class Hypergradient(ABC):
     """Estimate dL2/dα = ∂L2/∂α + (dw*/dα)ᵀ·∂L2/∂w at the current weights.
 
-    One that is ``per_image`` evaluates the outer loss with an α for each image. One of ``order`` 1 differentiates the
-    outer loss once and reads no inner loss; one of order 2 needs second derivatives, exactly or by differences.
+    A ``per_image`` estimate evaluates the outer loss with an α for each image. An estimate of ``order`` 1
+    differentiates the outer loss once and ignores the inner loss; one of order 2 needs second derivatives, exact or by
+    differences.
     """
 
     per_image: ClassVar[bool] = False
@@ -37,8 +38,8 @@ class Hypergradient(ABC):
     ) -> Alpha:
         """Return the gradient, a dict like ``alpha``.
 
-        Weights, α and the random state are the same bits afterwards, also if a loss raises. ``descent`` says how the
-        weights are being trained; a search passes it, and an estimate with a learning rate of its own can do without.
+        Weights, α and the random state stay bit for bit the same, even if a loss raises. ``descent`` says how the
+        weights are trained; a search passes it. Estimates with their own learning rate do not need it.
         """
         with evaluate_at(problem, weights, alpha, inner_batch, outer_batch, descent) as point:
             gradient = self.estimate(point)
@@ -49,24 +50,24 @@ class Hypergradient(ABC):
         """Return the gradient at a point whose variables are constants."""
 
     def direct(self, point: EvaluationPoint) -> Alpha:
-        """Return the estimate's first term, ∂L2/∂α, taken where the estimate takes it."""
+        """Return the first term of the estimate, ∂L2/∂α, at the weights where the estimate takes it."""
         return point.direct()
 
     def check(self, weights: int) -> None:
-        """Raise a UserError, before anything is trained, if it cannot work with so many weights."""
+        """Raise a UserError, before any training, if it cannot handle this number of weights."""
         return
 
     @property
     def difference(self) -> ProductKind | None:
-        """The kind of differences of gradients that the estimate takes; None where it takes none."""
+        """The kind of differences of gradients in the estimate; None if it uses none."""
         return None
 
     @property
     def inner_batches(self) -> int:
-        """How many inner batches the estimate reads; a search draws no more."""
+        """The number of inner batches that the estimate reads."""
         return 1
 
     @property
     def callbacks(self) -> Mapping[str, Mapping[str, Any]]:
-        """The callbacks that a search by this estimate should have, by name, with their knobs."""
+        """The callbacks that a search with this estimate should have, by name, with their knobs."""
         return {}

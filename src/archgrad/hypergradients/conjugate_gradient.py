@@ -26,8 +26,8 @@ _MESSAGE = (
 class ConjugateGradient(Implicit):
     """∂L2/∂α − M·x, where (H + δI)·x = ∂L2/∂w is solved by conjugate gradient (Rajeswaran et al., 2019).
 
-    Exact after as many ``steps`` as there are weights, if H + δI is positive definite; ``damping`` δ makes it so. Along
-    a direction of negative curvature the iteration stops, and says so once.
+    Exact after as many ``steps`` as there are weights, if the ``damping`` δ makes H + δI positive definite. The
+    iteration stops at a direction of negative curvature, with one warning.
     """
 
     steps: int = 10

@@ -1,4 +1,4 @@
-"""Where a hypergradient is estimated: the problem, its variables, its batches and how it is being solved."""
+"""The point where a hypergradient is estimated: problem, variables, batches and descent."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from archgrad.autodiff.products import ProductKind, Products, products_of
 from archgrad.bilevel import BilevelProblem, Loss
 from archgrad.descent import Descent
 from archgrad.errors import UserError
-from archgrad.random_streams import Rewind
+from archgrad.random_streams import SavedRandomState
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Batches", "EvaluationPoint", "evaluate_at"]
 
 
 class Batches(tuple[Any, ...]):
-    """One inner batch for each inner step, for the estimates that take several; anything else is one for all."""
+    """One inner batch for each inner step; any other object is a single batch for all steps."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationPoint:
-    """One place (w, α) of a bilevel problem, as constants; evaluating a loss there changes nothing at all.
+    """A point (w, α) of a bilevel problem, as constants; evaluating a loss there changes no state.
 
-    ``differences_mislead`` says that the problem has kinks which cannot be frozen, so that exact products are needed.
+    ``differences_mislead`` means that the problem has kinks that cannot be frozen, so products must be exact.
     """
 
     problem: BilevelProblem
@@ -57,9 +57,9 @@ class EvaluationPoint:
         return lambda weights, alpha: self.problem.inner(weights, alpha, batch)
 
     def products(self, kind: ProductKind, step: int = 0, weights: Weights | None = None) -> Products:
-        """Return second-derivative products of the inner loss of a ``step``, exact ones where differences mislead.
+        """Return second-derivative products of the inner loss of a ``step``; exact ones if differences mislead.
 
-        They are taken at ``weights``, by default the point's own.
+        They are evaluated at ``weights``, by default the point's own.
         """
         at = self.weights if weights is None else weights
         return products_of("exact" if self.differences_mislead else kind, self.inner(step), at, self.alpha)
@@ -67,7 +67,7 @@ class EvaluationPoint:
     def _batch(self, step: int) -> Any:
         if step >= len(self.inner_batch):
             raise UserError(
-                f"there are {len(self.inner_batch)} inner batches, but inner step {step + 1} needs one of its own; "
+                f"there are {len(self.inner_batch)} inner batches, but inner step {step + 1} needs its own; "
                 f"give one for each step, or a single batch, not in Batches, for all."
             )
         return self.inner_batch[step]
@@ -78,8 +78,8 @@ class EvaluationPoint:
             return self.descent if lr is None else replace(self.descent, lr=lr)
         if lr is None:
             raise UserError(
-                "lr is None, which stands for the weights' current learning rate, but no descent says what that is; "
-                "give lr a number or pass descent=Descent(lr=...)."
+                "lr is None, which means the weights' current learning rate, but no descent is given; set lr to a "
+                "number, or pass descent=Descent(lr=...)."
             )
         return Descent(lr)
 
@@ -103,18 +103,18 @@ def evaluate_at(
 
 @contextmanager
 def _repeatable(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[BilevelProblem]:
-    """Give both losses the same random numbers at every evaluation, and afterwards the random state back.
+    """Give both losses the same random numbers in every evaluation; restore the random state afterwards.
 
-    A difference of two evaluations is then a difference of weights, not of dropout masks.
+    Two evaluations then differ by their weights only, not by their dropout masks.
     """
-    start = Rewind(*(tensor.device for tensor in tensors))
+    start = SavedRandomState(*(tensor.device for tensor in tensors))
 
     def repeated(loss: Loss) -> Loss:
         def evaluate(weights: Weights, alpha: Alpha, batch: Any) -> Tensor:
-            with start.again():
+            with start.replay():
                 return loss(weights, alpha, batch)
 
         return evaluate
 
-    with start.again():
+    with start.replay():
         yield BilevelProblem(repeated(problem.inner), repeated(problem.outer))

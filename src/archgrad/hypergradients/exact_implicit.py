@@ -1,4 +1,4 @@
-"""The implicit function theorem, word for word."""
+"""The implicit function theorem with an exact inverse Hessian."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _LIMIT = 5000
 class ExactImplicit(Implicit):
     """∂L2/∂α − M·H⁻¹·∂L2/∂w with the Hessian as a matrix (iDARTS, Eq. 6): exact where ∂L1/∂w = 0.
 
-    One Hessian product for every weight and O(P²) memory: for small problems, at most 5,000 weights.
+    It takes one Hessian product per weight and O(P²) memory: for small problems of at most 5,000 weights.
     """
 
     def check(self, weights: int) -> None:
-        """Refuse more weights than a matrix can be built for."""
+        """Reject more weights than a dense Hessian allows."""
         if weights > _LIMIT:
             raise UserError(
-                f"ExactImplicit builds the Hessian of {weights} weights as a matrix; it is for at most {_LIMIT}. "
-                f"Use ConjugateGradient or Neumann, which need its products only."
+                f"ExactImplicit builds the dense Hessian of {weights} weights, but its limit is {_LIMIT}; use "
+                f"ConjugateGradient or Neumann, which need only Hessian products."
             )
 
     def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
@@ -41,7 +41,7 @@ class ExactImplicit(Implicit):
         solution, failed = torch.linalg.solve_ex((matrix + matrix.T) / 2, flattened(b))
         if failed:
             raise UserError(
-                "the Hessian of the inner loss is singular, so that w* is no function of α; add a little weight decay "
-                "to the inner loss, or use ConjugateGradient with damping."
+                "the Hessian of the inner loss is singular, so w* is not a function of α; add a little weight decay to "
+                "the inner loss, or use ConjugateGradient with damping."
             )
         return unflattened(solution, b)

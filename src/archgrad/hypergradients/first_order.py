@@ -29,7 +29,7 @@ class FirstOrder(Hypergradient):
 
     @property
     def inner_batches(self) -> int:
-        """None are read."""
+        """0: it reads no inner batch."""
         return 0
 
     def estimate(self, point: EvaluationPoint) -> Alpha:

@@ -1,4 +1,4 @@
-"""What all estimates by the implicit function theorem share."""
+"""The base of estimates by the implicit function theorem."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Implicit"]
 class Implicit(Hypergradient):
     """dL2/dα ≈ ∂L2/∂α − M·x with x ≈ H⁻¹·∂L2/∂w, all at the current weights (iDARTS, Eq. 6; Amended-DARTS, Eq. 5).
 
-    A member says what x is. Memory does not grow with the number of products it takes. H is that of the inner loss
-    alone; the weight decay of a descent is no part of it.
+    Each member computes its own x. Memory does not grow with the number of products. H is the Hessian of the inner loss
+    alone, without the weight decay of a descent.
     """
 
     products: ProductKind = "exact"

@@ -22,8 +22,8 @@ _LANCZOS_STEPS = 8
 class Neumann(Implicit):
     """∂L2/∂α − γ·M·Σ_{k=0..K} (I − γH)^k·∂L2/∂w (iDARTS, Eq. 8 and 9), K = ``terms``, γ = ``lr``.
 
-    The same inner batch serves all products. γ must be below 1/λmax(H) (Corollary 1); None is the weights' current
-    learning rate, and "auto" is 1/max|λ| as Lanczos finds it, for 8 Hessian products more.
+    All products use the same inner batch. γ must be below 1/λmax(H) (Corollary 1). None is the weights' current
+    learning rate; "auto" is 1/max|λ| by Lanczos, for 8 more Hessian products.
 
     >>> import torch
     >>> from archgrad.bilevel import BilevelProblem
@@ -46,7 +46,7 @@ class Neumann(Implicit):
 
     @property
     def callbacks(self) -> Mapping[str, Mapping[str, Any]]:
-        """Whether the series can converge is measured."""
+        """A callback that measures whether the series can converge."""
         return {"inner-curvature": {"lr": self.lr}}
 
     def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
@@ -61,9 +61,9 @@ class Neumann(Implicit):
 
 
 def largest_safe_rate(smallest: float, largest: float) -> float:
-    """Return 1/max|λ|: 1/λmax where H is positive (iDARTS, Corollary 1), and less where negative curvature exceeds it.
+    """Return 1/max|λ|: 1/λmax where H is positive (iDARTS, Corollary 1), less where a negative λ is larger.
 
-    Along a negative λ the terms of the series grow; with this γ at most twofold from one to the next.
+    Along a negative λ the terms of the series grow; with this γ each is at most twice the one before.
     """
     steepest = max(largest, -smallest)
     return 1 / steepest if steepest > 0 else 1.0

@@ -1,4 +1,4 @@
-"""First order with every image's gradient clipped."""
+"""First order with the gradient of each image clipped."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["PerExample"]
 class PerExample(Hypergradient):
     """1/N·Σ clip(N·∂L2/∂αₙ, ±bound): ∂L2/∂α, clipped entry by entry for each of the batch's N images (GAEA, C.4).
 
-    XNAS (Nayman et al., 2019) bounds the gradient of each data point so. L2 is evaluated once, with an α for each
-    image, ``[N, rows, choices]``; it must be a mean over images, and regularisers add means over rows. With a bound
-    that no image exceeds, this is the gradient of first order.
+    XNAS (Nayman et al., 2019) bounds the gradient of each data point in this way. L2 is evaluated once, with an α for
+    each image, ``[N, rows, choices]``. L2 must be a mean over images; regularizers add means over rows. If no image
+    exceeds the bound, this is the first-order gradient.
 
-    N·∂L2/∂αₙ is what the mixture of image n does to the whole batch. Where images do not meet it is ∂ℓₙ/∂α, the
-    gradient of the image's own loss; in a supernet they meet in the statistics of batch norm, and it is not: there
-    ∂ℓₙ/∂α would take a backward pass for each image.
+    N·∂L2/∂αₙ is the effect of image n's mixture on the whole batch. Without interaction between images it is ∂ℓₙ/∂α,
+    the gradient of the image's own loss. In a supernet images interact through batch norm, and ∂ℓₙ/∂α would take a
+    backward pass for each image.
     """
 
     per_image: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class PerExample(Hypergradient):
 
     @property
     def inner_batches(self) -> int:
-        """None are read."""
+        """0: it reads no inner batch."""
         return 0
 
     def estimate(self, point: EvaluationPoint) -> Alpha:
@@ -50,7 +50,7 @@ class PerExample(Hypergradient):
         return Alpha({name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()})
 
     def direct(self, point: EvaluationPoint) -> Alpha:
-        """Return the estimate: there is no second term."""
+        """Return the estimate, which has no second term."""
         return self.estimate(point)
 
 

@@ -1,4 +1,4 @@
-"""What all estimates that differentiate through steps of the inner descent share."""
+"""The base of estimates that differentiate through steps of the inner descent."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["Reverse"]
 class Reverse(Hypergradient):
     """Take virtual steps w_t = Φ(w_{t−1}, α) from the current weights and differentiate L2(w_T, α) through the last.
 
-    A member says how many steps there are and how many of them are kept. Φ is the descent of the weights with its
-    momentum and weight decay, without gradient clipping; ``lr`` None is its current learning rate. Exact products keep
-    the graph of every kept step, differences only its weights and its activation pattern.
+    Each member sets the number of steps, and how many of them are kept. Φ is the descent of the weights with momentum
+    and weight decay, without gradient clipping. ``lr`` None is its current learning rate. Exact products keep the graph
+    of every kept step; differences keep only its weights and activation pattern.
     """
 
     lr: float | None = None
@@ -67,7 +67,7 @@ class Reverse(Hypergradient):
     @property
     @abstractmethod
     def lengths(self) -> tuple[int, int]:
-        """How many steps are taken, and how many of them are kept."""
+        """The number of steps, and how many of them are kept."""
 
     @property
     def inner_batches(self) -> int:
@@ -83,7 +83,7 @@ def _gradient(point: EvaluationPoint, step: int, weights: Weights) -> Weights:
 def _back(path: list[tuple[Products, Descent]], of_alpha: Alpha, of_weights: Weights) -> Alpha:
     """Carry the gradients of L2(w_T, α) back along the path.
 
-    With g the gradient of a step, what arrives at it reaches α by M and the weights before it by H (iDARTS, Eq. 4).
+    The gradient of a step reaches α through M and the earlier weights through H (iDARTS, Eq. 4).
     """
     of_velocity: Weights | None = None
     while path:

@@ -12,7 +12,7 @@ __all__ = ["ReverseMode"]
 
 @dataclass(frozen=True)
 class ReverseMode(Reverse):
-    """Backpropagate through ``steps`` inner steps (iDARTS, Eq. 4): exact for their result; memory linear in them."""
+    """Backpropagate through ``steps`` inner steps (iDARTS, Eq. 4): exact for their result, with memory O(steps)."""
 
     steps: int = 4
 

@@ -25,7 +25,7 @@ class TruncatedReverse(Reverse):
         check_whole("steps of TruncatedReverse", self.steps)
         check_whole("keep of TruncatedReverse", self.keep)
         if self.keep > self.steps:
-            raise UserError(f"TruncatedReverse keeps {self.keep} of {self.steps} steps; it can keep at most all.")
+            raise UserError(f"TruncatedReverse keeps {self.keep} of {self.steps} steps; keep at most {self.steps}.")
 
     @property
     def lengths(self) -> tuple[int, int]:

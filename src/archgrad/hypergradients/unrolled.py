@@ -16,9 +16,9 @@ __all__ = ["Unrolled"]
 class Unrolled(Reverse):
     """∂L2/∂α(w', α) − γ·M·∂L2/∂w(w', α), with M at w and w' one virtual step ahead (DARTS, Eq. 7; iDARTS, Eq. 3).
 
-    The virtual step has the momentum and the weight decay of the real one; with Nesterov momentum μ, γ in the second
-    term is γ·(1 + μ), as the chain rule says. Without ``nesterov`` it is a step of plain momentum with γ in the second
-    term even where the real steps have Nesterov momentum, as in the published search code of NAS-Bench-201.
+    The virtual step has the momentum and weight decay of the real one. With Nesterov momentum μ, the factor of the
+    second term is γ·(1 + μ), by the chain rule. With ``nesterov=False`` the virtual step uses plain momentum and the
+    factor γ even if the real steps use Nesterov momentum, as in the published search code of NAS-Bench-201.
     """
 
     nesterov: bool = True

@@ -70,7 +70,7 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
     trained, frozen = split_trained(state.weights)
     evaluated: list[EvaluatedBatch] = []
     mixture_gradients: MixtureGradients = {}
-    start = random_streams.Rewind(state.device)
+    start = random_streams.SavedRandomState(state.device)
     twice = any(part.differentiates_outer_loss for part in losses.method.regularizers)
 
     def whole(weights: Weights) -> Weights:
@@ -91,7 +91,7 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
         return sum(losses.outer_terms(alpha, relaxed, state, loss), start=loss)
 
     def evaluate(batch: Batch) -> EvaluatedBatch:
-        with torch.no_grad(), start.again():
+        with torch.no_grad(), start.replay():
             loss, logits = losses.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
         return EvaluatedBatch(loss, logits, batch.labels)
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.files import replacing
+from archgrad.files import atomic_write
 from archgrad.loop.identity import Identity
 
 __all__ = ["Checkpoints"]
@@ -40,7 +40,7 @@ class Checkpoints:
     def save(self, content: dict[str, Any], identity: Identity) -> None:
         """Write a checkpoint, and keep the one before it."""
         body = {"format": _FORMAT, "identity": dict(identity.data), "content": content}
-        with replacing(self.current) as file:
+        with atomic_write(self.current) as file:
             torch.save(body | {"digest": _digest(body)}, file)
             file.flush()
             os.fsync(file.fileno())  # a full disk must show before anything is renamed

@@ -23,7 +23,7 @@ def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader
     sums, weights, labels = MetricSums(), detached_parameters(state.supernet, state.weights), []
     for number in range(loader.steps):
         batch, stream = loader.batch(number), ("held-out", state.epoch, number)
-        with torch.no_grad(), random_streams.Rewind(state.device).again():
+        with torch.no_grad(), random_streams.SavedRandomState(state.device).replay():
             relaxed = losses.relax(state.alpha, losses.noise(state, *stream), state)
             seed = random_streams.seed_of(losses.seed, "supernet", *stream)
             extra = losses.modifier_arguments(state, "evaluation")

@@ -105,7 +105,7 @@ class Setup:
             self,
             method=replace(method, arch_optimizer=scaled),
             budget=budget,
-            budget_line=budget.said(optimizer, scaled),
+            budget_line=budget.describe(optimizer, scaled),
             described={**self.described, "alpha_budget": budget.factor},
         )
 

@@ -80,7 +80,7 @@ class Stepper:
         with torch.no_grad():
             relaxed = self.losses.relax(state.alpha, noise, state)
         mixture, weights = leaves(relaxed.mixture), detached_parameters(state.supernet, state.weights)
-        with random_streams.Rewind(state.device).again():
+        with random_streams.SavedRandomState(state.device).replay():
             (found,) = gradients(
                 lambda: self.losses.outer(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
             )

@@ -21,7 +21,7 @@ from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import DecisionBlock, SearchSpace
-from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, arguments_of
+from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, merge_arguments
 from archgrad.tensors import Alpha, Mixture, Weights
 
 __all__ = ["SupernetLosses"]
@@ -92,11 +92,11 @@ class SupernetLosses:
 
     def perturb(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
         """Return the mixture after all regularizers have perturbed it."""
-        start = random_streams.Rewind(state.device)
+        start = random_streams.SavedRandomState(state.device)
 
         def loss(mixture: Mixture) -> Tensor:
             weights, found = detached_parameters(state.supernet, state.weights), Relaxed(mixture, relaxed.active)
-            with torch.enable_grad(), start.again():
+            with torch.enable_grad(), start.replay():
                 return self.inner(weights, found, batch, state)[0]
 
         mixture = relaxed.mixture
@@ -142,4 +142,4 @@ class SupernetLosses:
         """Return the arguments that modifiers pass to the supernet's forward pass now."""
         warmup = self.method.schedule.warmup_epochs
         time = SearchTime(state.current_epoch, state.epochs, warmup, state.progress)
-        return arguments_of(self.modifiers, purpose, time)
+        return merge_arguments(self.modifiers, purpose, time)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from archgrad.autodiff.difference_check import LEAST_COSINE, Noisy, agreement, difference_products
+from archgrad.autodiff.difference_check import LEAST_COSINE, NoisyVectors, agreement, difference_products
 from archgrad.autodiff.products import ProductKind, products_of
 from archgrad.autodiff.vectors import Vector
 from archgrad.data import Batch
@@ -45,7 +45,7 @@ def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches,
         with plain.bilevel_step(state).at(state.alpha, inner, outer) as point:
             return measure(point)
 
-    def differences_at(point: EvaluationPoint, stretch: float) -> Noisy:
+    def differences_at(point: EvaluationPoint, stretch: float) -> NoisyVectors:
         _, v = point.outer()
         return difference_products(point.inner(), point.weights, point.alpha, v, kind, stretch)
 

@@ -35,7 +35,7 @@ class WeightPass:
     relaxed: Relaxed
     mixture_gradients: MixtureGradients
     kinks: ActivationPattern | None
-    start: random_streams.Rewind
+    start: random_streams.SavedRandomState
 
     @cached_property
     def gradient(self) -> Weights:
@@ -49,7 +49,7 @@ class WeightPass:
         def loss(weights: Weights, mixture: Mixture) -> Tensor:
             whole = Weights({**detached_parameters(state.supernet, state.weights), **weights})
             found = Relaxed(mixture, self.relaxed.active)
-            with self.start.again():
+            with self.start.replay():
                 return evaluate_frozen(kinks, lambda: self.losses.inner(whole, found, self.batch, state))[0]
 
         step = WeightStep(
@@ -75,7 +75,7 @@ def pass_weights(
     inputs, _ = split_trained(weights)
     state.optimizer.zero_grad(set_to_none=True)
     twice = any(part.differentiates_gradient for part in parts)
-    start = random_streams.Rewind(state.device)
+    start = random_streams.SavedRandomState(state.device)
     kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
     with TwiceDifferentiable() if twice else nullcontext():
         loss, logits = evaluate_frozen(kinks, lambda: losses.inner(weights, relaxed, batch, state))
@@ -90,7 +90,7 @@ def added_gradient(
     losses: SupernetLosses, part: Regularizer, state: SearchState, batch: Batch, relaxed: Relaxed
 ) -> Weights | None:
     """Return what a regularizer would add to the gradient of the weights, and leave everything as it is."""
-    with random_streams.Rewind(state.device).again():
+    with random_streams.SavedRandomState(state.device).replay():
         gradient = pass_weights(losses, state, relaxed, batch, (part,), part.needs_mixture_gradient).weight_gradient(
             part
         )

@@ -1,4 +1,4 @@
-"""What a network can compute on an edge: operations, and how they share work on one input."""
+"""The operations that an edge can compute, and how they share work on one input."""
 
 from archgrad.operations.base import Factory, Operation, Site, Source, Vocabulary, Weighted
 from archgrad.operations.layers import (

@@ -1,4 +1,4 @@
-"""What an operation is: a module, and the way it runs beside others on the same input."""
+"""An operation: a module that can run beside others on the same input."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ __all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary", "Weighted"]
 class Site:
     """Where an operation is built: its width, its stride, and whether it is part of a supernet.
 
-    ``salt`` differs between the operations of one supernet, so that random operations draw different noise.
-    ``skeleton`` says that it stands outside the cells: in a stem, a residual block or a head.
+    ``salt`` differs between the operations of a supernet, so that random operations draw different noise. A
+    ``skeleton`` site is outside the cells: in a stem, a residual block or a head.
     """
 
     channels: int
@@ -32,9 +32,9 @@ class Site:
     def norm(self, channels: int | None = None) -> nn.BatchNorm2d:
         """Return a batch norm of this many channels.
 
-        In a supernet it keeps no running statistics, so that the supernet stays pure, and inside cells it has no affine
-        parameters, which would rescale what the mixture weighs. Those of the skeleton have them, as in the published
-        search code of NAS-Bench-201 and DARTS.
+        In a supernet it keeps no running statistics, so the supernet stays a pure function. Inside cells it has no
+        affine parameters, which would rescale the weights of the mixture. In the skeleton it has them, as in the
+        published search code of NAS-Bench-201 and DARTS.
         """
         width = self.channels if channels is None else channels
         affine = self.skeleton or not self.searching
@@ -42,7 +42,7 @@ class Site:
 
 
 class Source:
-    """One tensor and what several operations derive from it, each computed once.
+    """One tensor, and the results that several operations share, each computed once.
 
     >>> source = Source(torch.tensor([[[[-1.0, 2.0]]]]))
     >>> source.relu() is source.relu()
@@ -55,7 +55,7 @@ class Source:
         self._shared: dict[str, Tensor] = {}
 
     def share(self, name: str, compute: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return ``compute(x)``, computed by whichever operation asks for this name first."""
+        """Return ``compute(x)``; the first operation that asks for this name computes it."""
         if name not in self._shared:
             self._shared[name] = compute(self.x)
         return self._shared[name]
@@ -65,12 +65,12 @@ class Source:
         return self.share("relu", F.relu)
 
     def generator(self, *path: int | str) -> torch.Generator:
-        """Return the random stream of one operation, or of what else ``path`` names, in this call of the supernet."""
+        """Return the random stream of one operation, named by ``path``, in this call of the supernet."""
         return torch.Generator(self.x.device).manual_seed(seed_of(*self.stream, *path))
 
 
 class Weighted(NamedTuple):
-    """A tensor still to be multiplied by its mixture weight, which its node does for all of them at once."""
+    """A tensor and its mixture weight; the node multiplies all such pairs in one pass."""
 
     tensor: Tensor
     weight: Tensor
@@ -79,14 +79,14 @@ class Weighted(NamedTuple):
 class Operation(nn.Module):
     """A candidate operation: ``forward(x)`` in a plain network, :meth:`mixed` in a supernet.
 
-    A new operation only needs ``forward``. Overriding :meth:`mixed` lets it read what its neighbours share and fold
-    its mixture weight into its last normalisation. Drop-path spares an operation that is not ``droppable``.
+    A new operation needs only ``forward``. Override :meth:`mixed` to share work with other operations on the same
+    input, or to fold the mixture weight into the last batch norm. Drop-path never drops one that is not ``droppable``.
     """
 
     droppable: ClassVar[bool] = True
 
     def mixed(self, source: Source, weight: Tensor) -> Tensor | Weighted | None:
-        """Return ``weight · self(source.x)``, multiplied out or as a pair; None contributes nothing."""
+        """Return ``weight · self(source.x)`` as a product or as a pair; None contributes nothing."""
         return Weighted(self(source.x), weight)
 
 

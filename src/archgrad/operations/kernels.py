@@ -1,8 +1,7 @@
-"""The few tensor functions a supernet spends its time in, exact and differentiable any number of times.
+"""Fast CPU kernels for the functions that dominate a supernet's time; exact, and differentiable any number of times.
 
-Each is the textbook operation; what differs is how its gradients are computed on a CPU. A function here is closed
-under differentiation: the backward of each is made of the others, so Hessian products cost what they should.
-On other devices the vendor's own kernels are used.
+Each is the textbook operation with other code for its gradients on a CPU. The backward pass of each uses the others,
+so Hessian products are fast too. Other devices use the vendor's kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from archgrad._compat import dense_norm_weight
-from archgrad.autodiff.functions import apply, wanted
+from archgrad.autodiff.functions import apply, needed_gradients
 
 __all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 
@@ -25,14 +24,14 @@ __all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1) -> Tensor:
     """Convolve each channel of ``x [N, C, H, W]`` with its own odd kernel ``[C, 1, k, k]``, padded to keep H and W.
 
-    Dilation by 2 is an undilated convolution of the four sub-grids of even and odd rows and columns, and with stride 2
-    only one of them is read: the fast kernels of the CPU know neither dilation nor the gradient of wide kernels, nor
-    images smaller than the kernel, which are matrix products here.
+    Dilation 2 becomes an undilated convolution of the four sub-grids of even and odd rows and columns; stride 2 reads
+    only one of them. Images smaller than the kernel become matrix products. The fast CPU kernels support neither
+    dilation, nor such images, nor the gradient of wide kernels.
     """
     size, padding = weight.shape[-1], dilation * (weight.shape[-1] // 2)
     if x.device.type != "cpu" or (stride, dilation) not in _FAST:
         return F.conv2d(x, weight, None, stride, padding, dilation, groups=x.shape[1])
-    weight = weight.view_as(weight)  # of a leaf it is not known whether its gradient is asked for
+    weight = weight.view_as(weight)  # autograd does not tell whether the gradient of a leaf is needed
     if -(-min(x.shape[2:]) // dilation) < size and x.shape[2] * x.shape[3] <= _SMALL:
         return _small_depthwise(x, weight, stride, dilation)
     if dilation == 1:
@@ -51,7 +50,7 @@ _SMALL = 100
 def average_pool(x: Tensor, stride: int = 1) -> Tensor:
     """Average 3×3 windows without counting the padding, as ``avg_pool2d(x, 3, stride, 1, count_include_pad=False)``.
 
-    On the CPU it is a constant depthwise convolution divided by the number of real pixels, ten times faster.
+    On the CPU it is a depthwise convolution with ones, divided by the number of real pixels: ten times faster.
     """
     if x.device.type != "cpu":
         return F.avg_pool2d(x, 3, stride, 1, count_include_pad=False)
@@ -64,7 +63,7 @@ def average_pool(x: Tensor, stride: int = 1) -> Tensor:
 
 
 def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor) -> Tensor:
-    """Normalise ``x`` by its batch statistics and multiply by the scalar ``weight`` in the same pass."""
+    """Normalize ``x`` by its batch statistics and multiply by the scalar ``weight`` in the same pass."""
     weights = dense_norm_weight(weight.expand(x.shape[1]))
     return F.batch_norm(x, None, None, weights, None, True, 0.0, norm.eps)
 
@@ -72,7 +71,7 @@ def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor) -> Tensor:
 def mix(addends: Sequence[Tensor], scaled: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
     """Return Σ addends + Σ weight·x over the pairs ``(x, weight)`` with scalar weights, in one pass per term.
 
-    Every addend gets the output's gradient itself, and the gradient of a weight is one dot product.
+    The gradient of an addend is that of the output; the gradient of a weight is one dot product.
     """
     if not scaled and len(addends) == 1:
         return addends[0]
@@ -103,7 +102,7 @@ class _Mix(Function):
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        count, needs = ctx.count, wanted(ctx, first=1)
+        count, needs = ctx.count, needed_gradients(ctx, first=1)
         weights, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
         of_weights = [apply(_Inner, x, grad) if need else None for x, need in zip(tensors, needs, strict=False)]
         of_tensors = [_scaled(grad, w) if need else None for w, need in zip(weights, needs[count:], strict=False)]
@@ -128,7 +127,7 @@ class _Scale(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight = wanted(ctx)
+        of_x, of_weight = needed_gradients(ctx)
         return _scaled(grad, weight) if of_x else None, apply(_Inner, x, grad) if of_weight else None
 
 
@@ -169,7 +168,7 @@ class _Depthwise(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight = wanted(ctx)
+        of_x, of_weight = needed_gradients(ctx)
         grad_x = apply(_Depthwise, grad, weight.flip(2, 3)) if of_x else None
         return grad_x, apply(_DepthwiseWeight, x, grad, weight.shape[-1]) if of_weight else None
 
@@ -190,7 +189,7 @@ class _DepthwiseWeight(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
         x, output_grad = ctx.saved_tensors
-        of_x, of_grad, _ = wanted(ctx)
+        of_x, of_grad, _ = needed_gradients(ctx)
         grad_x = apply(_Depthwise, output_grad, grad.flip(2, 3)) if of_x else None
         return grad_x, apply(_Depthwise, x, grad) if of_grad else None, None
 
@@ -206,7 +205,7 @@ def _kernel_gradient(x: Tensor, grad: Tensor, height: int, width: int) -> Tensor
 
 
 def _wide_kernel_gradient(x: Tensor, grad: Tensor, size: int) -> Tensor:
-    """Do the same for a wide square kernel, three columns at a time, because the vectorised code stops there.
+    """Do the same for a wide square kernel, three columns at a time: the vectorized code handles at most three.
 
     With x padded by p−1 columns on both sides and g by ``first`` columns on the left, a kernel of three columns in the
     middle of its padding sees what the columns first … first+2 of the wide kernel see.
@@ -247,7 +246,7 @@ def _small_depthwise(x: Tensor, weight: Tensor, stride: int, dilation: int) -> T
 @functools.lru_cache(maxsize=64)
 def _taps(h: int, w: int, size: int, stride: int, dilation: int) -> Tensor:
     """Return ``[k·k, inputs·outputs]``: one where this tap of the kernel carries this input pixel to this output."""
-    with torch.inference_mode(False):  # what is kept may be used where gradients are recorded
+    with torch.inference_mode(False):  # the cached tensor may be used where gradients are recorded
         rows, columns = (_offsets(length, size, stride, dilation) for length in (h, w))
         taps = torch.einsum("aiy,bjx->abijyx", rows, columns)
         return taps.reshape(size * size, -1)

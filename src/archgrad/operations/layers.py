@@ -1,4 +1,4 @@
-"""The operations of the published spaces, each written once for plain networks and supernets alike."""
+"""The operations of the published spaces, for plain networks and supernets."""
 
 from __future__ import annotations
 
@@ -38,23 +38,23 @@ class DepthwiseConv2d(nn.Conv2d):
         super().__init__(channels, channels, size, stride, padding, dilation, groups=channels, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Convolve ``x [N, C, H, W]``; where no gradient is recorded (evaluation, export) by the plain module."""
+        """Convolve ``x [N, C, H, W]``; without gradients (evaluation, export) use the plain module."""
         if not torch.is_grad_enabled():
             return super().forward(x)
         return depthwise_conv(x, self.weight, self.stride[0], self.dilation[0])
 
 
 class NormedOperation(Operation):
-    """An operation that starts with a ReLU and ends with a batch norm, into which its mixture weight is folded."""
+    """An operation from a ReLU to a batch norm; the batch norm also applies the mixture weight."""
 
     norm: nn.BatchNorm2d
 
     @abstractmethod
     def body(self, rectified: Tensor) -> Tensor:
-        """Map the rectified input to what is normalised."""
+        """Map the rectified input to the input of the batch norm."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the body of the rectified input."""
+        """Normalize the body of the rectified input."""
         output: Tensor = self.norm(self.body(F.relu(x)))
         return output
 
@@ -87,7 +87,7 @@ class ConvBNReLU(Operation):
         self.norm = site.norm()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Rectify what is normalised."""
+        """Convolve, normalize, rectify."""
         return F.relu(self.norm(self.conv(x)))
 
 
@@ -136,9 +136,9 @@ class SeparableConv(DilatedConv):
 
 
 class _Pool(Operation):
-    """3×3 pooling, followed by a batch norm without affine parameters where the space asks for one.
+    """3×3 pooling, followed by a batch norm without affine parameters if ``normed``.
 
-    The normalised pool of a tensor is the same on every edge that leaves it, so it is computed once.
+    All edges that leave a node share its normalized pool, so it is computed once.
     """
 
     kind: str
@@ -153,7 +153,7 @@ class _Pool(Operation):
         """Pool ``x`` with a window of 3×3."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pool, and normalise if asked for."""
+        """Pool, and normalize if ``normed``."""
         pooled = self.pool(x)
         return pooled if self.norm is None else self.norm(pooled)
 
@@ -186,7 +186,7 @@ class MaxPool(_Pool):
 
 
 class Identity(Operation):
-    """The skip connection at stride 1, which drop-path spares as in DARTS."""
+    """The skip connection at stride 1; drop-path never drops it, as in DARTS."""
 
     droppable: ClassVar[bool] = False
 
@@ -223,7 +223,7 @@ class Noise(Operation):
         return torch.randn_like(x[:, :, :: self.stride, :: self.stride])
 
     def mixed(self, source: Source, weight: Tensor) -> Weighted:
-        """Draw from the stream of this call, so that the supernet is a function of its seed."""
+        """Draw from the stream of this call: the supernet stays a function of its seed."""
         like = source.x[:, :, :: self.stride, :: self.stride]
         noise = torch.randn(like.shape, generator=source.generator(self.salt), dtype=like.dtype, device=like.device)
         return Weighted(noise.to(memory_format=torch.channels_last), weight)

@@ -24,7 +24,7 @@ from archgrad.regularizers import (
     RandomPerturbation,
     Regularizer,
 )
-from archgrad.regularizers.layers import Kind as AlignmentKind
+from archgrad.regularizers.gradient_alignment import Kind as AlignmentKind
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
 from archgrad.schedule import Level, Updates
 from archgrad.spaces import SearchSpace

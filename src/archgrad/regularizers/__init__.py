@@ -1,4 +1,4 @@
-"""Terms added to a step of the search."""
+"""Regularizers: terms added to a step of the search."""
 
 from archgrad.registry import Registry
 from archgrad.regularizers.adversarial_perturbation import AdversarialPerturbation
@@ -43,7 +43,7 @@ REGULARIZERS = Registry[Regularizer](
 
 
 def name_of(regularizer: Regularizer) -> str | None:
-    """Return the name of a regulariser, None for one of the user's own.
+    """Return the name of a regularizer; None for a custom one.
 
     >>> name_of(DirichletKL(0.5))
     'dirichlet-kl'

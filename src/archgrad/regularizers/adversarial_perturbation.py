@@ -1,4 +1,4 @@
-"""The worst nearby mixture of a weight step, as in SDARTS-ADV."""
+"""Train the weights at the worst nearby mixture, as in SDARTS-ADV."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from archgrad.errors import check_number, check_whole
 from archgrad.regularizers.base import PerturbStep, Regularizer
-from archgrad.regularizers.random_perturbation import drawn, shifted
+from archgrad.regularizers.random_perturbation import add_shift, draw_noise
 from archgrad.schedule import ramp
 from archgrad.tensors import Mixture
 
@@ -21,14 +21,13 @@ Shift = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class AdversarialPerturbation(Regularizer):
-    """Train the weights at p + δ, where δ maximises L1 over ‖δ‖∞ ≤ ε (SDARTS-ADV; Chen & Hsieh, 2020).
+    """Train the weights at p + δ, where δ maximizes L1 over ‖δ‖∞ ≤ ε (SDARTS-ADV; Chen & Hsieh, 2020).
 
-    δ is sought by projected gradient ascent from a random point of the ball: ``steps`` times
-    δ ← clip(δ + 2ε/``steps`` · sign(∂L1/∂p), ±ε), each a forward and a backward pass on the batch of the weight step,
-    at p + δ made a mixture again as in :class:`~archgrad.regularizers.RandomPerturbation`. The weights are trained
-    there only if the loss is not lower than at p, else at p. Both rules are those of the published code.
-    ε grows linearly from ``start`` to ``end``. All cells of a block see one δ, and edge weights are left alone. δ is a
-    constant to α.
+    Projected gradient ascent from a random point of the ball finds δ: ``steps`` times δ ← clip(δ + 2ε/``steps`` ·
+    sign(∂L1/∂p), ±ε), each with a forward and a backward pass on the batch of the weight step. p + δ is normalized to a
+    mixture as in :class:`~archgrad.regularizers.RandomPerturbation`. If the loss there is lower than at p, the weights
+    are trained at p. Both rules follow the published code. ε grows linearly from ``start`` to ``end``. All cells of a
+    block share one δ, edge weights stay the same, and α gets no gradient through δ.
     """
 
     start: float = 0.03
@@ -41,12 +40,12 @@ class AdversarialPerturbation(Regularizer):
         check_whole("steps of AdversarialPerturbation", self.steps)
 
     def perturb(self, step: PerturbStep) -> Mixture:
-        """Add what the ascent found, if it found a higher loss."""
+        """Return p + δ if the ascent raised the loss, else p."""
         radius = ramp(self.start, self.end, step.progress)
-        shift = drawn(step, radius)
+        shift = draw_noise(step, radius)
         fixed = Mixture({name: value.detach() for name, value in step.mixture.items()})
         for _ in range(self.steps):
-            at = shifted(step.blocks, fixed, shift)
+            at = add_shift(step.blocks, fixed, shift)
             gradients = _mixture_gradients(step, at, shift)
             shift = {
                 name: (_moved(at[name], fixed[name], value) + 2 * radius / self.steps * gradients[name].sign()).clamp(
@@ -55,12 +54,12 @@ class AdversarialPerturbation(Regularizer):
                 for name, value in shift.items()
             }
         with torch.no_grad():
-            rose = step.loss(shifted(step.blocks, fixed, shift)) >= step.loss(fixed)
-        return shifted(step.blocks, step.mixture, shift) if rose else step.mixture
+            rose = step.loss(add_shift(step.blocks, fixed, shift)) >= step.loss(fixed)
+        return add_shift(step.blocks, step.mixture, shift) if rose else step.mixture
 
 
 def _mixture_gradients(step: PerturbStep, at: Mixture, shift: Shift) -> Shift:
-    """Return ∂L1/∂p summed over the cells of the shifted blocks, zero where nothing that is computed reads it."""
+    """Return ∂L1/∂p summed over the cells of the shifted blocks; zero where the loss does not depend on it."""
     leaves = {name: at[name].detach().requires_grad_() for name in shift}
     with torch.enable_grad():
         loss = step.loss(Mixture({**at, **leaves}))
@@ -69,6 +68,6 @@ def _mixture_gradients(step: PerturbStep, at: Mixture, shift: Shift) -> Shift:
 
 
 def _moved(at: Tensor, fixed: Tensor, shift: Tensor) -> Tensor:
-    """Return how far a block's mixture has moved where all cells share one, and else the shift that they share."""
+    """Return the change of the block's mixture if all cells share one mixture, else their common shift."""
     moved = at - fixed
     return moved[0] if bool((moved == moved[:1]).all()) else shift

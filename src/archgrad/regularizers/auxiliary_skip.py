@@ -12,10 +12,10 @@ __all__ = ["AuxiliarySkip"]
 
 @dataclass(frozen=True)
 class AuxiliarySkip(AuxiliarySkipConnections, Regularizer):
-    """Give every edge β·x beside its operations, with β falling from ``start`` to ``end`` (DARTS-, Chu et al., 2021).
+    """Add β·x to the operations of every edge, with β going from ``start`` to ``end`` (DARTS-, Chu et al., 2021).
 
-    Gradients pass through the auxiliary connection, so that the skip connection among the choices has only its own
-    merit to win by. Neither a plain network nor what judges architectures has any of it.
+    The auxiliary connection carries the gradients, so the skip connection among the choices wins only by its own value.
+    Plain networks and the evaluation of architectures do not use it.
 
     >>> AuxiliarySkip().modifiers
     (AuxiliarySkip(start=1.0, end=0.0),)
@@ -23,5 +23,5 @@ class AuxiliarySkip(AuxiliarySkipConnections, Regularizer):
 
     @property
     def modifiers(self) -> tuple[Modifier, ...]:
-        """Itself: all that it does is in the supernet."""
+        """Itself: it acts only in the supernet."""
         return (self,)

@@ -1,4 +1,4 @@
-"""The family of regularisers: terms added to a step of the search."""
+"""The family of regularizers: terms added to a step of the search."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ __all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
 
 @dataclass(frozen=True)
 class OuterStep:
-    """What a regulariser may read of one evaluation of the outer loss.
+    """One evaluation of the outer loss, as a regularizer sees it.
 
-    ``probabilities`` are what α says on average, ``{block: [rows, choices]}``, and ``mixture`` is what the supernet
-    computed, ``{block: [cells, rows, choices]}``; both are differentiable in α. ``block.mask`` marks the choices that
-    are real. ``loss`` is L2 without any regulariser's term, for those that differentiate it by the mixture; only who
-    ``differentiates_outer_loss`` may count on it, and on second derivatives.
+    ``probabilities`` ``{block: [rows, choices]}`` and the supernet's ``mixture`` ``{block: [cells, rows, choices]}``
+    are differentiable in α. ``block.mask`` marks the real choices. ``loss`` is L2 without regularizer terms; it is set,
+    and twice differentiable in the mixture, for a regularizer that ``differentiates_outer_loss``.
     """
 
     blocks: Sequence[DecisionBlock]
@@ -36,9 +35,9 @@ class OuterStep:
 
 @dataclass(frozen=True)
 class PerturbStep:
-    """What a regulariser may read to perturb the mixture of a weight step.
+    """A weight step before its forward pass, as a regularizer that perturbs the mixture sees it.
 
-    ``loss(mixture)`` evaluates the training loss of this batch with any mixture, at the weights as constants.
+    ``loss(mixture)`` evaluates the training loss of this batch with any mixture, at constant weights.
     """
 
     blocks: Sequence[DecisionBlock]
@@ -50,12 +49,12 @@ class PerturbStep:
 
 @dataclass(frozen=True)
 class WeightStep:
-    """What a regulariser may read of one weight step, the search's ``index``-th.
+    """Weight step number ``index`` of the search, as a regularizer sees it.
 
-    ``loss(w, mixture)`` evaluates the training loss of this batch again at other weights or another mixture; for one
-    that ``freezes_kinks`` with every kink on the side where it was in the step itself.
-    ``gradient`` is ∂L1/∂w, and ``mixture_gradient`` holds ∂L1/∂p of every cell, if the regulariser asked for it: a
-    function of the weights for one that ``differentiates_gradient``.
+    ``loss(w, mixture)`` evaluates the training loss of this batch at other weights or another mixture; for a
+    regularizer that ``freezes_kinks``, with all kinks frozen as in the step itself. ``gradient`` is ∂L1/∂w.
+    ``mixture_gradient`` holds ∂L1/∂p of every cell if the regularizer asked for it, as a function of the weights if it
+    ``differentiates_gradient``.
     """
 
     loss: Callable[[Weights, Mixture], Tensor]
@@ -69,56 +68,56 @@ class WeightStep:
 
 
 class Regularizer:
-    """Override any of the four places where a term may enter; each does nothing by default.
+    """A term of a search step. Override any of its methods; by default each does nothing.
 
     ``progress`` runs from 0 to 1 over the search.
     """
 
     @property
     def needs_mixture_gradient(self) -> bool:
-        """Whether the weight step shall give the gradient of every cell's mixture, from the same backward pass."""
+        """Whether it needs the gradient of every cell's mixture, from the weight step's backward pass."""
         return False
 
     @property
     def differentiates_gradient(self) -> bool:
-        """Whether that gradient shall be a function of the weights, to be differentiated once more."""
+        """Whether it differentiates that gradient by the weights."""
         return False
 
     @property
     def freezes_kinks(self) -> bool:
-        """Whether the loss of the weight step shall be the smooth function that it is around the present mixture."""
+        """Whether the loss of the weight step must have its kinks frozen at the current mixture."""
         return False
 
     @property
     def adds_to_outer_loss(self) -> bool:
-        """Whether it has a term of the outer loss."""
+        """Whether it adds a term to the outer loss."""
         return type(self).outer_term is not Regularizer.outer_term
 
     @property
     def differentiates_outer_loss(self) -> bool:
-        """Whether the outer loss shall be differentiable twice, for a term made of its gradient."""
+        """Whether its term uses the gradient of the outer loss, which must then be twice differentiable."""
         return False
 
     @property
     def modifiers(self) -> tuple[Modifier, ...]:
-        """What it changes in the supernet's forward pass."""
+        """Its modifiers of the supernet's forward pass."""
         return ()
 
     @property
     def aligns_cells(self) -> bool:
-        """Whether it makes the cells agree on the architecture they share, which usually cures a collapse."""
+        """Whether it makes cells agree on their shared architecture, which usually prevents collapse."""
         return False
 
     def exact(self) -> Regularizer:
-        """Return the same term without differences of gradients, for a network whose kinks cannot be frozen."""
+        """Return the same term without differences of gradients, for networks whose kinks cannot be frozen."""
         return self
 
     def check(self, relaxation: Relaxation) -> None:
-        """Raise a UserError, before anything is trained, if it means nothing for this relaxation."""
+        """Raise a UserError, before any training, if it does not work with this relaxation."""
         return
 
     def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
-        """Raise a UserError, before anything is trained, if it means nothing for a space of these blocks."""
+        """Raise a UserError, before any training, if it does not work with these blocks."""
         return
 
     def outer_term(self, step: OuterStep) -> Tensor | None:
@@ -126,9 +125,9 @@ class Regularizer:
         return None
 
     def perturb(self, step: PerturbStep) -> Mixture:
-        """Return the mixture that the weight step shall see."""
+        """Return the mixture for the weight step."""
         return step.mixture
 
     def weight_gradient(self, step: WeightStep) -> Weights | None:
-        """Return what to add to the gradient of the weights."""
+        """Return a term to add to the gradient of the weights."""
         return None

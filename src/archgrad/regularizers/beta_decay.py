@@ -1,4 +1,4 @@
-"""Holding architecture parameters down by their log-sum-exp, as in β-DARTS."""
+"""Penalize the log-sum-exp of α, as in β-DARTS."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ __all__ = ["BetaDecay"]
 class BetaDecay(Regularizer):
     """Add progress · ``weight`` · mean over rows of log Σ exp α to L2 (β-DARTS; Ye et al., 2022).
 
-    Its gradient is softmax(α) over the number of rows, where that of an L2 penalty would be α: what leads is held down
-    most. The factor grows linearly from 0, as in the paper. Rows of operations and of edges count alike, as they do in
-    the weight decay that this takes the place of, each with the choices it has. With α for each image it is the mean
-    over images too.
+    Its gradient is softmax(α) / rows; that of an L2 penalty would be α. So it reduces the largest entries most. The
+    factor grows linearly from 0, as in the paper. Rows of operations and of edges count equally, as in the weight decay
+    that this replaces. If each image has its own α, the term is also the mean over images.
     """
 
     weight: float = 50.0
@@ -30,10 +29,10 @@ class BetaDecay(Regularizer):
         check_number("weight of BetaDecay", self.weight)
 
     def check(self, relaxation: Relaxation) -> None:
-        """Refuse α on the simplex, where there are no logits."""
+        """Reject α on the simplex, which has no logits."""
         if relaxation.domain != "real":
             raise UserError(
-                f"BetaDecay holds down the log-sum-exp of logits, but {type(relaxation).__name__} keeps α in the "
+                f"BetaDecay penalizes the log-sum-exp of logits, but {type(relaxation).__name__} keeps α in the "
                 f"{relaxation.domain!r} domain; use a relaxation of the 'real' domain such as relaxations.Softmax(), "
                 f"or leave BetaDecay out (--regularizer none)."
             )

@@ -1,4 +1,4 @@
-"""Keeping the Dirichlet distribution of a search near the uniform one, as in DrNAS."""
+"""Keep the Dirichlet distribution of a search near the uniform one, as in DrNAS."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["DirichletKL"]
 class DirichletKL(Regularizer):
     """Add ``weight`` · Σ over rows of KL(Dir(β) ‖ Dir(1)) to L2, with β = elu(α) + 1 (DrNAS; Chen et al., 2021).
 
-    It is a sum over all rows of all blocks of operations, each over the choices it has, as the distribution of a whole
-    architecture is the product of independent ones. Edge weights are not drawn, so they have no part in it.
+    The sum is over all rows of all blocks of operations, because the distribution of an architecture is the product of
+    those of its rows. Edge weights are not drawn and do not count.
     """
 
     weight: float = 1e-3
@@ -28,10 +28,10 @@ class DirichletKL(Regularizer):
         check_number("weight of DirichletKL", self.weight)
 
     def check(self, relaxation: Relaxation) -> None:
-        """Refuse a relaxation that has no such distribution."""
+        """Reject a relaxation without a Dirichlet distribution."""
         if not isinstance(relaxation, Dirichlet):
             raise UserError(
-                f"DirichletKL bounds a Dirichlet distribution, but {type(relaxation).__name__} has none; "
+                f"DirichletKL needs a Dirichlet distribution, but {type(relaxation).__name__} has none; "
                 f"use relaxations.Dirichlet(), or leave DirichletKL out (--regularizer none)."
             )
 
@@ -43,7 +43,7 @@ class DirichletKL(Regularizer):
 
 
 def _divergence(alpha: Tensor, mask: Tensor) -> Tensor:
-    """Return KL(Dir(β) ‖ Dir(1)) of every row, computed in double precision because it almost cancels near β = 1.
+    """Return KL(Dir(β) ‖ Dir(1)) of every row, in double precision because its terms almost cancel near β = 1.
 
     log Γ(Σβ) − Σ log Γ(β) − log Γ(K) + Σ (β − 1)·(ψ(β) − ψ(Σβ)), over the K choices of a row.
     """

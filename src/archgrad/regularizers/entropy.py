@@ -16,9 +16,9 @@ __all__ = ["EntropyTerm"]
 
 @dataclass(frozen=True)
 class EntropyTerm(Regularizer):
-    """L2 + weight · mean over rows of −Σ p·log p: a positive weight pushes towards decisions, a negative one away.
+    """L2 + weight · mean over rows of −Σ p·log p: a positive weight favors decisions, a negative one even mixtures.
 
-    A choice of probability 0 adds nothing and is left where it is.
+    A choice of probability 0 adds nothing and gets no gradient.
     """
 
     weight: float = 0.1
@@ -35,7 +35,7 @@ class EntropyTerm(Regularizer):
 
 
 def _entropy(probabilities: Tensor, real: Tensor) -> Tensor:
-    """Return −Σ p·log p of each row over its real choices, with the derivative 0 at p = 0, where it has none."""
+    """Return −Σ p·log p of each row over its real choices; at p = 0 its derivative is set to 0."""
     counted = real.to(probabilities.device) & (probabilities > 0)
     logs = probabilities.where(counted, torch.ones_like(probabilities)).log()
     return -(probabilities * logs).sum(-1)

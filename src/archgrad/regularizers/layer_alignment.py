@@ -1,4 +1,4 @@
-"""Making the cells of a supernet agree on the architecture: the regulariser of Λ-DARTS."""
+"""Make the cells of a supernet agree on the architecture: the regularizer of Λ-DARTS."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 from archgrad.autodiff.vectors import Vector, added, norm, scaled
 from archgrad.errors import UserError, check_number, check_one_of
 from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
-from archgrad.regularizers.layers import Kind, aligned_blocks, alignment, directions, pairs
+from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Mixture, Weights
 
@@ -25,22 +25,22 @@ Difference = Literal["exact", "central", "interleaved"]
 class LayerAlignment(Regularizer):
     """L1 − λ_t·Λ: train the weights so that the cells' gradients ∂L1/∂p align (Movahedi et al., 2023, Eq. 8).
 
-    ``kind`` chooses Λ or Λ±, and λ_t = ``weight``·t/T grows with the search, or is ``constant``. The gradient
-    ∇wΛ = 1/C(L,2) · ∂/∂w ⟨∇_P L1, Δ⟩ (Eq. 9) takes the cells' gradients from the weight step's own backward pass, and
-    by ``difference``
+    ``kind`` chooses Λ or Λ±. λ_t = ``weight``·t/T grows with the search, or is ``constant``. The gradient
+    ∇wΛ = 1/C(L,2) · ∂/∂w ⟨∇_P L1, Δ⟩ (Eq. 9) uses the cells' gradients from the weight step's own backward pass.
+    ``difference`` chooses how it is computed:
 
-    - ``exact``: one backward pass through ⟨∇_P L1, Δ⟩ more, without any ε;
-    - ``central``: [∇w L1(P + εΔ) − ∇w L1(P − εΔ)]/2ε with ε = ``eps``/‖Δ‖ (Eq. 13), two passes more;
+    - ``exact``: one more backward pass, through ⟨∇_P L1, Δ⟩, without ε;
+    - ``central``: [∇w L1(P + εΔ) − ∇w L1(P − εΔ)]/2ε with ε = ``eps``/‖Δ‖ (Eq. 13), two more passes;
     - ``interleaved``: [∇w L1(P + εΔ) − ∇w L1(P)]/ε and [∇w L1(P) − ∇w L1(P − εΔ)]/ε at even and odd steps of
-      the search (Appendix A.8), one pass more.
+      the search (Appendix A.8), one more pass.
 
-    Differences are taken of the smooth function that L1 is around P: every kink stays on the side where it is there
-    (``kinks`` "frozen"). With ``kinks`` "crossed" they are those of the paper to the letter, which also count the
-    units that switch between the two ends: in a supernet these outweigh ∇wΛ, the more so the smaller ε is.
+    With ``kinks`` "frozen", differences are of the smooth function that L1 is around P. With "crossed" they are those
+    of the paper, which also count units that switch between the two ends; in a supernet these outweigh ∇wΛ, and more so
+    for a smaller ε.
 
-    ``blocks`` are those whose cells are aligned, by default all that two cells share except ``reduce``. On the
-    ``outer`` objective −λ_t·Λ is a term of L2 instead, and α is what aligns (Appendix A.4, which advises against it);
-    it is differentiated exactly.
+    ``blocks`` names the blocks to align; by default all that at least two cells share, except ``reduce``. With the
+    ``outer`` objective, −λ_t·Λ is a term of L2 and α aligns the cells (Appendix A.4, which advises against it); its
+    derivative is exact.
     """
 
     kind: Kind = "cosine"
@@ -63,40 +63,40 @@ class LayerAlignment(Regularizer):
 
     @property
     def aligns_cells(self) -> bool:
-        """It does nothing else."""
+        """True: this is its purpose."""
         return True
 
     @property
     def needs_mixture_gradient(self) -> bool:
-        """The cells' gradients are what it aligns."""
+        """Whether it aligns the cells' gradients in the weight step."""
         return self.objective == "inner"
 
     @property
     def differentiates_gradient(self) -> bool:
-        """Exactly, it differentiates them by the weights."""
+        """Whether it differentiates these gradients exactly."""
         return self.objective == "inner" and self.difference == "exact"
 
     @property
     def freezes_kinks(self) -> bool:
-        """Differences are of a smooth function, unless they shall not be."""
+        """Whether it takes differences with frozen kinks."""
         return self.objective == "inner" and self.difference != "exact" and self.kinks == "frozen"
 
     @property
     def adds_to_outer_loss(self) -> bool:
-        """Only where it stands on the outer objective."""
+        """Whether its objective is the outer one."""
         return self.objective == "outer"
 
     @property
     def differentiates_outer_loss(self) -> bool:
-        """On the outer objective it is made of the outer loss's gradient."""
+        """Whether its objective is the outer one, whose gradient it uses."""
         return self.objective == "outer"
 
     def exact(self) -> LayerAlignment:
-        """Differentiate exactly."""
+        """Return the same term with exact derivatives."""
         return replace(self, difference="exact")
 
     def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
-        """Refuse a space in which no two cells share a decision."""
+        """Reject a space in which no two cells share a decision."""
         if not aligned_blocks(blocks, self.blocks):
             raise UserError(
                 "LayerAlignment aligns cells that share their decisions, but in this space no two do; "
@@ -120,7 +120,7 @@ class LayerAlignment(Regularizer):
         return scaled(found, -strength / pairs(blocks))
 
     def outer_term(self, step: OuterStep) -> Tensor | None:
-        """Return −λ_t·Λ of L2, if that is where it stands."""
+        """Return −λ_t·Λ of L2 for the outer objective, else None."""
         strength = self.strength(step.progress)
         if self.objective == "inner" or not strength or step.loss is None:
             return None
@@ -132,7 +132,7 @@ class LayerAlignment(Regularizer):
 
 
 def _of_all_images(gradient: Tensor) -> Tensor:
-    """Return the gradient of a mixture that all images share, where each had its own."""
+    """Sum the gradient over images if each had its own mixture."""
     return gradient.sum(1) if gradient.dim() == 4 else gradient
 
 
@@ -140,7 +140,7 @@ def _exact(step: WeightStep, delta: Vector, eps: float) -> Weights:
     """Return ∂/∂w ⟨∇_P L1, Δ⟩ by a backward pass through the gradient."""
     gradients = {name: gradient for name, gradient in (step.mixture_gradient or {}).items() if name in delta}
     live = [name for name, gradient in gradients.items() if gradient.requires_grad]
-    if not live:  # L1 is the sum of a function of P and one of w
+    if not live:  # L1 is a function of P plus a function of w
         return Weights({})
     found = torch.autograd.grad(
         [gradients[name] for name in live],
@@ -159,7 +159,7 @@ def _central(step: WeightStep, delta: Vector, eps: float) -> Weights:
 
 
 def _interleaved(step: WeightStep, delta: Vector, eps: float) -> Weights:
-    """Return the forward difference of every other batch, and the backward difference of those between."""
+    """Return the forward difference at even steps and the backward difference at odd ones."""
     length, sign = norm(delta), -1 if step.index % 2 else 1
     aside = _shifted(step, delta, sign * eps / length)
     return scaled(added(aside, step.gradient, -1.0), sign * length / eps)

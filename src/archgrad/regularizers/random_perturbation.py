@@ -14,18 +14,17 @@ from archgrad.schedule import ramp
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Mixture
 
-__all__ = ["RandomPerturbation", "drawn", "shifted"]
+__all__ = ["RandomPerturbation", "add_shift", "draw_noise"]
 
 
 @dataclass(frozen=True)
 class RandomPerturbation(Regularizer):
     """Train the weights at p + δ with δ ~ U[−ε, ε] drawn anew in every step (SDARTS-RS; Chen & Hsieh, 2020).
 
-    ε grows linearly over the search, from ``start`` to ``end``. Afterwards p + δ is clamped to [0, 1] and every row
-    divided by its sum, as in the published code, so that it is a mixture again. All cells of a block see the same δ,
-    since they share one p. Weights of operations are perturbed and edge weights are not: the paper knows the former
-    only, and a perturbed edge weight, which multiplies them all, would take the product out of the ball. The
-    architecture's own step sees p.
+    ε grows linearly from ``start`` to ``end``. p + δ is clamped to [0, 1] and every row divided by its sum, as in the
+    published code, so that it is a mixture again. All cells of a block share one p and one δ. Edge weights are not
+    perturbed: the paper has none, and perturbing such a factor would move the product out of the ball. The architecture
+    step uses p.
     """
 
     start: float = 0.03
@@ -41,10 +40,10 @@ class RandomPerturbation(Regularizer):
 
     def perturb(self, step: PerturbStep) -> Mixture:
         """Add one draw of the noise."""
-        return shifted(step.blocks, step.mixture, drawn(step, self.radius(step.progress)))
+        return add_shift(step.blocks, step.mixture, draw_noise(step, self.radius(step.progress)))
 
 
-def drawn(step: PerturbStep, radius: float) -> dict[str, Tensor]:
+def draw_noise(step: PerturbStep, radius: float) -> dict[str, Tensor]:
     """Draw ``{block: [rows, choices]}``, uniform in ±``radius``, for the real choices of all blocks of operations."""
     noise, stream = {}, step.generator
     for block in (block for block in step.blocks if block.kind == "operation"):
@@ -54,11 +53,11 @@ def drawn(step: PerturbStep, radius: float) -> dict[str, Tensor]:
     return noise
 
 
-def shifted(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, Tensor]) -> Mixture:
-    """Return mixture + shift, the same shift in all cells, as a mixture again; a block without a shift stays as it is.
+def add_shift(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, Tensor]) -> Mixture:
+    """Return mixture + shift as a mixture again, with the same shift in all cells; other blocks stay the same.
 
-    Weights are clamped to [0, 1] and divided by the sum of their row. A row of which nothing is left becomes the choice
-    that was largest before it was clamped. What it all adds to the mixture is a constant to α.
+    Weights are clamped to [0, 1] and divided by the sum of their row. A row that is all 0 after clamping becomes
+    one-hot at its largest entry before clamping. α gets no gradient through the change.
     """
     masks = {block.name: block.mask for block in blocks}
     return Mixture(
@@ -71,11 +70,11 @@ def shifted(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str, 
 
 def _moved(value: Tensor, shift: Tensor, mask: Tensor) -> Tensor:
     fixed = value.detach()
-    found = _normalised(fixed + shift, mask)
+    found = _normalized(fixed + shift, mask)
     return value + (found - fixed) if value.requires_grad else found
 
 
-def _normalised(weights: Tensor, mask: Tensor) -> Tensor:
+def _normalized(weights: Tensor, mask: Tensor) -> Tensor:
     clamped = weights.clamp(0, 1) * mask
     total = clamped.sum(-1, keepdim=True)
     largest = weights.masked_fill(~mask, -torch.inf).argmax(-1, keepdim=True)

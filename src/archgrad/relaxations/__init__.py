@@ -1,4 +1,4 @@
-"""From architecture parameters to the mixture a supernet computes."""
+"""Relaxations: from architecture parameters α to the mixture of a supernet."""
 
 from archgrad.registry import Registry
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, expand_to_cells

@@ -1,4 +1,4 @@
-"""The family of relaxations: from architecture parameters to the mixture that a supernet computes."""
+"""The family of relaxations: α → mixture."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from archgrad.tensors import Alpha, Mixture, Probabilities
 __all__ = ["Domain", "Relaxation", "Relaxed", "expand_to_cells"]
 
 Domain = Literal["real", "simplex"]
-"""Where architecture parameters live: anywhere, or each row on the probability simplex."""
+"""The domain of α: real numbers, or rows on the probability simplex."""
 
 
 @dataclass(frozen=True)
 class Relaxed:
-    """A mixture ``{block: [cells, rows, choices]}``, and which of its entries are to be computed (None: all).
+    """A mixture ``{block: [cells, rows, choices]}``, and the ``active`` entries to compute (None: all).
 
-    With one mixture for each of N images it is ``[cells, N, rows, choices]``, and an entry is computed for all or none.
-    A block that ``active`` leaves out is computed as a whole.
+    With one mixture for each of N images it is ``[cells, N, rows, choices]``; an entry is active for all images or
+    none. A block that is missing in ``active`` is computed completely.
     """
 
     mixture: Mixture
@@ -34,8 +34,8 @@ class Relaxed:
 class Relaxation(ABC):
     """α → mixture.
 
-    A relaxation is a pure function of α and of noise that is drawn beforehand, once per step, so that an estimator may
-    evaluate the same mixture many times. One that is ``sampled`` needs such noise; one that ``learns`` depends on α.
+    A relaxation is a pure function of α and of noise, which is drawn once per step: an estimator can evaluate the same
+    mixture many times. A ``sampled`` relaxation needs noise; one that ``learns`` depends on α.
     """
 
     sampled: ClassVar[bool] = False
@@ -44,23 +44,23 @@ class Relaxation(ABC):
     @property
     @abstractmethod
     def domain(self) -> Domain:
-        """Where α lives; a class variable or a knob of each member."""
+        """The domain of α; a class variable or a knob of each member."""
 
     @property
     def sparse(self) -> bool:
-        """Whether it leaves operations out, others from step to step."""
+        """Whether it skips some operations, different ones from step to step."""
         return False
 
     @abstractmethod
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
-        """Return the first architecture parameters ``{block: [rows, choices]}``, zero where a row has no choice."""
+        """Return the initial α ``{block: [rows, choices]}``, zero where a row has no choice."""
 
     @abstractmethod
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
-        """Return what α says on average, ``{block: [rows, choices]}``: rows on the simplex, differentiable in α."""
+        """Return the mean mixture ``{block: [rows, choices]}``: rows on the simplex, differentiable in α."""
 
     def noise(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> dict[str, Tensor] | None:
-        """Draw what a sampled relaxation needs for one step; None for a deterministic one."""
+        """Draw the noise of one step; None for a deterministic relaxation."""
         return None
 
     def relax(
@@ -71,7 +71,7 @@ class Relaxation(ABC):
 
 
 def expand_to_cells(blocks: Sequence[DecisionBlock], rows: Probabilities) -> Mixture:
-    """Give every cell of a block a view of the same rows.
+    """Repeat the rows of a block for each of its cells, without copying.
 
     ``[rows, choices]`` → ``[cells, rows, choices]``, and with one mixture for each of N images
     ``[N, rows, choices]`` → ``[cells, N, rows, choices]``.

@@ -1,4 +1,4 @@
-"""The concrete distribution of SNAS: a random mixture of all operations that sharpens over the search."""
+"""The concrete distribution of SNAS: a random mixture of all operations that becomes sharper over the search."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Concrete"]
 class Concrete(Gumbel):
     """softmax((log p + G)/τ), dense, and one-hot as τ → 0 (SNAS; Xie et al., 2019).
 
-    SNAS anneals τ towards 0 but gives no schedule: linear from 1 to 0.1 is a choice made here.
+    SNAS anneals τ towards 0 but gives no schedule; archgrad goes linearly from 1 to 0.1.
     """
 
     tau: tuple[float, float] = (1.0, 0.1)

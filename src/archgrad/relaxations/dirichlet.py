@@ -20,16 +20,16 @@ from archgrad.tensors import Alpha, Probabilities
 __all__ = ["Dirichlet", "concentration"]
 
 _LEAST = 0.01
-"""Below this concentration, gamma variates underflow in double precision, and what is drawn is no longer Dirichlet."""
+"""Below this concentration, gamma variates underflow in double precision and distort the distribution."""
 
 
 @dataclass(frozen=True)
 class Dirichlet(Sampled):
     """p[r, ·] ~ Dir(β[r, ·]) with β = elu(α) + 1, over the choices that row r has (DrNAS; Chen et al., 2021).
 
-    The sample is differentiable in β along its path, once; its mean, β/Σβ, is what α says on average. α starts as
-    ``init_scale`` · N(0, 1), which makes β ≈ 1: all mixtures are alike. The noise of a step is a seed, so that the
-    sample is a function of that and of α. A concentration below 0.01 is drawn as 0.01.
+    The sample is differentiable in β once; its mean is β/Σβ. α starts as ``init_scale`` · N(0, 1), so β ≈ 1 and all
+    mixtures are equally likely. The noise of a step is a seed, so the sample is a function of the seed and α. A
+    concentration below 0.01 is drawn as 0.01.
     """
 
     domain: ClassVar[Domain] = "real"
@@ -39,14 +39,14 @@ class Dirichlet(Sampled):
 
     def __post_init__(self) -> None:
         check_bool("relaxation.per_cell", self.per_cell)
-        Softmax(self.init_scale)  # refuses a scale that is none
+        Softmax(self.init_scale)  # rejects a bad scale
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Draw small random parameters."""
         return Softmax(self.init_scale).init(blocks, generator)
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
-        """Return the mean of the distribution, as the softmax of log β, which does not underflow."""
+        """Return the mean β/Σβ as the softmax of log β, which does not underflow."""
         means = Probabilities({})
         for block in blocks:
             logs = torch.where(alpha[block.name] > 0, alpha[block.name].clamp(min=0).log1p(), alpha[block.name])
@@ -58,7 +58,7 @@ class Dirichlet(Sampled):
         return torch.randint(2**63 - 1, (), generator=generator, device=generator.device)
 
     def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
-        """Draw in double precision and on the CPU, whatever α is and wherever it is; the global stream stays."""
+        """Draw in double precision on the CPU, whatever the type and device of α; restore the global generator."""
         beta = concentration(alpha.cpu().double()).clamp(min=_LEAST)
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(int(noise))
@@ -68,7 +68,7 @@ class Dirichlet(Sampled):
 
 
 def concentration(alpha: Tensor) -> Tensor:
-    """Return β = elu(α) + 1: α + 1 for positive α and exp α for others, without the cancellation.
+    """Return β = elu(α) + 1: α + 1 for positive α, else exp α, without cancellation.
 
     >>> concentration(torch.tensor([-1.0, 0.0, 2.0]))
     tensor([0.3679, 1.0000, 3.0000])

@@ -1,4 +1,4 @@
-"""Gumbel noise on log-probabilities, and a temperature: what GDAS and SNAS have in common."""
+"""Gumbel noise on log-probabilities with a temperature: the common base of GDAS and SNAS."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _INIT_SCALE = 1e-3
 class Gumbel(Sampled):
     """softmax((log p + G)/τ) with G ~ Gumbel(0, 1): the largest entry of log p + G is choice o with probability p[o].
 
-    In the domain "real", p = softmax(α) and α starts as ``init_scale`` · N(0, 1); in the domain "simplex", p = α, which
-    starts uniform. A choice of probability 0 is never drawn and gets no gradient. τ goes from ``tau[0]`` to ``tau[1]``,
-    linearly over the search.
+    In the domain "real", p = softmax(α) and α starts as ``init_scale`` · N(0, 1). In the domain "simplex", p = α starts
+    uniform. A choice of probability 0 is never drawn and gets no gradient. τ goes linearly from ``tau[0]`` to
+    ``tau[1]`` over the search.
     """
 
     domain: Domain = "real"
@@ -40,7 +40,7 @@ class Gumbel(Sampled):
         check_one_of("relaxation.domain", self.domain, get_args(Domain))
         check_bool("relaxation.per_cell", self.per_cell)
         if not isinstance(self.tau, tuple) or len(self.tau) != 2:
-            raise UserError(f"relaxation.tau is {self.tau!r}; it must be two numbers: at the start and at the end.")
+            raise UserError(f"relaxation.tau is {self.tau!r}; it must be two numbers: its start and its end.")
         for value in self.tau:
             check_number("relaxation.tau", value, positive=True)
         if self.domain == "simplex" and self.init_scale != _INIT_SCALE:
@@ -48,7 +48,7 @@ class Gumbel(Sampled):
                 f"relaxation.init_scale is {self.init_scale!r}, but in the domain 'simplex' every row starts uniform; "
                 f"leave it out, or choose the domain 'real'."
             )
-        Softmax(self.init_scale)  # refuses a scale that is none
+        Softmax(self.init_scale)  # rejects a bad scale
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Start as a deterministic relaxation of the same domain does."""
@@ -69,7 +69,7 @@ class Gumbel(Sampled):
         return (1 - progress) * self.tau[0] + progress * self.tau[1]
 
     def perturbed(self, block: DecisionBlock, alpha: Tensor, noise: Tensor) -> Tensor:
-        """Return log p + G, and −∞ where a choice has no probability."""
+        """Return log p + G, and −∞ where p is 0."""
         absent = ~block.mask.to(alpha.device)
         if self.domain == "real":
             return torch.log_softmax(alpha.masked_fill(absent, -torch.inf), dim=-1) + noise.to(alpha)

@@ -16,11 +16,11 @@ __all__ = ["GumbelHard"]
 
 @dataclass(frozen=True)
 class GumbelHard(Gumbel):
-    """The choice argmax(log p + G) alone, with the gradient of softmax((log p + G)/τ) (GDAS; Dong & Yang, 2019).
+    """One-hot at argmax(log p + G), with the gradient of softmax((log p + G)/τ) (GDAS; Dong & Yang, 2019).
 
-    The mixture is exactly one-hot, and only what is drawn is computed: the gradient comes back through its weight
-    alone. The published code also adds the others' weights, which are 0, to every entry of an edge's output, so that
-    they get the sum of its gradient; the paper has no such term. τ goes linearly from 10 to 0.1.
+    Only the drawn operation is computed, and the gradient flows through its weight alone. The published code also adds
+    the other weights, which are 0, to every entry of an edge's output, so they receive the sum of its gradient; the
+    paper has no such term. τ goes linearly from 10 to 0.1.
     """
 
     sparse: ClassVar[bool] = True
@@ -28,12 +28,12 @@ class GumbelHard(Gumbel):
     tau: tuple[float, float] = (10.0, 0.1)
 
     def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
-        """Return hard + (soft − its value): one-hot to the bit, with the derivative of soft."""
+        """Return hard + (soft − detached soft): exactly one-hot, with the derivative of soft."""
         scores = self.perturbed(block, alpha, noise)
         soft = torch.softmax(scores / self.temperature(progress), dim=-1)
         hard = torch.zeros_like(soft).scatter(-1, scores.detach().argmax(-1, keepdim=True), 1.0)
         return hard + (soft - soft.detach())
 
     def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Mark what was drawn."""
+        """Mark the drawn choices."""
         return {name: value.detach() != 0 for name, value in mixture.items()}

@@ -1,4 +1,4 @@
-"""What relaxations that draw their mixture have in common."""
+"""The base of relaxations that draw their mixture."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ __all__ = ["Sampled"]
 
 
 class Sampled(Relaxation):
-    """α → a random mixture of operations, a pure function of α and of what was drawn.
+    """α → a random mixture of operations, a pure function of α and the noise.
 
-    ``per_cell`` draws for every cell alone; otherwise the cells of a block share one draw, deliberately, as published.
-    The incoming edges of a node are never drawn but weighed by their probabilities.
+    ``per_cell`` draws for each cell separately; otherwise the cells of a block share one draw, as published. Edge
+    weights are not drawn: they are the probabilities of the edges.
     """
 
     sampled: ClassVar[bool] = True
@@ -29,18 +29,18 @@ class Sampled(Relaxation):
 
     @abstractmethod
     def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:
-        """Draw what one block needs for one step."""
+        """Draw the noise of one block for one step."""
 
     @abstractmethod
     def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
         """Return the mixture of a block ``[cells or 1, rows, choices]``, differentiable in ``alpha``."""
 
     def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor] | None:
-        """Mark what is to be computed of the blocks that were drawn; all of it by default."""
+        """Mark the entries to compute in the drawn blocks; None, the default, marks all."""
         return None
 
     def copies(self, block: DecisionBlock) -> int:
-        """Return how many draws a block takes."""
+        """Return the number of draws of a block."""
         return block.cells if self.per_cell else 1
 
     def noise(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> dict[str, Tensor]:
@@ -50,9 +50,9 @@ class Sampled(Relaxation):
     def relax(
         self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float
     ) -> Relaxed:
-        """Sample the operations and weigh the edges."""
-        weighed = [block for block in blocks if block.kind == "edge"]
-        mixture = expand_to_cells(weighed, self.probabilities(weighed, alpha))
+        """Sample the operations; edge weights are probabilities."""
+        weighted = [block for block in blocks if block.kind == "edge"]
+        mixture = expand_to_cells(weighted, self.probabilities(weighted, alpha))
         drawn = {}
         for block in (block for block in blocks if block.kind == "operation"):
             self._check(block, alpha[block.name], noise)
@@ -66,8 +66,8 @@ class Sampled(Relaxation):
         if alpha.dim() != 2:
             raise UserError(
                 f"{who} was given architecture parameters {list(alpha.shape)} for block {block.name!r}, one for each "
-                f"image, but it draws one mixture for all; gradients per image need a deterministic relaxation: "
-                f"softmax or simplex."
+                f"image, but it draws one mixture for all images; for gradients per image use a deterministic "
+                f"relaxation: softmax or simplex."
             )
         if noise is None or block.name not in noise:
             raise UserError(f"{who} samples block {block.name!r}, but no noise was given; draw it by noise(blocks, …).")

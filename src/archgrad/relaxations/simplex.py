@@ -19,9 +19,9 @@ __all__ = ["Simplex"]
 
 @dataclass(frozen=True)
 class Simplex(Relaxation):
-    """p = θ: every row of θ lies on the simplex of the choices it has, and starts in its middle (GAEA, Section 3).
+    """p = θ: every row of θ is on the simplex of its choices, and starts uniform (GAEA, Section 3).
 
-    ``skip_zero`` leaves out what has a weight of exactly 0: it costs nothing, and it gets no gradient to come back by.
+    ``skip_zero`` skips choices of weight exactly 0: they cost nothing, but get no gradient to recover by.
     """
 
     domain: ClassVar[Domain] = "simplex"
@@ -37,11 +37,11 @@ class Simplex(Relaxation):
         return self.skip_zero
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
-        """Weigh all choices of a row alike; nothing is drawn."""
+        """Return uniform rows; nothing is drawn."""
         return Alpha({block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in blocks})
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
-        """Return the parameters themselves, for the choices that a row has."""
+        """Return θ itself, 0 where a row has no choice."""
         return Probabilities(
             {block.name: alpha[block.name] * block.mask.to(alpha[block.name].device) for block in blocks}
         )
@@ -49,12 +49,12 @@ class Simplex(Relaxation):
     def relax(
         self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float
     ) -> Relaxed:
-        """Give every cell the parameters, and mark what is not 0 if the rest is to be skipped."""
+        """Give θ to every cell; with ``skip_zero``, mark the entries that are not 0."""
         mixture = super().relax(blocks, alpha, noise, progress).mixture
         return Relaxed(mixture, {name: _present(value) for name, value in mixture.items()} if self.skip_zero else None)
 
 
 def _present(weights: Tensor) -> Tensor:
-    """Mark ``[cells, rows, choices]`` where a weight is not 0, for any image if each has its own."""
+    """Mark ``[cells, rows, choices]`` where a weight is not 0, in any image if each has its own."""
     marks = weights.detach() != 0
     return marks if marks.dim() == 3 else marks.any(1)

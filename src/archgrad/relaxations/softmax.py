@@ -18,7 +18,7 @@ __all__ = ["Softmax"]
 
 @dataclass(frozen=True)
 class Softmax(Relaxation):
-    """p[r, o] = exp α[r, o] / Σ exp α[r, ·] over the choices that row r has (DARTS, Eq. 2).
+    """p[r, o] = exp α[r, o] / Σ exp α[r, ·] over the choices of row r (DARTS, Eq. 2).
 
     α starts as ``init_scale`` · N(0, 1).
     """
@@ -36,7 +36,7 @@ class Softmax(Relaxation):
         return Alpha({block.name: self.init_scale * draws[block.name] * block.mask for block in blocks})
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
-        """Normalise each row over the choices it has."""
+        """Normalize each row over the choices it has."""
         probabilities = Probabilities({})
         for block in blocks:
             logits = alpha[block.name]

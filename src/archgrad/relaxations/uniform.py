@@ -1,4 +1,4 @@
-"""One operation at a time, all of them equally likely: what random search shares weights by."""
+"""One operation at a time, all equally likely: random search with weight sharing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["Uniform"]
 
 @dataclass(frozen=True)
 class Uniform(Sampled):
-    """One choice of every row alone, each with the same probability (RandomNAS; Li & Talwalkar, 2019).
+    """Draw one choice per row, all with the same probability (RandomNAS; Li & Talwalkar, 2019).
 
-    α is zero and says nothing, so that no optimiser can move it: take ``arch_optimizers.Fixed()``.
+    α is zero and has no effect; use it with ``arch_optimizers.Fixed()``.
     """
 
     domain: ClassVar[Domain] = "real"
@@ -40,7 +40,7 @@ class Uniform(Sampled):
         return Alpha({block.name: torch.zeros(block.shape) for block in blocks})
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
-        """Weigh all choices of a row alike."""
+        """Return uniform rows."""
         start = Simplex().init(blocks, torch.Generator())
         return Probabilities({block.name: start[block.name].to(alpha[block.name]) for block in blocks})
 
@@ -54,5 +54,5 @@ class Uniform(Sampled):
         return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0).to(alpha)
 
     def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Mark what was drawn."""
+        """Mark the drawn choices."""
         return {name: value != 0 for name, value in mixture.items()}

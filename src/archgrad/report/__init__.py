@@ -1,4 +1,4 @@
-"""Showing what a search found."""
+"""Drawings and curves of search results."""
 
 from __future__ import annotations
 

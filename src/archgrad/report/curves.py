@@ -1,4 +1,4 @@
-"""Curves over the epochs of several runs: a line for each group, with the spread of its seeds around it."""
+"""Curves over the epochs of several runs: one line per group, with a band for the spread of its seeds."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from archgrad.report.figure import check_picture, save_figure, whole_epochs
+from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 
 __all__ = ["Curve", "CurvePoint", "axis_label", "caption_of", "curve_of", "draw_curves"]
 
 
 class CurvePoint(NamedTuple):
-    """An epoch that all runs of a group have: mean, standard deviation (0 for one run), least and greatest value."""
+    """Statistics over the runs of a group at one epoch; the standard deviation of one run is 0."""
 
     epoch: int
     mean: float
@@ -27,7 +27,7 @@ class CurvePoint(NamedTuple):
 
     @property
     def interval(self) -> float | None:
-        """Half the width of the 95 % interval of the mean, t·s/√n; None for one run.
+        """Half the width of the 95 % confidence interval of the mean, t·s/√n; None for one run.
 
         >>> round(CurvePoint(1, 0.0, 1.0, -1.0, 1.0, 5).interval, 3)
         1.241
@@ -40,7 +40,7 @@ Curve = list[CurvePoint]
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
 """The 97.5 % quantile of Student's t for 1, 2, … degrees of freedom."""
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
-_COLOURS = 8
+_COLORS = 8
 _MARKERS = "osv^DPX"
 _LONGEST_COLUMN = 18
 _WIDEST_LABEL = 44
@@ -48,7 +48,7 @@ _UNITS = {"loss": "nats", "entropy": "nats", "accuracy": "%", "oracle": "%", "re
 
 
 def curve_of(histories: Sequence[Sequence[Mapping[str, Any]]], measure: str) -> Curve:
-    """Join the records of several runs into one curve; epochs without the measure, as in a tie, are left out.
+    """Join the records of several runs into one curve, without epochs that lack the measure, as after a tie.
 
     >>> curve_of([[{"epoch": 1, "loss": 3.0}], [{"epoch": 1, "loss": 1.0}, {"epoch": 2, "loss": 0.5}]], "loss")[0][:3]
     (1, 2.0, 1.4142135623730951)
@@ -69,7 +69,7 @@ def _has(record: Mapping[str, Any], measure: str) -> bool:
 
 
 def _student(freedom: int) -> float:
-    """Return the quantile from the table; beyond it by the first terms of its series, right to three digits."""
+    """Return the quantile from the table; beyond the table, from its series, correct to three digits."""
     if freedom <= len(_STUDENT):
         return _STUDENT[freedom - 1]
     z = 1.959964
@@ -88,7 +88,7 @@ def axis_label(measure: str) -> str:
 
 
 def caption_of(curves: Mapping[str, Curve]) -> str:
-    """Say what lines and bands are.
+    """Describe the lines and bands.
 
     >>> caption_of({"darts": curve_of([[{"epoch": 1, "loss": 3.0}]], "loss")})
     'line: one run (n = 1)'
@@ -101,7 +101,7 @@ def caption_of(curves: Mapping[str, Curve]) -> str:
 
 
 def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
-    """Draw labelled curves into a picture, with the legend beside it and a caption below."""
+    """Draw labeled curves into a picture, with the legend beside it and a caption below."""
     check_picture(path)
     lines = [line for label in curves for line in textwrap.wrap(label, _WIDEST_LABEL) or [""]]
     columns = -(-len(lines) // _LONGEST_COLUMN)
@@ -110,20 +110,20 @@ def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
 
     def fill(figure: Any) -> None:
         axes = figure.add_subplot()
-        for style, (label, curve) in zip(_styles(), _labelled(curves), strict=False):
+        for style, (label, curve) in zip(_styles(), _labeled(curves), strict=False):
             _draw_curve(axes, textwrap.fill(label, _WIDEST_LABEL), curve, style, within)
         axes.set_xlabel("epoch")
         axes.set_ylabel(axis_label(measure))
         axes.grid(alpha=0.3)
-        whole_epochs(axes)
+        tick_whole_epochs(axes)
         figure.legend(loc="outside right upper", fontsize="small", ncols=columns)
         figure.supxlabel(caption_of(curves), fontsize="small", color="0.35")
 
     save_figure(fill, path, (7 + columns * (0.8 + 0.085 * longest), 4.8))
 
 
-def _labelled(curves: Mapping[str, Curve]) -> list[tuple[str, Curve]]:
-    """Return labels and curves, with the number of runs in the label where it is not the same for all."""
+def _labeled(curves: Mapping[str, Curve]) -> list[tuple[str, Curve]]:
+    """Return labels and curves; labels include the number of runs if it differs between curves."""
     counts = {label: curve[0].runs for label, curve in curves.items() if curve}
     differ = len(set(counts.values())) > 1
     return [(f"{label} (n = {counts[label]})" if differ else label, curve) for label, curve in curves.items()]
@@ -136,7 +136,7 @@ def _share_of_hundred(value: float) -> float:
 def _draw_curve(
     axes: Any, label: str, curve: Curve, style: Mapping[str, Any], within: Callable[[float], float]
 ) -> None:
-    """Draw a line with its band, which stays ``within`` what the measure can be."""
+    """Draw a line with its band; ``within`` clips the band to the range of the measure."""
     epochs, means = [point.epoch for point in curve], [point.mean for point in curve]
     every = max(len(curve) // 8, 1)
     (line,) = axes.plot(epochs, means, label=label, markersize=4, markevery=every, linewidth=1.4, **style)
@@ -146,10 +146,10 @@ def _draw_curve(
 
 
 def _styles() -> itertools.chain[dict[str, Any]]:
-    """Yield styles of which no two among the first 40 have both colour and dashes in common; then they repeat."""
+    """Yield line styles; the first 40 differ in color or dashes, then they repeat."""
     round_ = [
-        {"color": f"C{colour}", "linestyle": dash, "marker": _MARKERS[(number + colour) % len(_MARKERS)]}
+        {"color": f"C{color}", "linestyle": dash, "marker": _MARKERS[(number + color) % len(_MARKERS)]}
         for number, dash in enumerate(_DASHES)
-        for colour in range(_COLOURS)
+        for color in range(_COLORS)
     ]
     return itertools.chain.from_iterable(itertools.repeat(round_))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archgrad.report.wiring import NodeWiring, Wiring, kind_of, plain
+from archgrad.report.wiring import NodeWiring, Wiring, kind_of, printable
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
 __all__ = ["to_dot"]
@@ -16,14 +16,14 @@ _GRAPH = (
     'width=0.46, height=0.46, margin="0.07,0.04"]',
     'edge [penwidth=1.4, arrowsize=0.65, color="#52606d"]',
 )
-_COLOURS = {
+_COLORS = {
     "convolution": ("#1d5fa8", "#eaf2fb"),
     "pooling": ("#b45309", "#fdf1e3"),
     "skip": ("#2f7d4f", "#e9f6ee"),
     "none": ("#8a949e", "#ffffff"),
     "other": ("#6d4aa3", "#f2edf9"),
 }
-"""The colours of a kind of operation: lines and letters, then the ground of its box."""
+"""The colors of each kind of operation: lines and letters, then the background of its box."""
 _INPUT = 'shape=box, style="filled,rounded", fillcolor="#e3eaf2"'
 _OUTPUT = 'shape=box, style="filled,rounded", fillcolor="#f8e9cf"'
 _SMALL = "fontsize=11, height=0.26, penwidth=1.0"
@@ -47,14 +47,14 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _node_cell(wiring: NodeWiring) -> Iterator[str]:
-    """Yield a cell with operations on nodes; what leads nowhere is pale."""
+    """Yield a cell with operations on nodes; nodes that lead nowhere are pale."""
     output = len(wiring.nodes)
     yield f"{_id(0, 0)} [label={_quoted('0', 'input')}, {_INPUT}];"
     for number, node in enumerate(wiring.nodes, start=1):
         style = _OUTPUT if number == output else _box("none" if number in wiring.loose else node.operation)
         yield f"{_id(0, number)} [label={_quoted(str(number), node.operation)}, {style}];"
         for source in node.sources:
-            pale = f' [style=dashed, penwidth=1.0, color="{_COLOURS["none"][0]}"]' if number in wiring.loose else ""
+            pale = f' [style=dashed, penwidth=1.0, color="{_COLORS["none"][0]}"]' if number in wiring.loose else ""
             yield f"{_id(0, source)} -> {_id(0, number)}{pale};"
 
 
@@ -92,27 +92,27 @@ def _node_style(wiring: Wiring, node: int) -> str:
 
 
 def _box(choice: str) -> str:
-    line, ground = _COLOURS[kind_of(choice)]
+    line, ground = _COLORS[kind_of(choice)]
     style = "filled,rounded,dashed" if kind_of(choice) == "none" else "filled,rounded"
     return f'shape=box, style="{style}", color="{line}", fontcolor="{line}", fillcolor="{ground}"'
 
 
 def _edges(block: int, wiring: Wiring) -> Iterator[str]:
     edges = [edge for node in wiring.nodes for edge in wiring.edges.get(node, ())]
-    width = 0.2 + _LETTER * max((len(plain(edge.choice)) for edge in edges), default=0)
+    width = 0.2 + _LETTER * max((len(printable(edge.choice)) for edge in edges), default=0)
     for index, edge in enumerate(edges):
         yield from _edge(block, index, edge, width)
     for node in wiring.concat or ():
         yield f"{_id(block, node)} -> {_id(block, None)} [penwidth=1.1]"
-    if not edges:  # operations that sit on nodes come in order, though nothing says how they are joined
+    if not edges:  # invisible edges keep operations on nodes in order
         for before, after in zip(wiring.nodes, wiring.nodes[1:], strict=False):
             yield f"{_id(block, before)} -> {_id(block, after)} [style=invis]"
 
 
 def _edge(block: int, index: int, edge: Decision, width: float) -> Iterator[str]:
-    """Yield an edge as two lines that meet in a box with the operation: a label beside a line may seem another's."""
+    """Yield an edge as two lines with the operation in a box between them; a label beside a line is ambiguous."""
     kind = kind_of(edge.choice)
-    style = f'color="{_COLOURS[kind][0]}"' + (", style=dashed, penwidth=1.0" if kind == "none" else "")
+    style = f'color="{_COLORS[kind][0]}"' + (", style=dashed, penwidth=1.0" if kind == "none" else "")
     box = f"b{block}_e{index}"
     yield f"{box} [label={_quoted(edge.choice)}, {_box(edge.choice)}, {_SMALL}, width={width:.2f}]"
     yield f"{_id(block, edge.source)} -> {box}:w [{style}, arrowhead=none]"
@@ -120,17 +120,17 @@ def _edge(block: int, index: int, edge: Decision, width: float) -> Iterator[str]
 
 
 def _id(block: int, node: int | None) -> str:
-    """Return a node's identifier, made of numbers only; the output node has none."""
+    """Return the identifier of a node; None is the output of a concatenation."""
     return f"b{block}_out" if node is None else f"b{block}_n{node}"
 
 
 def _symbol(label: str) -> str:
-    """Return the label of a node: ``c_{k-1}`` as c with an index, anything else as it is."""
+    """Return the label of a node: ``c_{k-1}`` with a subscript, anything else unchanged."""
     base, brace, index = label.partition("_{")
     return f"<<I>{base}</I><SUB>{index[:-1]}</SUB>>" if brace else _quoted(label)
 
 
 def _quoted(*rows: str) -> str:
-    """Return one label of several rows; backslashes, quotes and entities of a stranger's name keep no power."""
-    safe = [plain(row).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for row in rows]
+    """Return one label of several rows; escape backslashes, quotes and entities of untrusted names."""
+    safe = [printable(row).replace("\\", "\\\\").replace('"', '\\"').replace("&", "&amp;") for row in rows]
     return '"' + "\\n".join(safe) + '"'

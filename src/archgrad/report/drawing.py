@@ -1,4 +1,4 @@
-"""Drawing a genotype into a file: a picture where Graphviz is at hand, text everywhere."""
+"""Draw a genotype into a file: a picture if Graphviz is installed, else text."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MOST_DECISIONS = 1000
 
 
 def graphviz_available() -> bool:
-    """Tell whether pictures can be made: the Python package graphviz and the program ``dot`` are both there."""
+    """Tell whether the Python package graphviz and the program ``dot`` are both installed."""
     return find_spec("graphviz") is not None and shutil.which("dot") is not None
 
 
 def draw(genotype: Genotype, path: Path) -> Path:
-    """Draw a genotype in the format that the path's suffix names, and return the file that was written.
+    """Draw a genotype in the format of the path's suffix, and return the written file.
 
-    Where Graphviz is missing, a picture is replaced by a text drawing beside it: the returned path then ends in
-    ``.txt`` instead, and the caller should say so.
+    Without Graphviz, a text drawing replaces a picture: the returned path then ends in ``.txt``, and the caller should
+    say so.
     """
     suffix = path.suffix.lower()
     if suffix not in FORMATS:

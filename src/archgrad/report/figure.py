@@ -1,4 +1,4 @@
-"""Figures as files: without a display, without a date, and without a word from the library that draws them."""
+"""Write figures to files: reproducibly, without a display and without messages of matplotlib."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from archgrad.errors import UserError, unknown
 from archgrad.files import write_bytes
 
-__all__ = ["PICTURES", "can_draw", "check_picture", "save_figure", "whole_epochs"]
+__all__ = ["PICTURES", "can_draw", "check_picture", "save_figure", "tick_whole_epochs"]
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -34,15 +34,15 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def whole_epochs(axes: Any) -> None:
-    """Put marks at whole epochs only."""
+def tick_whole_epochs(axes: Any) -> None:
+    """Put tick marks at whole epochs only."""
     from matplotlib.ticker import MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def save_figure(fill: Callable[[Any], None], path: Path, size: tuple[float, float]) -> None:
-    """Have a figure of this size, in inches, filled, and write it into a file."""
+    """Create a figure of this size in inches, let ``fill`` draw into it, and write it to a file."""
     try:
         write_bytes(path, _rendered(fill, size, path.suffix.lower().removeprefix(".")))
     except OSError as error:
@@ -50,8 +50,8 @@ def save_figure(fill: Callable[[Any], None], path: Path, size: tuple[float, floa
 
 
 def _rendered(fill: Callable[[Any], None], size: tuple[float, float], picture: str) -> bytes:
-    """Render so that the same curves are the same bytes."""
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+    """Render reproducibly: the same curves give the same bytes."""
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it logs about its font cache
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import matplotlib

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.report.curves import curve_of
-from archgrad.report.figure import check_picture, save_figure, whole_epochs
+from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 
 __all__ = ["PANELS", "draw_panels", "panels_of"]
 
@@ -29,7 +29,7 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "movement of the mixture": ("movement",),
     "accuracy of the cell in the benchmark's table (%)": ("oracle_*",),
 }
-"""What is drawn together, by title; a star stands for anything."""
+"""The measures of each panel, by title; a star matches anything."""
 
 _RANGES: Mapping[str, tuple[float, float | None]] = {
     "accuracy (%)": (0.0, 100.0),
@@ -37,15 +37,15 @@ _RANGES: Mapping[str, tuple[float, float | None]] = {
     "entropy of the mixture (nats)": (0.0, None),
     "skip connections (share of the cell, mean probability)": (0.0, 1.0),
 }
-"""Axes that begin at zero, so that a small change looks small."""
+"""Axis ranges that include zero, so that a small change looks small."""
 _LIMITS = ("entropy_max", "heldout_chance")
-"""What other numbers are compared with; drawn as dashed grey lines."""
+"""Reference values, drawn as dashed gray lines."""
 _COLUMNS = 2
 _WIDTH, _HEIGHT = 11.0, 2.7
 
 
 def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[tuple[int, float]]]]:
-    """Return (epoch, value) of each measure in each panel; what no record has is left out.
+    """Return (epoch, value) pairs of each measure in each panel, without measures that no record has.
 
     >>> panels_of([{"epoch": 1, "movement": 1.6}, {"epoch": 2, "movement": 1.5}])
     {'movement of the mixture': {'movement': [(1, 1.6), (2, 1.5)]}}
@@ -61,7 +61,7 @@ def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[
 
 
 def draw_panels(records: Sequence[Mapping[str, Any]], path: Path, since: int | None = None) -> None:
-    """Draw what a run's records hold into a picture; ``since`` marks an epoch in every panel."""
+    """Draw the records of a run into a picture; ``since`` marks an epoch in every panel."""
     check_picture(path)
     panels = panels_of(records)
     rows = -(-max(len(panels), 1) // _COLUMNS)
@@ -77,7 +77,7 @@ def draw_panels(records: Sequence[Mapping[str, Any]], path: Path, since: int | N
             axes.set_xlabel("epoch")
             axes.grid(alpha=0.3)
             axes.set_ylim(*_RANGES.get(title, (None, None)))
-            whole_epochs(axes)
+            tick_whole_epochs(axes)
             if len(lines) > 1:
                 axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
 

@@ -1,14 +1,13 @@
 """Genotypes as text, for terminals and mails.
 
-Every character is in the sets that old terminal fonts have: arrows point from a node to what enters it, and a dotted
-one carries nothing.
+All characters are in old terminal fonts. Arrows point into a node; a dotted arrow is the operation ``none``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archgrad.report.wiring import NodeWiring, Wiring, kind_of, plain
+from archgrad.report.wiring import NodeWiring, Wiring, kind_of, printable
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
 __all__ = ["to_text"]
@@ -34,8 +33,8 @@ def to_text(genotype: Genotype) -> str:
 
 
 def _node_lines(wiring: NodeWiring) -> Iterator[str]:
-    """Yield one line for each node: what it computes, and what it reads."""
-    labels = [f"[{plain(node.operation)}]" for node in wiring.nodes[:-1]] + ["(output)"]
+    """Yield one line for each node: its operation and its inputs."""
+    labels = [f"[{printable(node.operation)}]" for node in wiring.nodes[:-1]] + ["(output)"]
     margin, width = len(str(len(labels))), max(map(len, labels))
     yield f"  {0:<{margin}}  (input)"
     for number, (node, label) in enumerate(zip(wiring.nodes, labels, strict=True), start=1):
@@ -49,15 +48,15 @@ def _block(name: str, cell: CellGenotype) -> str:
     labels = [*wiring.labels.values(), *([wiring.output_label] if wiring.concat else [])]
     margin = max(map(len, labels), default=0)
     lines = [f"  {label:<{margin}}  {content}".rstrip() for label, content in _lines(wiring)]
-    return "\n".join([plain(name), *(lines or ["  (no decisions)"]), ""])
+    return "\n".join([printable(name), *(lines or ["  (no decisions)"]), ""])
 
 
 def _lines(wiring: Wiring) -> Iterator[tuple[str, str]]:
-    """Yield each line's label, which is empty where the line above speaks of the same node, and its content."""
-    width = max((len(plain(edge.choice)) for edges in wiring.edges.values() for edge in edges), default=0)
+    """Yield the label and content of each line; the label is empty if the line above is about the same node."""
+    width = max((len(printable(edge.choice)) for edges in wiring.edges.values() for edge in edges), default=0)
     far = max((len(wiring.labels[edge.source or 0]) for edges in wiring.edges.values() for edge in edges), default=0)
     for node in wiring.nodes:
-        contents = [f"[{plain(choice.choice)}]" for choice in wiring.choices.get(node, ())]
+        contents = [f"[{printable(choice.choice)}]" for choice in wiring.choices.get(node, ())]
         contents += [_arrow(wiring, edge, width) for edge in wiring.edges.get(node, ())]
         if node in wiring.inputs:
             contents.append("(input)")
@@ -72,5 +71,5 @@ def _lines(wiring: Wiring) -> Iterator[tuple[str, str]]:
 
 def _arrow(wiring: Wiring, edge: Decision, width: int) -> str:
     line = "·" if kind_of(edge.choice) == "none" else "─"
-    name = plain(edge.choice)
+    name = printable(edge.choice)
     return f"◄{line * 2} {name} {line * (width - len(name) + 2)} {wiring.labels[edge.source or 0]}"

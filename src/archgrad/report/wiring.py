@@ -1,4 +1,4 @@
-"""What a drawing of a block shows: its nodes, what they are called and how they are joined."""
+"""The content of a drawing: the nodes of a block, their labels and their edges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.notation.node_form import NodeChoice, nodes_of
 
-__all__ = ["NodeWiring", "Wiring", "kind_of", "plain"]
+__all__ = ["NodeWiring", "Wiring", "kind_of", "printable"]
 
 _LONGEST_NAME = 60
 _KINDS = (
@@ -29,11 +29,10 @@ def kind_of(choice: str) -> str:
     return "other"
 
 
-def plain(name: str) -> str:
-    """Return a stranger's name as one short run of printable characters.
+def printable(name: str) -> str:
+    """Return an untrusted name as one short line of printable characters.
 
-    Control characters could move a terminal's cursor and lone surrogates cannot be written at all, so both become
-    escapes that show what they were.
+    Control characters could move a terminal's cursor, and lone surrogates cannot be encoded; both become escapes.
     """
     shown = "".join(letter if letter.isprintable() else f"<{ord(letter):04X}>" for letter in name[:_LONGEST_NAME])
     return shown if len(name) <= _LONGEST_NAME else f"{shown}…"
@@ -41,7 +40,7 @@ def plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class Wiring:
-    """The nodes of one block in order, with the decisions that sit at them and the edges that enter them."""
+    """The nodes of one block in order, with the decisions on them and the edges into them."""
 
     nodes: tuple[int, ...]
     labels: dict[int, str]
@@ -52,7 +51,7 @@ class Wiring:
 
     @classmethod
     def of(cls, cell: CellGenotype) -> Wiring:
-        """Work out the wiring of a block."""
+        """Return the wiring of a block."""
         edges = [decision for decision in cell if decision.source is not None]
         choices = [decision for decision in cell if decision.source is None]
         targets = {decision.target for decision in cell}
@@ -65,12 +64,12 @@ class Wiring:
 
     @property
     def output_label(self) -> str:
-        """The name of the node where the concatenated ones meet."""
+        """The label of the concatenation."""
         return "c_{k}" if self.labels.get(0) == _CELL_INPUTS[0][1] else "output"
 
     @property
     def last(self) -> int | None:
-        """The node that is the cell's output when none are concatenated (None: there is no such node)."""
+        """The output node of a cell without concatenation; None if there is none."""
         return self.nodes[-1] if self.concat is None and self.edges else None
 
 
@@ -83,7 +82,7 @@ class NodeWiring:
 
     @classmethod
     def of(cls, genotype: Genotype) -> NodeWiring | None:
-        """Work out the wiring; None for a genotype of another kind."""
+        """Return the wiring; None for a genotype of another kind."""
         nodes = nodes_of(genotype)
         if nodes is None:
             return None
@@ -94,7 +93,7 @@ class NodeWiring:
 
 
 def _cell_inputs(cell: CellGenotype, targets: set[int]) -> dict[int, str]:
-    """Name the outputs of the two cells before, which are nodes 0 and 1 of a cell that concatenates nodes from 2."""
+    """Label nodes 0 and 1 of a DARTS cell, which are the outputs of the two cells before it."""
     return dict(_CELL_INPUTS) if cell.concat is not None and targets and min(targets) == 2 else {}
 
 

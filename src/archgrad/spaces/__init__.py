@@ -1,10 +1,10 @@
-"""What can be built: decision blocks, genotypes, and one file per search space."""
+"""Search spaces: decision blocks, genotypes, and one file per space."""
 
 from functools import partial
 
 from archgrad.registry import Registry
 from archgrad.spaces.amended import AmendedA1, AmendedA2
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import DARTS
@@ -40,7 +40,7 @@ __all__ = [
     "StagedSpace",
     "build_edges",
     "cost",
-    "edges_of",
+    "edge_rows",
 ]
 
 SPACES = Registry[SearchSpace](

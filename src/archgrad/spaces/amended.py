@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.darts import CHOICES, DARTS, INPUTS, NODES
 from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
@@ -17,8 +17,8 @@ __all__ = ["AmendedA1", "AmendedA2"]
 class _Amended(DARTS):
     """DARTS cells of eight fixed edges: each node reads the node before it and the output of the cell before last.
 
-    No edge is removed, and width, drop-path and the auxiliary head are those of the evaluation (Section 4.1.2). Cutout,
-    which the paper adds too, is a setting of the data: ``augmentation.cutout=16`` for images of 32 pixels.
+    No edge is removed; width, drop-path and the auxiliary head are those of the evaluation (Section 4.1.2). The paper
+    also uses cutout, a setting of the data: ``augmentation.cutout=16`` for images of 32 pixels.
     """
 
     family: ClassVar[str] = "amended"
@@ -30,7 +30,7 @@ class _Amended(DARTS):
     @property
     def normal_rows(self) -> tuple[Row, ...]:
         """2←0, 2←1, 3←0, 3←2, 4←0, 4←3, 5←0, 5←4."""
-        return edges_of(((node, (0, node - 1)) for node in range(INPUTS, NODES)), self.choices)
+        return edge_rows(((node, (0, node - 1)) for node in range(INPUTS, NODES)), self.choices)
 
     @property
     def weights(self) -> WeightTraining:
@@ -45,7 +45,7 @@ class _Amended(DARTS):
 
 @dataclass(frozen=True, kw_only=True)
 class AmendedA1(_Amended):
-    """Eight fixed edges, the operations of DARTS without none, a normal and a reduction cell: 7¹⁶ architectures."""
+    """Eight fixed edges with the DARTS operations except ``none``, a normal and a reduction cell: 7¹⁶ architectures."""
 
     name: ClassVar[str] = "amended-a1"
     choices: ClassVar[tuple[str, ...]] = tuple(choice for choice in CHOICES if choice != "none")
@@ -53,7 +53,7 @@ class AmendedA1(_Amended):
 
 @dataclass(frozen=True, kw_only=True)
 class AmendedA2(_Amended):
-    """Eight fixed edges with a skip or a separable convolution, decided in every cell alone: 2¹⁶⁰ architectures.
+    """Eight fixed edges with a skip or a separable convolution, decided for each cell separately: 2¹⁶⁰ architectures.
 
     >>> len(AmendedA2().blocks), AmendedA2().blocks[0].rows[0].choices
     (20, ('skip_connect', 'sep_conv_3x3'))
@@ -71,5 +71,5 @@ class AmendedA2(_Amended):
         return tuple(self._block(self.block_of(layer), 1, rows) for layer in range(self.cells))
 
     def block_of(self, layer: int) -> str:
-        """Return the block of the layer's own."""
+        """Return the name of the layer's own block."""
         return f"cell_{layer:02}"

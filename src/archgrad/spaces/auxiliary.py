@@ -1,4 +1,4 @@
-"""The auxiliary head of DARTS networks, which brings a loss to the middle of the network."""
+"""The auxiliary head of DARTS networks, a second loss in the middle of the network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from archgrad.operations import Site
 
-__all__ = ["AuxiliaryHead", "quarters"]
+__all__ = ["AuxiliaryHead", "average_corners"]
 
 _NARROW, _WIDE = 128, 768
 
@@ -15,8 +15,8 @@ _NARROW, _WIDE = 128, 768
 class AuxiliaryHead(nn.Module):
     """ReLU, pooling to 2×2, 1×1 convolution, 2×2 convolution, linear classifier.
 
-    It is the tower of the DARTS evaluation network (5×5 average pooling with stride 3 on its 8×8 maps) for maps of any
-    size: see :func:`quarters`.
+    The head of the DARTS evaluation network (5×5 average pooling with stride 3 on 8×8 maps), for maps of any size: see
+    :func:`average_corners`.
     """
 
     def __init__(self, inputs: int, site: Site, num_classes: int) -> None:
@@ -33,16 +33,16 @@ class AuxiliaryHead(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[N, inputs, H, W]`` to logits ``[N, classes]``."""
-        logits: Tensor = self.classifier(self.features(quarters(x.relu())).flatten(1))
+        logits: Tensor = self.classifier(self.features(average_corners(x.relu())).flatten(1))
         return logits
 
 
-def quarters(x: Tensor) -> Tensor:
-    """Average the four corners of an image ``[N, C, H, W]``, each 5/8 as high and wide as it: ``[N, C, 2, 2]``.
+def average_corners(x: Tensor) -> Tensor:
+    """Average the four corners of ``[N, C, H, W]``, each of size 5/8 H × 5/8 W: ``[N, C, 2, 2]``.
 
-    On 8×8 that is 5×5 pooling with stride 3; on other sizes, the corners cover every pixel too.
+    On 8×8 this is 5×5 pooling with stride 3. The corners cover every pixel at any size.
 
-    >>> quarters(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
+    >>> average_corners(torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]]))
     tensor([[[[1., 2.],
               [3., 4.]]]])
     """

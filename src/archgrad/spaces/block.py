@@ -1,4 +1,4 @@
-"""Decision blocks: the part of a space that an architecture parameter describes."""
+"""Decision blocks: rows of choices, each block with one tensor of architecture parameters."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from torch import Tensor
 
 from archgrad.errors import UserError
 
-__all__ = ["DecisionBlock", "Row", "edges_of"]
+__all__ = ["DecisionBlock", "Row", "edge_rows"]
 
 
 @dataclass(frozen=True)
 class Row:
     """One decision: an edge (``source`` → ``target``), or a node where ``source`` is None, and its choices.
 
-    A genotype makes ``picks`` of the choices: one operation of an edge, say, or two of the inputs that a node may have.
+    A genotype picks ``picks`` of the choices: one operation on an edge, for example, or two inputs of a node.
     """
 
     target: int
@@ -37,12 +37,12 @@ class Row:
 class DecisionBlock:
     """Rows of choices shared by ``cells`` cells: architecture parameters ``[rows, choices]``.
 
-    Rows may offer different choices; the tensor is as wide as the longest row and :attr:`mask` marks what is real.
-    ``keep`` is the number of rows that survive discretisation at each target node (None: all of them), and
-    ``excluded`` are choices that a discrete architecture never contains.
+    Rows may offer different choices; the tensor is as wide as the longest row, and :attr:`mask` marks the real entries.
+    ``keep`` is the number of rows that discretization keeps at each target node (None: all). A genotype never contains
+    the ``excluded`` choices.
 
-    The choices of a block of the ``kind`` "operation" are what its rows compute. A block of the kind "edge" weighs the
-    edges that enter each node: one row per node, whose choices are the names of the nodes it reads.
+    In a block of the ``kind`` "operation" the choices are operations. In a block of the kind "edge" they are the edges
+    into a node: one row per node, whose choices are the names of the nodes it may read.
     """
 
     name: str
@@ -69,7 +69,7 @@ class DecisionBlock:
             if not 1 <= row.picks <= max(len(allowed), 1):
                 raise UserError(
                     f"row {row.name} of block {self.name!r} picks {row.picks} of {len(allowed)} choices; "
-                    f"it must be from 1 to that number."
+                    f"picks must be from 1 to {len(allowed)}."
                 )
             if not allowed:
                 raise UserError(f"row {row.name} of block {self.name!r} offers only excluded choices: {row.choices}.")
@@ -97,13 +97,13 @@ class DecisionBlock:
 
     @cached_property
     def edges(self) -> DecisionBlock:
-        """The block ``name.edges`` that weighs this one's edges: a row per target, whose choices are its sources.
+        """The block ``name.edges`` of this block's edge weights: a row per target, whose choices are its sources.
 
-        >>> DecisionBlock("cell", 1, edges_of([(1, [0]), (2, [0, 1])], ("skip",))).edges.rows[1]
+        >>> DecisionBlock("cell", 1, edge_rows([(1, [0]), (2, [0, 1])], ("skip",))).edges.rows[1]
         Row(target=2, source=None, choices=('0', '1'), picks=2)
         """
         if not self.on_edges:
-            raise UserError(f"block {self.name!r} has operations at its nodes; edge weights need them on edges.")
+            raise UserError(f"block {self.name!r} has operations on nodes; edge weights need operations on edges.")
         rows = []
         for target in self.targets:
             sources = tuple(str(row.source) for row in self.rows if row.target == target)
@@ -112,12 +112,12 @@ class DecisionBlock:
         return DecisionBlock(f"{self.name}.edges", self.cells, tuple(rows), kind="edge")
 
     def has_edge_weights(self, weights: Container[str]) -> bool:
-        """Tell whether weights, by the names of blocks, have some for this one's edges."""
+        """Tell whether ``weights``, keyed by block name, contain this block's edge weights."""
         return self.on_edges and self.edges.name in weights
 
     @cached_property
     def edge_places(self) -> tuple[tuple[int, int], ...]:
-        """The (row, choice) of :attr:`edges` that weighs each row of this block."""
+        """For each row, the (row, choice) of its weight in :attr:`edges`."""
         places = []
         for index, row in enumerate(self.rows):
             before = sum(other.target == row.target for other in self.rows[:index])
@@ -125,6 +125,6 @@ class DecisionBlock:
         return tuple(places)
 
 
-def edges_of(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:
-    """Rows for all edges of a cell: ``nodes`` gives each target with its sources; every edge has the same choices."""
+def edge_rows(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:
+    """Return a row for each edge; ``nodes`` lists targets with their sources, and all rows share ``choices``."""
     return tuple(Row(target, source, choices) for target, sources in nodes for source in sources)

@@ -1,4 +1,4 @@
-"""Building the cells of a network: which operations stand on which edges or nodes."""
+"""Build the operations on the edges or nodes of a cell."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from archgrad.supernet import CellMixture, Edge, SupernetOptions
 __all__ = ["CellPlan", "CellViews", "build_edges", "build_nodes", "skip_connection"]
 
 CellViews = Mapping[str, Sequence[CellMixture]]
-"""Block name → what each of its cells sees of a mixture."""
+"""Block name → the mixture of each of its cells."""
 
 
 @dataclass(frozen=True)
 class CellPlan:
-    """Which operations stand on which edges of each block: all of them in a supernet, the chosen ones otherwise.
+    """The operations on the edges of each block: all of them in a supernet, the chosen ones in a plain network.
 
-    ``options`` are those of the supernet, completed by the space's defaults.
+    ``options`` are those of the supernet, with the space's defaults filled in.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -34,18 +34,18 @@ class CellPlan:
         return chosen or block.concat
 
     def site(self, channels: int, stride: int = 1, salt: int = 0, skeleton: bool = False) -> Site:
-        """Return a place of this plan for an operation, in a cell or in the ``skeleton`` around the cells."""
+        """Return the site of an operation, in a cell or in the ``skeleton`` around the cells."""
         return Site(channels, stride, self.searching, salt, skeleton)
 
 
 def build_edges(
     plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int, strided: Sequence[int] = ()
 ) -> list[Edge]:
-    """Build the operations on all edges of a cell of this many channels; those that leave a ``strided`` node halve."""
+    """Build the operations on all edges of a cell; edges that leave a ``strided`` node have stride 2."""
     edges = []
     for index, row in enumerate(plan.rows[block]):
         if row.source is None:
-            raise UserError(f"row {row.name} of block {block!r} is a node; this cell has operations on edges only.")
+            raise UserError(f"row {row.name} of block {block!r} is a node; this cell needs edges, so give it a source.")
         stride = 2 if row.source in strided else 1
         factories = [_factory(vocabulary, choice) for choice in row.choices]
         site = plan.site(channels // plan.options.partial, stride, salt=index)
@@ -56,7 +56,7 @@ def build_edges(
 
 
 def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: int) -> list[Edge]:
-    """Build the operations at all nodes of a cell of this many channels, as a MixedNodeCell takes them."""
+    """Build the operations at all nodes of a cell, for a MixedNodeCell."""
     site = plan.site(channels // plan.options.partial)
     edges = []
     for row in plan.rows[block]:
@@ -67,7 +67,7 @@ def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: in
 
 
 def skip_connection(site: Site) -> Operation:
-    """Return a skip connection: the identity, or at stride 2 a reduction with weights of its own."""
+    """Return a skip connection: the identity, or at stride 2 a factorized reduction with its own weights."""
     return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
 
 

@@ -23,7 +23,7 @@ class Cost:
 
 
 def cost(network: nn.Module, input_channels: int = 3, image_size: int = 32) -> Cost:
-    """Measure a network on one image, by PyTorch's own counter (two operations are one multiply-add)."""
+    """Measure a network on one image with PyTorch's own counter (two operations make one multiply-add)."""
     parameters = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
     parameter = next(network.parameters())
     image = torch.zeros(1, input_channels, image_size, image_size, dtype=parameter.dtype, device=parameter.device)

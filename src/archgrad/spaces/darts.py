@@ -22,7 +22,7 @@ from archgrad.operations import (
     Zero,
 )
 from archgrad.spaces.auxiliary import AuxiliaryHead
-from archgrad.spaces.block import DecisionBlock, Row, edges_of
+from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connection
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
@@ -53,8 +53,8 @@ _STEM_MULTIPLIER = 3
 class DARTS(SearchSpace):
     """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
 
-    ``cells`` of them stand in a row, each fed by the two before it; those at 1/3 and 2/3 of the depth reduce.
-    The auxiliary head of a supernet stands behind the second reduction. The default size is the published one.
+    A network is a row of ``cells`` cells, each fed by the two before it; the cells at 1/3 and 2/3 of the depth reduce.
+    The auxiliary head of a supernet follows the second reduction. The default size is the published one.
 
     >>> [(block.name, block.cells, block.shape) for block in DARTS().blocks]
     [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
@@ -72,7 +72,7 @@ class DARTS(SearchSpace):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.cells < 3:
-            raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
+            raise UserError(f"cells of the space {self.name!r} is {self.cells}; give at least 3, for two reductions.")
 
     @property
     def reductions(self) -> tuple[int, int]:
@@ -81,7 +81,7 @@ class DARTS(SearchSpace):
 
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
-        """``normal`` and ``reduce``, with two inputs kept per node."""
+        """``normal`` and ``reduce``; a genotype keeps two inputs per node."""
         reduce = len(self.reductions)
         return (
             self._block("normal", self.cells - reduce, self.normal_rows),
@@ -109,7 +109,7 @@ class DARTS(SearchSpace):
 
     def _block(self, name: str, cells: int, rows: tuple[Row, ...]) -> DecisionBlock:
         concat = tuple(range(INPUTS, NODES))
-        return self.offered(DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), concat))
+        return self.apply_restriction(DecisionBlock(name, cells, rows, self.keep, frozenset({"none"}), concat))
 
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
         """Build stem, cells and classifier."""
@@ -118,7 +118,7 @@ class DARTS(SearchSpace):
 
 def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
     """Return the 14 edges of a cell, all with these choices: each node reads both inputs and all nodes before it."""
-    return edges_of(((node, range(node)) for node in range(INPUTS, NODES)), choices)
+    return edge_rows(((node, range(node)) for node in range(INPUTS, NODES)), choices)
 
 
 class DARTSCell(nn.Module):
@@ -140,7 +140,7 @@ class DARTSCell(nn.Module):
 class DARTSNet(nn.Module):
     """Stem of 3C channels, a row of cells, global average pooling and a linear classifier.
 
-    In a supernet whose options ask for it, an auxiliary head reads the output of the second reduction.
+    If the options of a supernet ask for it, an auxiliary head reads the output of the second reduction.
     """
 
     def __init__(self, space: DARTS, plan: CellPlan, input_channels: int, num_classes: int) -> None:
@@ -169,7 +169,7 @@ class DARTSNet(nn.Module):
     def forward(
         self, x: Tensor, mixture: CellViews | None = None, auxiliary: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return logits ``[N, classes]``, or with ``auxiliary`` those and the ones of the auxiliary head."""
+        """Return logits ``[N, classes]``; with ``auxiliary``, also those of the auxiliary head."""
         views = {name: iter(cells) for name, cells in (mixture or {}).items()}
         before = last = branch = self.stem(x)
         for layer, (kind, cell) in enumerate(zip(self.kinds, self.cells, strict=True)):
@@ -182,12 +182,12 @@ class DARTSNet(nn.Module):
 def _build_cell(
     plan: CellPlan, block: DecisionBlock, inputs: tuple[int, int], width: int, reducing: bool, reduced: bool
 ) -> DARTSCell:
-    """Build a cell; ``reduced`` says that the previous one halved the resolution of its second input."""
+    """Build a cell; ``reduced`` means that the previous cell halved the resolution of its second input."""
     site = plan.site(width)
     before = FactorizedReduce(inputs[0], plan.site(width, 2)) if reduced else ReLUConvBN(inputs[0], site, 1)
     edges = build_edges(plan, block.name, OPERATIONS, width, strided=range(INPUTS) if reducing else ())
     cell = (MixedCell if plan.searching else FixedCell)(edges, INPUTS, NODES)
     concat = plan.concat_of(block)
     if concat is None:
-        raise UserError(f"block {block.name!r} of this genotype does not say which nodes it concatenates.")
+        raise UserError(f"block {block.name!r} of this genotype does not say which nodes it concatenates; add them.")
     return DARTSCell(cell, [before, ReLUConvBN(inputs[1], site, 1)], concat)

@@ -1,4 +1,4 @@
-"""Discrete architectures: which choices were made in which rows of which decision block."""
+"""Genotypes: the choices made in each row of each decision block."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archgrad.errors import UserError, unknown
 __all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
 
 SKIP = "skip_connect"
-"""What every space calls a skip connection."""
+"""The name of a skip connection in every space."""
 
 
 @dataclass(frozen=True, order=True)
@@ -24,7 +24,7 @@ class Decision:
 
     @property
     def row(self) -> str:
-        """The name of the row that it decides: ``2<-0`` for an edge, ``2`` for a node."""
+        """The name of its row: ``2<-0`` for an edge, ``2`` for a node."""
         return str(self.target) if self.source is None else f"{self.target}<-{self.source}"
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class CellGenotype:
         return tuple(decision for decision in self.decisions if decision.target == target)
 
     def count(self, choice: str) -> int:
-        """Count how often a choice was made."""
+        """Count the decisions for this choice."""
         return sum(decision.choice == choice for decision in self.decisions)
 
 
@@ -54,7 +54,7 @@ class CellGenotype:
 class Genotype:
     """A discrete architecture: one :class:`CellGenotype` per decision block.
 
-    It prints in the notation of its field and parses from any of them (no ``eval`` anywhere):
+    It prints in the usual notation of its space and parses from any notation (no ``eval`` anywhere):
 
     >>> genotype = Genotype.parse("|nor_conv_3x3~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|")
     >>> genotype["cell"].count("none")
@@ -67,7 +67,7 @@ class Genotype:
 
     def __post_init__(self) -> None:
         if len(set(self.names)) != len(self.blocks):
-            raise UserError(f"a genotype has one block of each name, but the names are {', '.join(self.names)}.")
+            raise UserError(f"the blocks of this genotype are {', '.join(self.names)}; give each another name.")
 
     @classmethod
     def of(cls, blocks: Mapping[str, CellGenotype]) -> Genotype:
@@ -76,7 +76,7 @@ class Genotype:
 
     @classmethod
     def parse(cls, text: str) -> Genotype:
-        """Read JSON, a NAS-Bench-201 string, printed DARTS cells or nodes in brackets; errors name position and fix."""
+        """Read JSON, a NAS-Bench-201 string, printed DARTS cells or nodes in brackets."""
         from archgrad.spaces import notation
 
         return notation.parse(text)
@@ -98,7 +98,7 @@ class Genotype:
         return tuple(decision for _, cell in self.blocks for decision in cell)
 
     def count(self, choices: str | Iterable[str]) -> int:
-        """Count how often one of these choices was made in all blocks."""
+        """Count the decisions for any of these choices, in all blocks."""
         wanted = {choices} if isinstance(choices, str) else set(choices)
         return sum(decision.choice in wanted for decision in self.decisions)
 
@@ -109,7 +109,7 @@ class Genotype:
         return notation.to_json(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what :meth:`to_json` writes, as plain objects."""
+        """Return the content of :meth:`to_json` as plain objects."""
         from archgrad.spaces import notation
 
         return notation.to_dict(self)

@@ -12,7 +12,7 @@ __all__ = ["check_cell", "check_genotype", "row_of"]
 
 
 def check_genotype(space: str, blocks: Sequence[DecisionBlock], genotype: Genotype) -> None:
-    """Raise a UserError unless a genotype decides these blocks, of the space of this name."""
+    """Raise a UserError unless the genotype fits these blocks of the space named ``space``."""
     expected = tuple(block.name for block in blocks)
     if set(genotype.names) != set(expected):
         raise UserError(
@@ -24,7 +24,7 @@ def check_genotype(space: str, blocks: Sequence[DecisionBlock], genotype: Genoty
 
 
 def row_of(block: DecisionBlock, decision: Decision) -> int:
-    """Return the number of the row that a decision is about."""
+    """Return the index of a decision's row."""
     for index, row in enumerate(block.rows):
         if (row.target, row.source) == (decision.target, decision.source):
             return index
@@ -37,7 +37,7 @@ def row_of(block: DecisionBlock, decision: Decision) -> int:
 
 
 def check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
-    """Raise a UserError unless these decisions are those of a block, in the space of this name."""
+    """Raise a UserError unless the decisions fit this block of the space named ``space``."""
     used: list[tuple[int, str]] = []
     for decision in cell:
         row = row_of(block, decision)
@@ -47,7 +47,7 @@ def check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
             raise unknown(place, decision.choice, allowed)
         if (row, decision.choice) in used or sum(row == other for other, _ in used) == block.rows[row].picks:
             times = "twice" if block.rows[row].picks == 1 else f"more than {block.rows[row].picks} times, or one twice"
-            raise UserError(f"block {block.name!r} decides {block.rows[row].name} {times}; remove what is too much.")
+            raise UserError(f"block {block.name!r} decides {block.rows[row].name} {times}; remove the extra decisions.")
         used.append((row, decision.choice))
     for target in block.targets:
         rows = [index for index, row in enumerate(block.rows) if row.target == target]
@@ -57,13 +57,13 @@ def check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
         found = sum(row in rows for row, _ in used)
         if found != wanted and not block.on_edges:
             raise UserError(
-                f"block {block.name!r} decides {found} times about node {target} in this genotype; in the space "
-                f"{space!r} it does {wanted} times. Choose the space that the genotype belongs to."
+                f"block {block.name!r} of this genotype has {found} decisions at node {target}, but the space "
+                f"{space!r} has {wanted}; choose the space that the genotype belongs to."
             )
         if found != wanted:
             raise UserError(
-                f"node {target} of block {block.name!r} has {found} inputs in this genotype; "
-                f"the space {space!r} gives it {wanted}."
+                f"node {target} of block {block.name!r} has {found} inputs in this genotype, but {wanted} in the space "
+                f"{space!r}; choose the space that the genotype belongs to."
             )
     _check_concat(space, block, cell.concat)
 
@@ -73,8 +73,8 @@ def _check_concat(space: str, block: DecisionBlock, concat: tuple[int, ...] | No
         return
     if block.concat is None:
         raise UserError(
-            f"block {block.name!r} concatenates {list(concat)} in this genotype; in the space {space!r} a cell's "
-            f"output is its last node, so leave that out."
+            f"block {block.name!r} concatenates {list(concat)} in this genotype, but in the space {space!r} the "
+            f"output of a cell is its last node; leave the concatenation out."
         )
     if not concat or not set(concat) <= set(block.targets):
         nodes = ", ".join(map(str, block.targets))

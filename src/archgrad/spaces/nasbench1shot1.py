@@ -26,22 +26,22 @@ __all__ = ["OPERATIONS", "NASBench1Shot1", "OneShotNet"]
 OPERATIONS: Vocabulary = {name: VOCABULARY[name] for name in (MAXPOOL3X3, CONV3X3, CONV1X1)}
 
 _PARENTS = {1: (1, 2, 2, 2, 2), 2: (1, 1, 2, 2, 3), 3: (1, 1, 1, 2, 2, 2)}
-"""By the number of the space: how many nodes each node and, last, the output read."""
+"""For each space: the number of inputs of each node and, last, of the output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NASBench1Shot1(SearchSpace):
     """NAS-Bench-1Shot1, spaces 1 to 3: operations on nodes; 6,240, 29,160 and 363,648 architectures.
 
-    ``number`` says which of the three it is. A cell has nodes 1 … n between an input, node 0, and an output, node n+1.
-    ``parents`` are the numbers of nodes that the nodes 1, 2, … and, last, the output read in a discrete architecture.
+    ``number`` chooses one of the three. A cell has nodes 1 … n between an input, node 0, and an output, node n+1.
+    ``parents`` is the number of inputs of the nodes 1, 2, … and, last, of the output in a genotype.
 
-    Three blocks decide: ``operations`` what each node computes, ``inputs`` which nodes it reads where it has a choice,
-    and ``output`` which nodes the cell's output is made of. ``cells`` cells stand in a row, and before those at 1/3 and
-    2/3 of the depth the resolution is halved and the width doubled.
+    The block ``operations`` decides what each node computes, ``inputs`` which nodes it reads, and ``output`` which
+    nodes form the cell's output. A network is a row of ``cells`` cells. Before those at 1/3 and 2/3 of the depth the
+    resolution is halved and the width doubled.
 
-    The plain network of a genotype is that of NAS-Bench-101, which trained all of them with ``channels=128``. How the
-    published numbers of architectures are counted is in :mod:`~archgrad.spaces.nasbench101.enumeration`.
+    The plain network of a genotype is that of NAS-Bench-101, which trained them all with ``channels=128``.
+    :mod:`~archgrad.spaces.nasbench101.enumeration` explains the published numbers of architectures.
 
     >>> [(block.name, block.shape) for block in NASBench1Shot1(number=3).blocks]
     [('operations', (5, 3)), ('inputs', (4, 5)), ('output', (1, 6))]
@@ -61,7 +61,7 @@ class NASBench1Shot1(SearchSpace):
             )
         super().__post_init__()
         if self.cells < 3:
-            raise UserError(f"cells of the space {self.name!r} is {self.cells}; two reductions need at least 3.")
+            raise UserError(f"cells of the space {self.name!r} is {self.cells}; give at least 3, for two reductions.")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -70,12 +70,12 @@ class NASBench1Shot1(SearchSpace):
 
     @property
     def parents(self) -> tuple[int, ...]:
-        """How many nodes the nodes 1, 2, … and, last, the output read."""
+        """The number of inputs of the nodes 1, 2, … and, last, of the output."""
         return _PARENTS[self.number]
 
     @property
     def output(self) -> int:
-        """The number of the output, which comes after all nodes."""
+        """The number of the output node, which follows all others."""
         return len(self.parents)
 
     @property
@@ -92,7 +92,9 @@ class NASBench1Shot1(SearchSpace):
             "output": (self._inputs_of(self.output),),
         }
         return tuple(
-            self.offered(DecisionBlock(name, self.cells, own, kind="operation" if name == "operations" else "edge"))
+            self.apply_restriction(
+                DecisionBlock(name, self.cells, own, kind="operation" if name == "operations" else "edge")
+            )
             for name, own in rows.items()
         )
 
@@ -142,7 +144,7 @@ class OneShotNet(nn.Module):
 
 
 def _chosen(plan: CellPlan) -> Genotype:
-    """Return the genotype whose plan this is."""
+    """Return the genotype of a plan."""
     return Genotype.of(
         {
             name: CellGenotype(tuple(Decision(row.target, row.source, row.choices[0]) for row in rows))

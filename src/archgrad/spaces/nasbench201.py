@@ -25,7 +25,7 @@ OPERATIONS: Vocabulary = {
 class NASBench201(StagedSpace):
     """The cell of NAS-Bench-201: four nodes, six edges, five operations, 15,625 architectures.
 
-    The edges are 1←0, 2←0, 2←1, 3←0, 3←1, 3←2; ``exclude`` removes operations. The default size is the benchmark's.
+    The edges are 1←0, 2←0, 2←1, 3←0, 3←1, 3←2. ``exclude`` removes operations. The default size is the benchmark's.
 
     >>> NASBench201(channels=8, cells_per_stage=1).blocks[0].shape
     (6, 5)

@@ -41,7 +41,7 @@ def _per_edge(names: str) -> tuple[Row, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class S1(DARTS):
-    """Two operations per edge, those that a search on the full space found most important."""
+    """Two operations per edge, the most important ones in a search on the full space."""
 
     name: ClassVar[str] = "s1"
 
@@ -83,7 +83,7 @@ class S3(S2):
 
 @dataclass(frozen=True, kw_only=True)
 class S4(S2):
-    """Noise N(0, 1) or 3×3 separable convolution on every edge: the convolution is always right."""
+    """Noise N(0, 1) or 3×3 separable convolution on every edge: the convolution is always better."""
 
     name: ClassVar[str] = "s4"
     operations: ClassVar[str] = "noise,sep3"

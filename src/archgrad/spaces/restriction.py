@@ -1,4 +1,4 @@
-"""Spaces that offer fewer choices than they could: which of its choices each row of a block keeps."""
+"""Restrictions: which of its choices each row of a block keeps."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import replace
 from archgrad.errors import UserError, unknown
 from archgrad.spaces.block import DecisionBlock, Row
 
-__all__ = ["Restriction", "offered", "restriction_of"]
+__all__ = ["Restriction", "make_restriction", "restrict_block"]
 
 Restriction = tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
-"""Names of blocks, each with what its rows still offer."""
+"""Block names, each with the remaining choices of its rows."""
 
 
-def offered(block: DecisionBlock, restriction: Restriction | None) -> DecisionBlock:
-    """Return a block with nothing but what a restriction leaves of its choices, in the block's own order.
+def restrict_block(block: DecisionBlock, restriction: Restriction | None) -> DecisionBlock:
+    """Return the block with only the choices that the restriction leaves, in the block's own order.
 
     >>> block = DecisionBlock("cell", 1, (Row(1, 0, ("none", "skip", "conv")),))
-    >>> offered(block, (("cell", (("conv", "none"),)),)).rows[0].choices
+    >>> restrict_block(block, (("cell", (("conv", "none"),)),)).rows[0].choices
     ('none', 'conv')
     """
     wanted = dict(restriction or ()).get(block.name)
@@ -30,30 +30,30 @@ def offered(block: DecisionBlock, restriction: Restriction | None) -> DecisionBl
             f"give the choices of every row: {', '.join(row.name for row in block.rows)}."
         )
     return replace(
-        block, rows=tuple(_offering(block, row, names) for row, names in zip(block.rows, wanted, strict=True))
+        block, rows=tuple(_restrict_row(block, row, names) for row, names in zip(block.rows, wanted, strict=True))
     )
 
 
-def restriction_of(
+def make_restriction(
     space: str, blocks: Sequence[DecisionBlock], wanted: Mapping[str, Sequence[Iterable[str]]]
 ) -> Restriction:
-    """Return what is left of all blocks when some of them offer only what is wanted; refuse what they do not have."""
+    """Return the restriction of all blocks to the ``wanted`` choices; reject unknown blocks and choices."""
     for name in wanted:
         if name not in [block.name for block in blocks]:
             raise unknown(f"block of the space {space!r}:", name, [block.name for block in blocks])
     given = tuple((name, tuple(_names(name, row) for row in rows)) for name, rows in wanted.items())
-    return tuple((block.name, tuple(row.choices for row in offered(block, given).rows)) for block in blocks)
+    return tuple((block.name, tuple(row.choices for row in restrict_block(block, given).rows)) for block in blocks)
 
 
 def _names(block: str, choices: Iterable[str]) -> tuple[str, ...]:
     if isinstance(choices, str):
         raise UserError(
-            f"the restriction of block {block!r} has {choices!r} on a row; give a list, such as [{choices!r}]."
+            f"the restriction of block {block!r} has the text {choices!r} on a row; give a list, such as [{choices!r}]."
         )
     return tuple(choices)
 
 
-def _offering(block: DecisionBlock, row: Row, names: tuple[str, ...]) -> Row:
+def _restrict_row(block: DecisionBlock, row: Row, names: tuple[str, ...]) -> Row:
     for name in names:
         if name not in row.choices:
             raise unknown(f"choice on row {row.name} of block {block.name!r}:", name, row.choices)
@@ -64,7 +64,7 @@ def _offering(block: DecisionBlock, row: Row, names: tuple[str, ...]) -> Row:
         )
     if len(set(names) - block.excluded) < row.picks and row.picks > 1:
         raise UserError(
-            f"the restriction leaves {', '.join(names)} on row {row.name} of block {block.name!r}, of which a genotype "
-            f"picks {row.picks}; leave at least so many of {', '.join(row.choices)}."
+            f"the restriction leaves {', '.join(names)} on row {row.name} of block {block.name!r}, but a genotype "
+            f"picks {row.picks}; leave at least {row.picks} of {', '.join(row.choices)}."
         )
     return replace(row, choices=tuple(choice for choice in row.choices if choice in names))

@@ -16,7 +16,7 @@ from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.genotype_check import check_genotype, row_of
-from archgrad.spaces.restriction import Restriction, offered, restriction_of
+from archgrad.spaces.restriction import Restriction, make_restriction, restrict_block
 from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Supernet, SupernetOptions
 from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
@@ -33,19 +33,19 @@ Space = TypeVar("Space", bound="SearchSpace")
 class SearchSpace(ABC):
     """A set of decision blocks, and how to build networks from them.
 
-    ``restriction`` is what :meth:`restricted` left of the choices, None for all of them.
+    ``restriction`` holds the choices that :meth:`restricted` left; None means all.
     """
 
     name: ClassVar[str]
     depth_knob: ClassVar[str]
     family: ClassVar[str] = "own"
-    """Which published space it is or belongs to, as far as settings of methods go; "own" for any other."""
+    """The published space whose method settings apply; "own" for any other."""
     compared_at: ClassVar[Mapping[str, int]] = {}
     """The width and depth at which its architectures are compared in the literature, by field; empty where unknown."""
     compared_images: ClassVar[Mapping[str, int]] = {"input_channels": 3, "image_size": 32}
     """The images of that comparison: CIFAR's."""
     has_auxiliary_head: ClassVar[bool] = False
-    """Whether its supernet can have a second head."""
+    """Whether its supernet can have an auxiliary head."""
 
     channels: int = 16
     restriction: Restriction | None = field(default=None, metadata={"knob": False})
@@ -59,44 +59,44 @@ class SearchSpace(ABC):
         self._check_restriction()
 
     def _check_restriction(self) -> None:
-        """Refuse a restriction that the space does not have the choices for, or does not heed."""
+        """Reject a restriction with unknown choices, or one that the space ignores."""
         if self.restriction is None:
             return
-        kept = restriction_of(self.name, replace(self, restriction=None).blocks, dict(self.restriction))
+        kept = make_restriction(self.name, replace(self, restriction=None).blocks, dict(self.restriction))
         if tuple((block.name, tuple(row.choices for row in block.rows)) for block in self.blocks) != kept:
             raise UserError(
-                f"the space {self.name!r} offers choices that it is restricted from; pass each of its blocks through "
-                f"self.offered() in blocks, or leave it unrestricted."
+                f"the space {self.name!r} ignores its restriction; pass each of its blocks through "
+                f"self.apply_restriction() in blocks, or leave it unrestricted."
             )
 
     def restricted(self: Space, choices: Mapping[str, Sequence[Iterable[str]]]) -> Space:
-        """Return this space with only these of its choices on each row of the blocks that are named.
+        """Return this space with only these choices on each row of the named blocks.
 
-        At least one choice is left on every row, and they stay in the space's own order. What is found there is a
-        genotype of this space too.
+        Every row keeps at least one choice, in the space's own order. A genotype of the restricted space is also one of
+        this space.
         """
-        return replace(self, restriction=restriction_of(self.name, self.blocks, choices))
+        return replace(self, restriction=make_restriction(self.name, self.blocks, choices))
 
-    def offered(self, block: DecisionBlock) -> DecisionBlock:
-        """Return a block as :attr:`blocks` has to give it: without what the space is restricted from."""
-        return offered(block, self.restriction)
+    def apply_restriction(self, block: DecisionBlock) -> DecisionBlock:
+        """Return a block with only the choices that the space's restriction leaves; :attr:`blocks` must use it."""
+        return restrict_block(block, self.restriction)
 
     @property
     @abstractmethod
     def blocks(self) -> tuple[DecisionBlock, ...]:
-        """The decision blocks, in order, each as :meth:`offered` returns it."""
+        """The decision blocks, in order, each as :meth:`apply_restriction` returns it."""
 
     def searched_blocks(self, options: SupernetOptions | None = None) -> tuple[DecisionBlock, ...]:
-        """Return all blocks that have architecture parameters: :attr:`blocks` and, with edge weights, those of edges.
+        """Return all blocks with architecture parameters: :attr:`blocks` and, with edge weights, their edge blocks.
 
-        A mixture has all of them; a genotype only the former.
+        A mixture has all of them; a genotype has only :attr:`blocks`.
         """
-        return (*self.blocks, *(block.edges for block in self._weighed_blocks(options)))
+        return (*self.blocks, *(block.edges for block in self._edge_weighted_blocks(options)))
 
-    def _weighed_blocks(self, options: SupernetOptions | None) -> tuple[DecisionBlock, ...]:
-        """Return the blocks whose edges have weights: with edge weights, those that have operations on edges.
+    def _edge_weighted_blocks(self, options: SupernetOptions | None) -> tuple[DecisionBlock, ...]:
+        """Return the blocks with edge weights: those with operations on edges, if the options ask for edge weights.
 
-        Where operations sit on nodes, what a node reads is decided by a block of its own already.
+        With operations on nodes, a separate block decides the inputs of a node.
         """
         return tuple(block for block in self.blocks if block.on_edges) if options and options.edge_weights else ()
 
@@ -107,11 +107,11 @@ class SearchSpace(ABC):
 
     @property
     def supernet_defaults(self) -> SupernetOptions:
-        """The published options of the supernet, for what a method leaves open."""
+        """The published options of the supernet, used where a method sets none."""
         return SupernetOptions()
 
     def completed_options(self, options: SupernetOptions | None = None) -> SupernetOptions:
-        """Return options with the space's defaults in the place of None; refuse what its supernet cannot have."""
+        """Return the options with None replaced by the space's defaults; reject those its supernet cannot have."""
         options = (options or SupernetOptions()).completed(self.supernet_defaults).completed(PLAIN)
         if self.channels % options.partial:
             divisors = ", ".join(str(k) for k in range(1, self.channels + 1) if self.channels % k == 0)
@@ -122,7 +122,7 @@ class SearchSpace(ABC):
         if options.skip_dropout and not self.offers(SKIP):
             raise UserError(
                 f"supernet.skip_dropout is {options.skip_dropout}, but no choice of the space {self.name!r} is a skip "
-                f"connection, so that it would do nothing; leave it out."
+                f"connection, so it would do nothing; leave it out."
             )
         if options.auxiliary_head and not self.has_auxiliary_head:
             raise UserError(
@@ -133,7 +133,7 @@ class SearchSpace(ABC):
 
     @abstractmethod
     def build(self, plan: CellPlan, input_channels: int, num_classes: int) -> nn.Module:
-        """Build the whole network around cells whose edges come from ``plan``.
+        """Build the whole network; the operations of its cells come from ``plan``.
 
         Its forward takes ``(x, mixture)`` in a supernet, where mixture maps blocks to lists of
         :class:`~archgrad.supernet.CellMixture`, and ``(x)`` in a plain network.
@@ -150,26 +150,29 @@ class SearchSpace(ABC):
         return Supernet(
             body,
             {block.name: (block.cells, *block.shape) for block in self.searched_blocks(options)},
-            {block.name: EdgeWeights(block.edges.name, block.edge_places) for block in self._weighed_blocks(options)},
+            {
+                block.name: EdgeWeights(block.edges.name, block.edge_places)
+                for block in self._edge_weighted_blocks(options)
+            },
         )
 
     def _check_cells(self, cells: Sequence[MixedCell], options: SupernetOptions) -> None:
-        """Refuse options that a space of the user's own has not built into its cells."""
+        """Reject options that a custom space has not built into its cells."""
         if options.partial > 1 and {cell.partial for cell in cells} != {options.partial}:
             raise UserError(
-                f"the space {self.name!r} builds cells that do not know partial={options.partial}; build their edges "
-                f"by build_edges, or leave partial at 1."
+                f"the space {self.name!r} builds cells without partial={options.partial}; build their edges with "
+                f"build_edges, or leave partial at 1."
             )
         if options.auxiliary_skip and {cell.auxiliary_skip for cell in cells} != {True}:
             raise UserError(
-                f"the space {self.name!r} builds cells that do not know auxiliary_skip=True; build their edges by "
+                f"the space {self.name!r} builds cells without auxiliary_skip=True; build their edges with "
                 f"build_edges, or leave auxiliary skip connections out."
             )
 
     def network(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
-        """Build the plain network ``x -> logits`` of a genotype, with its own batch norm statistics.
+        """Build the plain network ``x -> logits`` of a genotype, with running statistics in its batch norms.
 
-        No :class:`~archgrad.supernet.SupernetOptions` are a part of it.
+        It ignores all :class:`~archgrad.supernet.SupernetOptions`.
         """
         self.check(genotype)
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
@@ -178,7 +181,7 @@ class SearchSpace(ABC):
         return _built(self, plan, num_classes, input_channels)
 
     def cost(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3, image_size: int = 32) -> Cost:
-        """Measure the plain network of a genotype on one square image of the side ``image_size``."""
+        """Measure the plain network of a genotype on one image of ``image_size`` × ``image_size`` pixels."""
         check_whole("image_size", image_size)
         network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
         return cost(network, input_channels, image_size)
@@ -191,7 +194,7 @@ class SearchSpace(ABC):
         raise unknown(f"block of the space {self.name!r}:", name, [block.name for block in self.blocks])
 
     def offers(self, *choices: str) -> bool:
-        """Tell whether some row of some block offers one of these choices."""
+        """Tell whether any row offers one of these choices."""
         return any(set(row.choices) & set(choices) for block in self.blocks for row in block.rows)
 
     def genotype(self, selection: Selection) -> Genotype:
@@ -206,7 +209,7 @@ class SearchSpace(ABC):
     def one_hot(self, genotype: Genotype, options: SupernetOptions | None = None) -> Mixture:
         """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges.
 
-        As in the plain network, every edge that is kept has the weight 1, where edge weights of a search sum to 1.
+        Every kept edge has weight 1, as in the plain network; the edge weights of a search sum to 1 instead.
         """
         self.check(genotype)
         mixture = Mixture({})
@@ -216,7 +219,7 @@ class SearchSpace(ABC):
                 row = row_of(block, decision)
                 weights[row, block.rows[row].choices.index(decision.choice)] = 1.0
             mixture[block.name] = weights.expand(block.cells, -1, -1)
-        for block in self._weighed_blocks(options):
+        for block in self._edge_weighted_blocks(options):
             kept = torch.zeros(block.edges.shape)
             for decision in genotype[block.name]:
                 kept[block.edge_places[row_of(block, decision)]] = 1.0
@@ -224,7 +227,7 @@ class SearchSpace(ABC):
         return mixture
 
     def check(self, genotype: Genotype) -> None:
-        """Raise a :class:`~archgrad.errors.UserError` if the genotype is not of this space."""
+        """Raise a :class:`~archgrad.errors.UserError` if the genotype is not in this space."""
         check_genotype(self.name, self.blocks, genotype)
 
 

@@ -1,4 +1,4 @@
-"""Spaces of one cell repeated in three stages, as in NAS-Bench-201: the shortest way to a space of one's own."""
+"""Spaces of one cell repeated in three stages, as in NAS-Bench-201: the easiest base for a custom space."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.operations import ReLUConvBN, Site, Vocabulary
-from archgrad.spaces.block import DecisionBlock, edges_of
+from archgrad.spaces.block import DecisionBlock, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import FixedCell, MixedCell
@@ -51,8 +51,8 @@ class StagedSpace(SearchSpace):
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """One block, ``cell``, with an edge from every node to every later one: 1←0, 2←0, 2←1 and so on."""
-        rows = edges_of(((node, range(node)) for node in range(1, self.nodes)), self.choices)
-        return (self.offered(DecisionBlock("cell", _STAGES * self.cells_per_stage, rows)),)
+        rows = edge_rows(((node, range(node)) for node in range(1, self.nodes)), self.choices)
+        return (self.apply_restriction(DecisionBlock("cell", _STAGES * self.cells_per_stage, rows)),)
 
     @property
     def weights(self) -> WeightTraining:

@@ -2,7 +2,7 @@
 
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell
 from archgrad.supernet.mixture import CellMixture, Mixture
-from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, arguments_of
+from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, merge_arguments
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
 from archgrad.supernet.options import PLAIN, SupernetOptions
 from archgrad.supernet.shuffle import shuffle
@@ -23,6 +23,6 @@ __all__ = [
     "SearchTime",
     "Supernet",
     "SupernetOptions",
-    "arguments_of",
+    "merge_arguments",
     "shuffle",
 ]

@@ -23,10 +23,10 @@ __all__ = ["Edge", "FixedCell", "MixedCell"]
 
 @dataclass(frozen=True)
 class Edge:
-    """The operations offered between two nodes of a cell, and the stride they all have.
+    """The operations between two nodes of a cell, all with the same stride.
 
-    They compute one in ``partial`` channels of the nodes, which is the same for all edges of a cell. ``skip`` is the
-    auxiliary skip connection beside them, which all edges of a cell have or none.
+    They compute 1/``partial`` of the nodes' channels. ``skip`` is the auxiliary skip connection beside them. Both are
+    the same for all edges of a cell.
     """
 
     source: int
@@ -38,7 +38,7 @@ class Edge:
 
 
 class _EdgeCell(nn.Module):
-    """Nodes that sum their incoming edges; nodes 0 … ``inputs``-1 are given."""
+    """Nodes that sum their incoming edges; nodes 0 … ``inputs``-1 are the cell's inputs."""
 
     def __init__(self, edges: Sequence[Edge], inputs: int, nodes: int) -> None:
         super().__init__()
@@ -60,17 +60,17 @@ class _EdgeCell(nn.Module):
 class MixedCell(_EdgeCell):
     """Node j = Σ over edges (i, j) and operations o of p[edge, o] · o(node i).
 
-    Every node is one :class:`~archgrad.operations.Source`, so what its outgoing edges have in common is computed once.
-    Inactive operations are not run, and drop-path silences the others for some images, each drawn from its own stream.
+    Every node is one :class:`~archgrad.operations.Source`, so its outgoing edges share work. Inactive operations do not
+    run. Drop-path drops the others for some images; each operation has its own random stream.
 
     With partial channels (PC-DARTS, Xu et al., 2020, Eq. 2), node j = shuffle(Σ p[edge, o] · o(x₁) ‖ Σ β[edge] · x₂),
-    where x₁ are the first C/k channels of node i and x₂ the others, max-pooled on edges of stride 2. The mixture has
-    the edge weights β multiplied into p. Without edge weights β[edge] is Σ p[edge, o] as a constant, which is 1 on
-    the simplex, and 0 for an edge that is gone.
+    where x₁ are the first C/k channels of node i and x₂ the others, max-pooled on edges of stride 2. The mixture's p
+    already contains the factor β. Without edge weights β[edge] is Σ p[edge, o] as a constant: 1 on the simplex, and 0
+    for a removed edge.
 
-    With auxiliary skip connections (DARTS-, Chu et al., 2021) every edge adds β·skip(node i) as well, where β is one
-    number for all of them: no part of the mixture, whatever is active, never dropped, and not weighed by edge weights.
-    With partial channels it joins what the operations give.
+    With auxiliary skip connections (DARTS-, Chu et al., 2021) every edge also adds β·skip(node i), with one β for all
+    edges. It is not part of the mixture, is never inactive or dropped, and edge weights do not scale it. With partial
+    channels it is added to the channels of the operations.
     """
 
     @property
@@ -89,7 +89,7 @@ class MixedCell(_EdgeCell):
         return nodes
 
     def _node(self, target: int, sources: Mapping[int, Source], mixture: CellMixture) -> Tensor:
-        """Return a node, given those that it reads."""
+        """Compute a node from the nodes that it reads."""
         x = self._computed(target, sources, mixture)
         if self.partial == 1:
             return x
@@ -101,7 +101,7 @@ class MixedCell(_EdgeCell):
         return PartialSource(x, mixture.stream, self.partial)
 
     def _computed(self, target: int, sources: Mapping[int, Source], mixture: CellMixture) -> Tensor:
-        """Return what the operations on the edges into a node give."""
+        """Return the sum of the operations on the edges into a node."""
         addends: list[Tensor] = []
         scaled: list[Weighted] = []
         for index, edge in self._entering[target]:
@@ -121,12 +121,12 @@ class MixedCell(_EdgeCell):
         return mix(addends, scaled) if addends or scaled else self._silent(target, sources)
 
     def _silent(self, target: int, sources: Mapping[int, Source]) -> Tensor:
-        """Zeros of the node's size, for a node that nothing active enters."""
+        """Return zeros of the node's size, for a node without active inputs."""
         edge = self._entering[target][0][1]
         return torch.zeros_like(sources[edge.source].x[:, :, :: edge.stride, :: edge.stride])
 
     def _bypassed(self, target: int, sources: Mapping[int, Source], mixture: CellMixture) -> Tensor:
-        """Return what goes past the operations on the edges into a node."""
+        """Return the sum of the channels that bypass the operations on the edges into a node."""
         addends: list[Tensor] = []
         scaled: list[Weighted] = []
         for index, edge in self._entering[target]:
@@ -147,7 +147,7 @@ class MixedCell(_EdgeCell):
 def _term(
     operation: Operation, source: Source, weight: Tensor, mixture: CellMixture, place: tuple[int, int]
 ) -> Tensor | Weighted | None:
-    """Return weight · operation(source), with what is dropped of it; ``place`` names its random streams."""
+    """Return weight · operation(source) after drop-path and skip dropout; ``place`` names its random streams."""
     term = _by_image(operation, source, weight) if mixture.by_image else operation.mixed(source, weight)
     if term is None:
         return None

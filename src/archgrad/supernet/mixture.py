@@ -1,4 +1,4 @@
-"""The mixture as a supernet reads it: one weight per cell, row and choice, for all images or for each, or nothing."""
+"""The mixture as each cell reads it: a weight per row and choice, shared by all images or one for each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from archgrad.random_streams import StreamKey
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 from archgrad.tensors import Mixture
 
-__all__ = ["CellMixture", "Conditions", "Mixture", "split_by_cell"]
+__all__ = ["CellMixture", "ForwardSettings", "Mixture", "split_by_cell"]
 
 
 @dataclass(frozen=True)
-class Conditions:
-    """What holds in all cells of a call: two probabilities of dropping, and the weight of the auxiliary skips."""
+class ForwardSettings:
+    """Settings of one forward pass, for all cells: two dropout probabilities and the weight of the auxiliary skips."""
 
     drop_path: float = 0.0
     skip: float = 0.0
@@ -32,13 +32,13 @@ class Conditions:
 
 @dataclass(frozen=True)
 class CellMixture:
-    """What one cell sees: ``weights[row][choice]``, None where the choice is inactive, and its random stream.
+    """The mixture of one cell: ``weights[row][choice]``, None where a choice is inactive, and its random stream.
 
-    ``drop_path`` is the probability with which each operation is dropped for an image. ``edges`` are the weights of
-    the rows' edges (None where inactive), which ``weights`` have as a factor already; without edge weights there are
-    none. A weight is a scalar, or ``[N]`` where the mixture differs from image to image (``by_image``). ``skip`` is the
-    weight of the auxiliary skip connections beside the edges, and ``skip_dropout`` the probability with which each
-    number that a skip connection among the choices carries is dropped.
+    A weight is a scalar, or ``[N]`` where the mixture differs from image to image (``by_image``). ``edges`` holds the
+    weight of each row's edge (None where inactive), already multiplied into ``weights``; it is None without edge
+    weights. ``drop_path`` is the probability of dropping an operation for an image. ``skip_dropout`` is that of
+    dropping a single activation on a skip connection among the choices. ``skip`` is the weight of the auxiliary skip
+    connections.
     """
 
     weights: Sequence[Sequence[Tensor | None]]
@@ -57,14 +57,14 @@ def split_by_cell(
     seed: int,
     edges: Mapping[str, EdgeWeights] | None = None,
     images: int = 0,
-    conditions: Conditions | None = None,
+    settings: ForwardSettings | None = None,
 ) -> dict[str, list[CellMixture]]:
-    """Cut a mixture into the views of its cells; ``active`` (bool, same shapes) marks what is to be computed.
+    """Split a mixture into the views of its cells; ``active`` (bool, same shapes) marks the entries to compute.
 
-    ``edges`` tells which blocks weigh the edges of which others; those that do have no views of their own. ``images``
-    is the size of the batch.
+    ``edges`` names, for each block, the block that holds its edge weights; such a block has no views of its own.
+    ``images`` is the batch size.
     """
-    active, edges, conditions = active or {}, edges or {}, conditions or Conditions()
+    active, edges, settings = active or {}, edges or {}, settings or ForwardSettings()
     for what, given in (("the mixture", mixture), ("the active marks", active)):
         for name in given:
             if name not in shapes:
@@ -74,9 +74,9 @@ def split_by_cell(
         _check_marks(name, shape, active.get(name))
     weighing = {weights.block for weights in edges.values()}
     return {
-        name: _weighed_views(name, edges[name], mixture, active, seed, conditions)
+        name: _edge_weighted_views(name, edges[name], mixture, active, seed, settings)
         if name in edges
-        else _views(mixture[name], active.get(name), (seed, name), conditions)
+        else _views(mixture[name], active.get(name), (seed, name), settings)
         for name in shapes
         if name not in weighing
     }
@@ -104,10 +104,10 @@ def _views(
     weights: Tensor,
     active: Tensor | None,
     where: tuple[int, str],
-    conditions: Conditions,
+    settings: ForwardSettings,
     edges: Sequence[Sequence[Tensor | None]] | None = None,
 ) -> list[CellMixture]:
-    """Cut the weights of one block along its cells; ``edges[cell][row]`` are those of its edges."""
+    """Split the weights of one block by cell; ``edges[cell][row]`` are the weights of its edges."""
     cells, rows, choices = weights.shape[0], weights.shape[-2], weights.shape[-1]
     entries = _entries(weights, active)
     row_at = [entries[start : start + choices] for start in range(0, len(entries), choices)]
@@ -115,18 +115,18 @@ def _views(
         CellMixture(
             row_at[cell * rows : (cell + 1) * rows],
             (*where, cell),
-            conditions.drop_path,
+            settings.drop_path,
             None if edges is None else edges[cell],
             weights.dim() == 4,
-            conditions.skip,
-            conditions.skip_dropout,
+            settings.skip,
+            settings.skip_dropout,
         )
         for cell in range(cells)
     ]
 
 
 def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
-    """List the entries ``[cells, rows, choices]`` in order, scalars or ``[N]``, None for the inactive ones."""
+    """List the entries of ``[cells, rows, choices]`` in order: scalars, or ``[N]``; None for inactive ones."""
     by_image = weights.dim() == 4
     entries: list[Tensor | None] = list(
         weights.movedim(1, -1).flatten(0, 2).unbind() if by_image else weights.flatten().unbind()
@@ -136,11 +136,16 @@ def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
     return [entry if on else None for entry, on in zip(entries, active.flatten().tolist(), strict=True)]
 
 
-def _weighed_views(
-    name: str, edges: EdgeWeights, mixture: Mixture, active: Mapping[str, Tensor], seed: int, conditions: Conditions
+def _edge_weighted_views(
+    name: str,
+    edges: EdgeWeights,
+    mixture: Mixture,
+    active: Mapping[str, Tensor],
+    seed: int,
+    settings: ForwardSettings,
 ) -> list[CellMixture]:
-    """Cut the weights of one block, times those of its edges, along its cells."""
-    weighed = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
-    rows, entries = weighed.weights.shape[-2], _entries(weighed.edges, weighed.active_edges)
+    """Split the weights of one block, times its edge weights, by cell."""
+    weighted = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
+    rows, entries = weighted.weights.shape[-2], _entries(weighted.edges, weighted.active_edges)
     by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]
-    return _views(weighed.weights, weighed.active, (seed, name), conditions, by_cell)
+    return _views(weighted.weights, weighted.active, (seed, name), settings, by_cell)

@@ -1,4 +1,4 @@
-"""Cells whose operations sit on nodes, and whose nodes choose what they read."""
+"""Cells whose operations sit on nodes, and whose nodes choose their inputs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from archgrad.supernet.mixture import CellMixture
 __all__ = ["MixedNodeCell", "NodeMixture"]
 
 _Reading = dict[int, Tensor | None]
-"""What a node reads: the numbers of nodes with their weights, a scalar or ``[N]`` each, or None for 1."""
+"""The inputs of a node: node numbers with their weights, each a scalar or ``[N]``; None means weight 1."""
 
 
 class NodeMixture(NamedTuple):
-    """What one cell sees: weights of the operations at its nodes, of the nodes' inputs and of the cell's outputs."""
+    """The mixture of one cell: weights of the operations at nodes, of the nodes' inputs and of the cell's output."""
 
     operations: CellMixture
     inputs: CellMixture
@@ -30,14 +30,14 @@ class NodeMixture(NamedTuple):
 class MixedNodeCell(MixedCell):
     """Node j = Σ over operations o of p[j, o] · o(Σ over i < j of a[j, i] · xᵢ), for the nodes 1 … n.
 
-    x₀ is the cell's input through the projection of node j, and xᵢ node i. The cell's output is the concatenation of
-    b[i] · xᵢ, plus b[0] times the input through a projection as wide as all nodes together (NAS-Bench-1Shot1, Zela et
-    al., 2020, Section 3). ``reads`` are the nodes that each row of the mixture's inputs weighs, by the node that reads
-    them, and at the key n+1 those that its output does. A node without a row reads all nodes before it with weight 1.
+    x₀ is the cell's input after the projection of node j, and xᵢ is node i. The cell's output is the concatenation of
+    b[i] · xᵢ, plus b[0] times the input after a projection as wide as all nodes together (NAS-Bench-1Shot1, Zela et
+    al., 2020, Section 3). ``reads`` maps each node with a row in the mixture's inputs to the nodes that this row
+    weights; the key n+1 is the output. A node without a row reads all nodes before it with weight 1.
 
-    Each node is an edge, from where its inputs meet to where its operations do, so that partial channels, drop-path and
-    auxiliary skip connections are those of :class:`~archgrad.supernet.MixedCell`. What no active weight leads to the
-    output is not computed.
+    Each node is an edge from the sum of its inputs to the sum of its operations, so partial channels, drop-path and
+    auxiliary skip connections are those of :class:`~archgrad.supernet.MixedCell`. Nodes without an active path to the
+    output are not computed.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class MixedNodeCell(MixedCell):
         self.reads = {node: tuple(sources) for node, sources in reads.items()}
 
     def forward(self, x: Tensor, mixture: NodeMixture) -> list[Tensor]:  # type: ignore[override]
-        """Return the input, then each node before and after its operations, and last the cell's output."""
+        """Return the input, each node before and after its operations, and the cell's output, in this order."""
         reading: dict[int, _Reading] = {node: dict.fromkeys(range(node)) for node in range(1, self.output)}
         rows = [*mixture.inputs.weights, *mixture.output.weights]
         reading |= {node: _active(sources, row) for (node, sources), row in zip(self.reads.items(), rows, strict=True)}
@@ -95,7 +95,7 @@ class MixedNodeCell(MixedCell):
         return _sum([(whole, None), (projected[self.output], reading[0])]) if 0 in reading else whole
 
     def _silence(self, x: Tensor) -> Tensor:
-        """Zeros of a node's size, without memory."""
+        """Return zeros of a node's size that take no memory."""
         width = cast("ConvBNReLU", self.projections[0]).conv.out_channels
         return x.new_zeros(()).expand(x.shape[0], width, *x.shape[2:])
 
@@ -105,7 +105,7 @@ def _active(sources: Sequence[int], weights: Sequence[Tensor | None]) -> _Readin
 
 
 def _leading_to(output: int, reading: Mapping[int, _Reading]) -> set[int]:
-    """Return the nodes that the output reads, or nodes do that it reads, and itself."""
+    """Return the output and all nodes that it reads, directly or through others."""
     wanted = {output}
     for node in range(output, 0, -1):
         if node in wanted:
@@ -114,7 +114,7 @@ def _leading_to(output: int, reading: Mapping[int, _Reading]) -> set[int]:
 
 
 def _sum(terms: Sequence[tuple[Tensor, Tensor | None]]) -> Tensor:
-    """Return Σ weight·x over pairs (x, weight) of one shape, with weights for all images, for each, or None for 1."""
+    """Return Σ weight·x over pairs (x, weight); a weight is a scalar, one per image, or None for 1."""
     plain = [x if weight is None else x * weight[:, None, None, None] for x, weight in terms if _is_addend(weight)]
     scaled = [(x, weight) for x, weight in terms if weight is not None and not weight.dim()]
     return mix(plain, scaled)

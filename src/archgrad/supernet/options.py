@@ -1,4 +1,4 @@
-"""What a supernet is built with, and what its forward pass does during a search."""
+"""The options of a supernet: how it is built, and what modifies its forward pass."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["PLAIN", "SupernetOptions"]
 
 @dataclass(frozen=True)
 class SupernetOptions:
-    """How a supernet is built for a search; a plain network has none of it.
+    """How a supernet is built for a search; plain networks ignore all of it.
 
     Only 1/``partial`` of the channels pass through the operations, and ``edge_weights`` adds a simplex over the
-    incoming edges of each node (PC-DARTS, Xu et al., 2020). ``drop_path`` is the probability, at the end of the search,
-    with which an operation is dropped for an image (R-DARTS, Zela et al., 2020), and ``skip_dropout`` the one, at its
-    beginning, for single numbers on skip connections (P-DARTS, Chen et al., 2019). ``auxiliary_head`` is the weight of
-    the loss of a second head, 0 for none. None leaves these three to the space.
+    incoming edges of each node (PC-DARTS, Xu et al., 2020). ``drop_path`` is the probability of dropping an operation
+    for an image at the end of the search (R-DARTS, Zela et al., 2020). ``skip_dropout`` is the probability of dropping
+    single activations on skip connections at its beginning (P-DARTS, Chen et al., 2019). ``auxiliary_head`` is the loss
+    weight of a second head, 0 for none. For these three, None takes the space's default.
 
-    ``auxiliary_skip`` adds a skip connection beside the operations of every edge (DARTS-, Chu et al., 2021). The
-    regularizers of a method ask for it.
+    ``auxiliary_skip`` adds a skip connection beside the operations of every edge (DARTS-, Chu et al., 2021); a
+    regularizer of the method asks for it.
     """
 
     partial: int = 1
@@ -44,7 +44,7 @@ class SupernetOptions:
 
     @property
     def modifiers(self) -> tuple[Modifier, ...]:
-        """What changes the forward pass during a search, beside what regularizers bring."""
+        """The modifiers of the forward pass, without those of regularizers."""
         return (
             DropPath(self.drop_path or 0.0),
             SkipDropout(self.skip_dropout or 0.0),
@@ -52,7 +52,7 @@ class SupernetOptions:
         )
 
     def completed(self, defaults: SupernetOptions) -> SupernetOptions:
-        """Return these options with the defaults in the place of None.
+        """Return these options with None replaced by the defaults.
 
         >>> SupernetOptions(partial=4).completed(SupernetOptions(drop_path=0.2)).drop_path
         0.2
@@ -62,4 +62,4 @@ class SupernetOptions:
 
 
 PLAIN = SupernetOptions(drop_path=0.0, skip_dropout=0.0, auxiliary_head=0.0)
-"""What holds where neither a method nor a space says anything."""
+"""The options that hold where neither the method nor the space sets any."""

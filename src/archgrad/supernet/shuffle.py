@@ -1,4 +1,4 @@
-"""Channel shuffle: let the groups of channels that a cell keeps apart mix from node to node."""
+"""Channel shuffle: mix the groups of channels that a cell keeps apart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["shuffle"]
 def shuffle(x: Tensor, groups: int) -> Tensor:
     """Move channel g·C/k + i of ``x [N, C, H, W]`` to i·k + g, for k ``groups`` (Zhang et al., 2018).
 
-    Of k neighbouring channels of the result each is from another group. It is channels-last in memory.
+    Any k neighboring channels of the result come from k different groups. The result is channels-last in memory.
 
     >>> shuffle(torch.arange(6.0).reshape(1, 6, 1, 1), 3).flatten()
     tensor([0., 2., 4., 1., 3., 5.])
@@ -25,7 +25,7 @@ def shuffle(x: Tensor, groups: int) -> Tensor:
 
 
 class _Shuffle(Function):
-    """A permutation of the channels; its gradient is the inverse one, which deals C/k groups out."""
+    """A permutation of the channels; its gradient is the inverse permutation, a shuffle of C/k groups."""
 
     @staticmethod
     def forward(x: Tensor, groups: int) -> Tensor:

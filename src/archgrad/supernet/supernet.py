@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError
 from archgrad.supernet.cell import MixedCell
-from archgrad.supernet.mixture import Conditions, Mixture, split_by_cell
+from archgrad.supernet.mixture import ForwardSettings, Mixture, split_by_cell
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 
 __all__ = ["Supernet"]
@@ -21,10 +21,10 @@ class Supernet(nn.Module):
     It holds no architecture parameters and no running statistics, so it can be called through
     ``torch.func.functional_call``, differentiated twice, and given a different mixture in every cell.
 
-    ``body`` maps ``(x, {block: [CellMixture]})`` to logits; ``shapes`` are the mixture's shapes
-    ``{block: (cells, rows, choices)}``, and ``edges`` tells which of the blocks weigh the edges of which others: the
-    body sees their weights multiplied. A body with a second head has it as its module ``auxiliary``, and returns both
-    logits when it is called with ``auxiliary=True``.
+    ``body`` maps ``(x, {block: [CellMixture]})`` to logits. ``shapes`` are the mixture's shapes ``{block: (cells, rows,
+    choices)}``. ``edges`` says which block holds the edge weights of which other; the body receives their product. A
+    body with an auxiliary head has it as its module ``auxiliary``, and returns both logits when called with
+    ``auxiliary=True``.
     """
 
     def __init__(
@@ -55,21 +55,20 @@ class Supernet(nn.Module):
         """Return logits ``[N, classes]`` for images ``[N, C, H, W]``.
 
         ``mixture`` maps each block to ``[cells, rows, choices]``, or to ``[cells, N, rows, choices]``: one mixture for
-        each image. ``active`` (bool, ``[cells, rows, choices]``) marks the entries to compute: the others count as
-        zero, cost nothing and receive no gradient, and so does all that is on an edge marked inactive. ``seed`` fixes
-        the noise of operations that draw any, and which of them ``drop_path`` silences for which image: each but skip
-        connections with this probability. ``skip_dropout`` drops single numbers of what skip connections among the
-        choices give, and ``skip`` is the weight of the auxiliary skip connection beside every edge, of a supernet
-        with such: whatever is active, and spared by both kinds of dropping. ``auxiliary`` asks for ``(logits,
-        auxiliary_logits)`` of a supernet with a second head.
+        each image. ``active`` (bool, ``[cells, rows, choices]``) marks the entries to compute. The others count as
+        zero, cost nothing and receive no gradient; so do all operations on an inactive edge. ``seed`` fixes all random
+        draws. ``drop_path`` is the probability of dropping an operation for an image; skip connections are never
+        dropped. ``skip_dropout`` is the probability of dropping single activations on skip connections among the
+        choices. ``skip`` is the weight of the auxiliary skip connections, which are always active and never dropped.
+        ``auxiliary`` returns ``(logits, auxiliary_logits)`` of a supernet with an auxiliary head.
         """
-        conditions = Conditions(drop_path, skip, skip_dropout)
+        settings = ForwardSettings(drop_path, skip, skip_dropout)
         if skip and not self.auxiliary_skip:
             raise UserError(
                 f"skip is {skip!r}, but this supernet has no auxiliary skip connections; build it with "
                 f"SupernetOptions(auxiliary_skip=True), or leave skip at 0."
             )
-        views = split_by_cell(self.shapes, mixture, active, seed, self.edges, x.shape[0], conditions)
+        views = split_by_cell(self.shapes, mixture, active, seed, self.edges, x.shape[0], settings)
         if not auxiliary:
             logits: Tensor = self.body(_in_best_layout(x), views)
             return logits
@@ -83,5 +82,5 @@ class Supernet(nn.Module):
 
 
 def _in_best_layout(x: Tensor) -> Tensor:
-    """Channels-last on the CPU, where it makes every kernel of the supernet at least as fast."""
+    """Return channels-last memory on the CPU, where it makes every kernel of the supernet at least as fast."""
     return x.contiguous(memory_format=torch.channels_last) if x.device.type == "cpu" else x

@@ -1,4 +1,4 @@
-"""Tables of architectures that others have trained, to judge a search without training what it found."""
+"""Accuracy tables: they evaluate the result of a search without training it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 TABLES: dict[str, Table] = {"nasbench201": NASBench201Table(), "nasbench101": NASBench101Table()}
-"""Every table that a search and ``archgrad query`` know."""
+"""All tables, for searches and ``archgrad query``."""
 
 
 def tables_for(space: str) -> list[Table]:

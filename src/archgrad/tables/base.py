@@ -1,4 +1,4 @@
-"""The family of accuracy tables: which spaces and data sets a table answers for, and what it says of a cell."""
+"""The family of accuracy tables: the spaces and data sets of a table, and its answers about a cell."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["Answer", "Cell", "Oracle", "Progress", "Table", "oracle_measure"]
 Cell = Genotype | Module
 
 Progress = Callable[[int, int], object]
-"""Gets the bytes read so far and their total, now and then."""
+"""Called now and then with the bytes read so far and their total."""
 
 
 class Answer(NamedTuple):
-    """What a table says of a cell: plain values for JSON, and the same as lines of text."""
+    """A table's answer about a cell: plain values for JSON, and the same as text."""
 
     content: dict[str, Any]
     text: str
 
 
 class Oracle(NamedTuple):
-    """What a search measures of its current cell in a table; ``source`` says in words where the numbers are from."""
+    """The callbacks that look up a search's current cell in a table; ``source`` says where the numbers come from."""
 
     callbacks: tuple[Callback, ...]
     source: str
@@ -42,7 +42,7 @@ class Table(ABC):
     """The names of the spaces whose cells are in the table."""
     datasets: ClassVar[tuple[str, ...]]
     suffixes: ClassVar[tuple[str, ...]]
-    """How the names of its files end, in lower case; the first is the one to give."""
+    """The suffixes of its files, in lower case; the usual one first."""
 
     @abstractmethod
     def is_available(self) -> bool:
@@ -50,26 +50,26 @@ class Table(ABC):
 
     @abstractmethod
     def has_form_of(self, cell: Cell) -> bool:
-        """Tell whether a cell looks like one of this table, by the kind of its description alone."""
+        """Tell whether a cell's description has the form of this table's cells."""
 
     @abstractmethod
     def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
-        """Return what to measure in every epoch of a search in one of ``spaces``; None without a table."""
+        """Return the oracle for a search in one of ``spaces``; None if the table is not available."""
 
     @abstractmethod
     def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
-        """Return what the table in ``path``, or the one on this machine, says of a cell."""
+        """Look up a cell in the table at ``path``, by default the one on this machine."""
 
     @abstractmethod
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
-        """Return what the table says of its best cell by test accuracy on CIFAR-10."""
+        """Return the answer about the table's best cell by test accuracy on CIFAR-10."""
 
 
 def oracle_measure(dataset: str, label: str, quantity: str = "oracle") -> str:
-    """Return the name of a measure: the data set, the images and the training that its numbers are of.
+    """Return the name of a measure, from its data set, images and training.
 
-    ``oracle_cifar10_test_200ep`` is the accuracy on the test images of CIFAR-10 after 200 epochs. Numbers of two kinds
-    never share a name.
+    ``oracle_cifar10_test_200ep`` is the accuracy on the test images of CIFAR-10 after 200 epochs. Different kinds of
+    numbers never share a name.
 
     >>> oracle_measure("cifar10", "test_200ep")
     'oracle_cifar10_test_200ep'

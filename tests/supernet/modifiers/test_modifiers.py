@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import archgrad as ag
 from archgrad.regularizers import AuxiliarySkip, Regularizer
-from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, arguments_of
+from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, merge_arguments
 from archgrad.supernet.modifiers import AuxiliaryLoss, DropPath, SkipDropout
 
 TIME = SearchTime(epoch=2, epochs=8, warmup_epochs=1, progress=0.25)
@@ -32,18 +32,18 @@ TIME = SearchTime(epoch=2, epochs=8, warmup_epochs=1, progress=0.25)
 def test_each_has_its_purposes(member: Modifier, training: Any, architecture: Any, evaluation: Any) -> None:
     expected: dict[Purpose, Any] = {"training": training, "architecture": architecture, "evaluation": evaluation}
     for purpose, arguments in expected.items():
-        assert arguments_of([member], purpose, TIME) == pytest.approx(arguments)
+        assert merge_arguments([member], purpose, TIME) == pytest.approx(arguments)
 
 
 def test_nothing_is_given_where_nothing_is_asked_for() -> None:
     for purpose in ("training", "architecture", "evaluation"):
-        assert arguments_of(SupernetOptions().modifiers, purpose, TIME) == {}
+        assert merge_arguments(SupernetOptions().modifiers, purpose, TIME) == {}
 
 
 def test_options_make_their_modifiers() -> None:
     options = SupernetOptions(drop_path=0.4, skip_dropout=0.5, auxiliary_head=0.3)
-    assert set(arguments_of(options.modifiers, "training", TIME)) == {"drop_path", "skip_dropout", "auxiliary"}
-    assert set(arguments_of(options.modifiers, "architecture", TIME)) == {"skip_dropout"}
+    assert set(merge_arguments(options.modifiers, "training", TIME)) == {"drop_path", "skip_dropout", "auxiliary"}
+    assert set(merge_arguments(options.modifiers, "architecture", TIME)) == {"skip_dropout"}
 
 
 def test_the_auxiliary_loss_is_weighed() -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData, Origin
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
-from archgrad.data.sources.common import existing, shrunk
+from archgrad.data.sources.common import existing_path, limit_and_resize
 from archgrad.data.sources.parquet import parquet
 from archgrad.errors import UserError
 from archgrad.restricted_pickle import read_arrays
@@ -63,13 +63,15 @@ def cifar(
     image_size: int | None,
     seed: int,
 ) -> ImageData:
-    """Load what is found first: the official archive, its extracted folder, or parquet files."""
+    """Load from the official archive, its extracted folder, or parquet files, whichever is found first."""
     root = _root(layout, folder)
     if (root / layout.archive).is_file():
-        return shrunk(_official(layout, _from_archive(layout, root, train), train), limit, image_size, seed)
+        return limit_and_resize(_official(layout, _from_archive(layout, root, train), train), limit, image_size, seed)
     for extracted in (root / layout.folder, root):
         if (extracted / layout.files(train)[0]).is_file():
-            return shrunk(_official(layout, _from_folder(layout, extracted, train), train), limit, image_size, seed)
+            return limit_and_resize(
+                _official(layout, _from_folder(layout, extracted, train), train), limit, image_size, seed
+            )
     for tables in (root / layout.name, root):
         file = tables / ("train.parquet" if train else "test.parquet")
         if file.is_file():
@@ -87,7 +89,7 @@ def _root(layout: CifarLayout, folder: str | os.PathLike[str] | None) -> Path:
             f"no folder was given for {layout.title}; use --data-dir, or set the variable {FOLDER_VARIABLE} "
             f"to the folder that has {layout.archive}."
         )
-    return existing(chosen, "data folder")
+    return existing_path(chosen, "data folder")
 
 
 def _from_parquet(layout: CifarLayout, file: Path, limit: int | None, image_size: int | None, seed: int) -> ImageData:
@@ -123,7 +125,7 @@ def _from_folder(layout: CifarLayout, folder: Path, train: bool) -> dict[str, by
 
 
 def _from_archive(layout: CifarLayout, root: Path, train: bool) -> dict[str, bytes]:
-    """Read the wanted members into memory by their known names; nothing is written to the disk."""
+    """Read the needed members into memory by their known names, without writing to the disk."""
     path = root / layout.archive
     names = {f"{layout.folder}/{name}": name for name in layout.files(train)}
     most = 2 * _ROW * max(layout.rows)
@@ -162,7 +164,7 @@ def _part(layout: CifarLayout, name: str, content: bytes, rows: int) -> tuple[Te
         raise UserError(f"{where} does not have a list of {rows} integers in {layout.label_key!r}; get it again.")
     if min(labels) < 0 or max(labels) >= len(layout.classes):
         raise UserError(
-            f"{where} is mislabelled: its labels go from {min(labels)} to {max(labels)}, and those of {layout.title} "
+            f"{where} is mislabeled: its labels go from {min(labels)} to {max(labels)}, and those of {layout.title} "
             f"from 0 to {len(layout.classes) - 1}; get the file again."
         )
     return torch.from_numpy(pixels.copy()).view(rows, 3, _SIDE, _SIDE), torch.tensor(labels)

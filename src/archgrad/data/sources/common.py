@@ -1,4 +1,4 @@
-"""What every source of images shares."""
+"""Helpers that all sources of images share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from archgrad.data import stratified
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData
+from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError
 
-__all__ = ["choose", "existing", "missing_extra", "numbered_classes", "shrunk", "usual_augmentation"]
+__all__ = [
+    "choose_images",
+    "default_augmentation",
+    "existing_path",
+    "limit_and_resize",
+    "missing_extra",
+    "numbered_classes",
+]
 
 
 def missing_extra(library: str, need: str) -> UserError:
@@ -21,8 +28,8 @@ def missing_extra(library: str, need: str) -> UserError:
     return UserError(f'{need} needs {library}, which is not installed; run: pip install "archgrad[images]"')
 
 
-def existing(path: str | os.PathLike[str], what: str) -> Path:
-    """Return the path if there is something at it."""
+def existing_path(path: str | os.PathLike[str], what: str) -> Path:
+    """Return the path if it exists; else raise a UserError."""
     found = Path(path).expanduser()
     if not found.exists():
         raise UserError(f"there is no {what} at {str(found)!r}; check the path.")
@@ -32,26 +39,26 @@ def existing(path: str | os.PathLike[str], what: str) -> Path:
 def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
     """Name the classes "0", "1", … up to the highest of the labels [N]."""
     highest = int(labels.max()) if len(labels) else -1
-    # A stray identifier in the label column would otherwise make billions of classes.
+    # Otherwise a stray identifier in the label column would make billions of classes.
     if highest >= max(len(labels), 2):
         raise UserError(
-            f"the data {name!r} is mislabelled: it has {len(labels)} images but a label {highest}; "
+            f"the data {name!r} is mislabeled: it has {len(labels)} images but a label {highest}; "
             f"number the classes 0, 1, 2, …"
         )
     return tuple(map(str, range(highest + 1)))
 
 
-def usual_augmentation(images: Tensor) -> Augmentation:
-    """Suit images [N, C, H, W] of unknown content: crops for all, flips for colour, as grey ones are often writing."""
+def default_augmentation(images: Tensor) -> Augmentation:
+    """Return crops for all images [N, C, H, W], and flips for color only: gray images are often writing."""
     return Augmentation(crop_padding=max(1, min(images.shape[2:]) // 8), flip=images.shape[1] == 3)
 
 
-def choose(labels: Tensor, limit: int | None, seed: int) -> Tensor:
-    """Return the rising indices of the images to read, before any is decoded: the choice of ``ImageData.limited``."""
-    return torch.arange(len(labels)) if limit is None else stratified.sample(labels, limit, seed)
+def choose_images(labels: Tensor, limit: int | None, seed: int) -> Tensor:
+    """Return the sorted indices that ``ImageData.limited`` would keep, before any image is decoded."""
+    return torch.arange(len(labels)) if limit is None else stratified_sample(labels, limit, seed)
 
 
-def shrunk(data: ImageData, limit: int | None, image_size: int | None, seed: int) -> ImageData:
+def limit_and_resize(data: ImageData, limit: int | None, image_size: int | None, seed: int) -> ImageData:
     """Apply ``limit`` and ``image_size`` to data that is already in memory."""
     limited = data if limit is None else data.limited(limit, seed)
     return limited if image_size is None else limited.resized(image_size)

@@ -1,4 +1,4 @@
-"""Decoding image files into tensors, without trusting them."""
+"""Decode untrusted image files into tensors."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _FILES_AT_ONCE = 1024
 
 
 class Encoded(NamedTuple):
-    """The bytes of an image file, and what to call it in an error."""
+    """The bytes of an image file, and its name in error messages."""
 
     name: str
     content: bytes
 
 
 def decode_all(files: Iterable[Encoded], image_size: int | None) -> Tensor:
-    """Decode files into uint8 [N, C, H, W]: C is 1 if all are grey, else 3.
+    """Decode files into uint8 [N, C, H, W]: C is 1 if all are gray, else 3.
 
-    With ``image_size`` each is resized at once, to what resizing afterwards would give; without it all must have the
-    same size.
+    With ``image_size`` each is resized immediately, with the same result as resizing later. Without it all must have
+    the same size.
     """
     chunks: list[Tensor] = []
     first: tuple[str, torch.Size] | None = None
@@ -74,12 +74,12 @@ def _decode(file: Encoded) -> Tensor:
 
 
 def _to_tensor(image: Image.Image) -> Tensor:
-    if image.mode.startswith("I"):  # 16 bits of grey, which Pillow would clip and not scale
+    if image.mode.startswith("I"):  # 16-bit gray, which Pillow would clip instead of scaling
         array = (np.asarray(image) >> 8).astype(np.uint8)
     elif image.mode in {"1", "L", "LA"}:
         array = np.array(image.convert("L"))
     else:
-        # A palette with transparency warns unless it goes through RGBA.
+        # Pillow warns about a palette with transparency unless it is converted through RGBA.
         array = np.array(image.convert("RGBA" if image.mode == "P" else "RGB").convert("RGB"))
     pixels = torch.from_numpy(array)
     return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
@@ -104,7 +104,7 @@ def _stack(images: list[Tensor], image_size: int | None) -> Tensor:
 
 
 def _same_channels(tensors: list[Tensor]) -> Iterator[Tensor]:
-    """Make grey tensors [..., 1, H, W] colour ones if any of the others is."""
+    """Convert gray tensors [..., 1, H, W] to color if any other tensor has color."""
     channels = max(tensor.shape[-3] for tensor in tensors)
     return (tensor.expand(*tensor.shape[:-3], channels, -1, -1) for tensor in tensors)
 

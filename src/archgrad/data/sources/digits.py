@@ -1,4 +1,4 @@
-"""The handwritten digits that come with scikit-learn: 1797 grey images of 8×8 pixels."""
+"""The handwritten digits that come with scikit-learn: 1797 gray images of 8×8 pixels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData, Origin
-from archgrad.data.sources.common import shrunk
+from archgrad.data.sources.common import limit_and_resize
 
 __all__ = ["digits"]
 
@@ -26,4 +26,4 @@ def digits(*, limit: int | None = None, image_size: int | None = None, seed: int
     images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]
     labels = torch.from_numpy(bunch.target).long()
     data = ImageData("digits", images, labels, tuple(map(str, range(10))), Augmentation(crop_padding=1))
-    return replace(shrunk(data, limit, image_size, seed), origin=Origin("digits", limit, image_size, seed))
+    return replace(limit_and_resize(data, limit, image_size, seed), origin=Origin("digits", limit, image_size, seed))

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import choose, existing, usual_augmentation
+from archgrad.data.sources.common import choose_images, default_augmentation, existing_path
 from archgrad.data.sources.decode import Encoded, decode_all
 from archgrad.errors import UserError
 
@@ -29,9 +29,9 @@ def folder(
 ) -> ImageData:
     """Load the images in the class sub-folders of ``path``, or of its ``train`` (``test``, ``val``) sub-folder.
 
-    Classes are the sub-folders' names in sorted order. If all images are grey there is one channel, else three.
+    Classes are the names of the sub-folders, sorted. There is one channel if all images are gray, else three.
     """
-    root = _part(existing(path, "folder"), train)
+    root = _part(existing_path(path, "folder"), train)
     classes = tuple(sub.name for sub in _subfolders(root))
     files = [_images(root / name) for name in classes]
     name = f"folder:{Path(path).name}"
@@ -39,20 +39,20 @@ def folder(
     _check_classes(root, classes, files)
     check_labels(name, labels, classes)
     paths = [file for part in files for file in part]
-    chosen = choose(labels, limit, seed)
+    chosen = choose_images(labels, limit, seed)
     images = decode_all(_encoded([paths[index] for index in chosen.tolist()]), image_size)
-    return ImageData(name, images, labels[chosen], classes, usual_augmentation(images))
+    return ImageData(name, images, labels[chosen], classes, default_augmentation(images))
 
 
 def _part(root: Path, train: bool) -> Path:
     if not root.is_dir():
         raise UserError(f"{str(root)!r} is a file; give the folder that has one sub-folder per class.")
-    # Sub-folders within tell a part from a class of that name, such as the trains of CIFAR-100.
+    # A part has sub-folders; a class called "train", as in CIFAR-100, has none.
     parts = [root / name for name in _PARTS[train] if (root / name).is_dir() and _subfolders(root / name)]
     if parts:
         return parts[0]
     if not train:
-        raise UserError(f"{str(root)!r} has no sub-folder {' or '.join(_PARTS[False])} with the images for testing.")
+        raise UserError(f"{str(root)!r} has no sub-folder {' or '.join(_PARTS[False])}; add one with the test images.")
     return root
 
 
@@ -81,4 +81,4 @@ def _encoded(paths: list[Path]) -> Iterator[Encoded]:
         try:
             yield Encoded(str(path), path.read_bytes())
         except OSError as problem:
-            raise UserError(f"the image {str(path)!r} cannot be read ({problem.strerror}).") from problem
+            raise UserError(f"the image {str(path)!r} cannot be read ({problem.strerror}); remove it.") from problem

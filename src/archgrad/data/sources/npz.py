@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import choose, existing, numbered_classes, shrunk, usual_augmentation
+from archgrad.data.sources.common import (
+    choose_images,
+    default_augmentation,
+    existing_path,
+    limit_and_resize,
+    numbered_classes,
+)
 from archgrad.errors import UserError
 
 __all__ = ["npz"]
@@ -36,10 +42,10 @@ def npz(
 ) -> ImageData:
     """Load an archive with ``x``, ``images`` or ``x_train`` and ``y``, ``labels`` or ``y_train``.
 
-    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], of bytes or of floats in [0, 1] or [0, 255]. Nothing in the
-    file is run: arrays of Python objects are refused.
+    Images are [N, H, W], [N, H, W, C] or [N, C, H, W], as bytes or as floats in [0, 1] or [0, 255]. Arrays of Python
+    objects, which could run code, are rejected.
     """
-    file = existing(path, "archive")
+    file = existing_path(path, "archive")
     image_names, label_names = _NAMES[train]
     images, labels = _read(file, image_names), _labels(_read(file, label_names), file)
     if len(images) != len(labels):
@@ -48,10 +54,10 @@ def npz(
     classes = numbered_classes(name, labels)
     check_labels(name, labels, classes)
     scale = _scale(images, file)
-    chosen = choose(labels, limit, seed)
+    chosen = choose_images(labels, limit, seed)
     pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
-    data = ImageData(name, pixels, labels[chosen], classes, usual_augmentation(pixels))
-    return shrunk(data, None, image_size, seed)
+    data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
+    return limit_and_resize(data, None, image_size, seed)
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:
@@ -70,12 +76,12 @@ def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:
                 return np.lib.format.read_array(stream, allow_pickle=False)
     except UserError:
         raise
-    except Exception as problem:  # the archive, its compression and the array header each raise errors of their own
+    except Exception as problem:  # zip, compression and array header each raise their own errors
         raise UserError(f"{str(file)!r} is truncated or is no NumPy archive ({problem}); save it again.") from problem
 
 
 def _check_header(stream: IO[bytes], member: zipfile.ZipInfo, file: Path) -> None:
-    """Refuse what would run code or fill the memory before it is found to be wrong."""
+    """Reject arrays that could run code or exhaust the memory, before reading them."""
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)
@@ -104,7 +110,7 @@ def _labels(array: NDArray[Any], file: Path) -> Tensor:
 
 
 def _scale(images: NDArray[Any], file: Path) -> int:
-    """Return what the values are multiplied by to be in [0, 255]; all images decide, so a subset is scaled alike."""
+    """Return the factor from the file's values to [0, 255]; it depends on all images, so subsets scale alike."""
     if images.dtype == np.uint8 or images.size == 0:
         return 1
     low, high = images.min(), images.max()
@@ -125,7 +131,7 @@ def _bytes(images: NDArray[Any], scale: int) -> NDArray[np.uint8]:
 
 
 def _channels_first(images: NDArray[np.uint8], file: Path) -> Tensor:
-    """Bring images into [N, C, H, W]."""
+    """Return images as [N, C, H, W]."""
     pixels = torch.from_numpy(images)
     if pixels.ndim == 3:
         return pixels[:, None]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import choose, existing, numbered_classes, usual_augmentation
+from archgrad.data.sources.common import choose_images, default_augmentation, existing_path, numbered_classes
 from archgrad.data.sources.decode import decode_all
 from archgrad.data.sources.parquet_table import ParquetTable
 from archgrad.errors import UserError
@@ -33,8 +33,8 @@ def parquet(
 ) -> ImageData:
     """Load a parquet file, a list of them, or a folder of them.
 
-    In a folder the files that start with ``train`` (or ``test``, ``val``) are used where there are such. Only the
-    ``limit`` images that are kept are decoded; the result is that of ``limited`` and ``resized`` afterwards.
+    In a folder, files whose names start with ``train`` (or ``test``, ``val``) are used if there are any. Only the
+    ``limit`` images that are kept are decoded; the result is the same as with ``limited`` and ``resized`` later.
     """
     files = _files(path, train)
     table = ParquetTable(files)
@@ -42,17 +42,17 @@ def parquet(
     labels = table.labels()
     names = tuple(classes or table.class_names or numbered_classes(title, labels))
     check_labels(title, labels, names)
-    chosen = choose(labels, limit, seed)
+    chosen = choose_images(labels, limit, seed)
     images = decode_all(table.encoded(chosen), image_size)
-    return ImageData(title, images, labels[chosen], names, augmentation or usual_augmentation(images))
+    return ImageData(title, images, labels[chosen], names, augmentation or default_augmentation(images))
 
 
 def _files(path: PathLike | Sequence[PathLike], train: bool) -> list[Path]:
     if not isinstance(path, str | os.PathLike):
         if not path:
             raise UserError("the list of parquet files is empty; give at least one.")
-        return [existing(file, "parquet file") for file in path]
-    found = existing(path, "parquet file or folder")
+        return [existing_path(file, "parquet file") for file in path]
+    found = existing_path(path, "parquet file or folder")
     return _in_folder(found, train) if found.is_dir() else [found]
 
 

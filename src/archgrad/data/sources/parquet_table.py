@@ -1,4 +1,4 @@
-"""Finding the labels, the class names and the encoded images in parquet files."""
+"""Find labels, class names and encoded images in parquet files."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ParquetTable:
         return torch.cat([self._labels_of(file) for file in self.files])
 
     def encoded(self, chosen: Tensor) -> Iterator[Encoded]:
-        """Yield the images with these rising indices; rows after the last of them are not read."""
+        """Yield the images with these sorted indices; rows after the last one are not read."""
         wanted = chosen.tolist()[::-1]
         start = 0
         for file in self.files:
@@ -76,7 +76,7 @@ def _opened(file: Path) -> Iterator[Any]:
         raise
     except (pa.ArrowException, OSError, KeyError, IndexError) as problem:
         raise UserError(
-            f"{str(file)!r} is truncated or is no parquet file like the others ({problem}); get the file again."
+            f"{str(file)!r} is truncated, or not a parquet file like the others ({problem}); get the file again."
         ) from problem
 
 
@@ -95,7 +95,7 @@ def _label_column(schema: Any, file: Path) -> str:
 
 
 def _image_column(schema: Any, file: Path) -> str:
-    """Return the path of the leaf column with the encoded images, the usual names first."""
+    """Return the path of the leaf column with the encoded images; prefer the usual names."""
     import pyarrow.types as types
 
     found = []

@@ -9,7 +9,7 @@ __all__ = ["canonical_hash"]
 
 
 def canonical_hash(matrix: Sequence[Sequence[int]], labels: Sequence[int]) -> str:
-    """Return the hash of a labelled graph with as many rounds of message passing as it has vertices.
+    """Return the hash of a labeled graph with as many rounds of message passing as it has vertices.
 
     h⁰(v) = md5(str((out-degree, in-degree, label))); in a round, h(v) ← md5(sorted h of what enters v, "|", sorted h of
     what leaves it, "|", h(v)); the result is md5(str(sorted h)). The labels are -1 for the input, -2 for the output and

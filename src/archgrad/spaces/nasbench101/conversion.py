@@ -1,4 +1,4 @@
-"""Between genotypes with operations on nodes, as in NAS-Bench-1Shot1, and modules of NAS-Bench-101."""
+"""Convert genotypes of NAS-Bench-1Shot1 (operations on nodes) to modules of NAS-Bench-101, and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OU
 from archgrad.spaces.notation.node_form import BLOCKS, NodeChoice, genotype_with
 from archgrad.spaces.space import SearchSpace
 
-__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offers_of", "pruned_genotype"]
+__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offered_operations", "pruned_genotype"]
 
 _FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
 
@@ -19,8 +19,8 @@ _FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
 def module_of(genotype: Genotype) -> Module:
     """Return the module of a genotype with four or five nodes, before pruning.
 
-    A vertex stands for every node, in their order. Four nodes are followed by a conv1×1 vertex that nothing reads, as
-    NAS-Bench-1Shot1 has it for its spaces 1 and 2 (Zela et al., 2020), so that all modules have seven vertices.
+    Each node becomes a vertex, in order. Four nodes are followed by a conv1×1 vertex that no vertex reads, as in spaces
+    1 and 2 of NAS-Bench-1Shot1 (Zela et al., 2020), so all modules have seven vertices.
     """
     operations, sources = _operations_of(genotype), _sources_of(genotype)
     nodes = len(operations)
@@ -33,9 +33,9 @@ def module_of(genotype: Genotype) -> Module:
 
 
 def pruned_genotype(module: Module) -> Genotype:
-    """Return a genotype of the pruned module, of as many nodes as it has vertices between input and output.
+    """Return a genotype of the pruned module, with a node for each vertex between input and output.
 
-    It is for reading and drawing: a space has it only if its nodes read as many others.
+    Use it to print and draw. It belongs to a space only if its nodes have as many inputs as those of the space.
 
     >>> str(pruned_genotype(Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), ("input", "maxpool3x3", "output"))))
     '[maxpool3x3~0][output~0,1]'
@@ -49,11 +49,11 @@ def pruned_genotype(module: Module) -> Genotype:
 def genotype_of(space: SearchSpace, module: Module) -> Genotype:
     """Return the genotype of a module in a space with operations on nodes.
 
-    A module as :func:`module_of` makes it gives back its genotype. Any other one is pruned, and its vertices are placed
-    onto the space's nodes, the first placement that fits; the nodes that are left over, which nothing then reads, take
-    the first inputs and the first operation that the space offers. Either way the hash stays the same.
+    The result of :func:`module_of` gives back its genotype. Any other module is pruned, and its vertices take the first
+    assignment to the space's nodes that fits. Unused nodes take the first inputs and the first operation that the space
+    offers; no node reads them. Either way the hash stays the same.
     """
-    rows, offers = cell_rows(space), offers_of(space)
+    rows, offers = cell_rows(space), offered_operations(space)
     exact = _without_loose_vertex(module, nodes=len(rows) - 1)
     if exact is not None:
         straight = {vertex: vertex for vertex in range(exact.vertices)}
@@ -64,21 +64,21 @@ def genotype_of(space: SearchSpace, module: Module) -> Genotype:
         return _genotype(pruned, places, rows, offers)
     reads = [len(pruned.sources_of(vertex)) for vertex in range(1, pruned.vertices)]
     raise UserError(
-        f"the module {module.to_json()} is not in the space {space.name!r}, whose nodes read "
-        f"{_listed([row.picks for row in rows])} vertices (the last is the output); those of the pruned module read "
+        f"the module {module.to_json()} is not in the space {space.name!r}: the nodes of the space read "
+        f"{_listed([row.picks for row in rows])} vertices (the last is the output), those of the pruned module read "
         f"{_listed(reads)}. Choose a module of the space, or another space."
     )
 
 
 def cell_rows(space: SearchSpace) -> tuple[Row, ...]:
-    """Return what the nodes 1, 2, … and the output may read; a node without a choice reads all before it."""
+    """Return the inputs that nodes 1, 2, … and the output may read; a node without a choice reads all before it."""
     _, inputs, output = _blocks_of(space)
     chosen = {row.target: row for row in (*inputs.rows, *output.rows)}
     nodes = range(1, max(chosen) + 1)
     return tuple(chosen.get(node) or Row(node, None, tuple(map(str, range(node))), picks=node) for node in nodes)
 
 
-def offers_of(space: SearchSpace) -> dict[int, tuple[str, ...]]:
+def offered_operations(space: SearchSpace) -> dict[int, tuple[str, ...]]:
     """Return the operations that each node may have."""
     operations, _, _ = _blocks_of(space)
     return {row.target: row.choices for row in operations.rows}
@@ -115,7 +115,7 @@ def _operations_of(genotype: Genotype) -> tuple[str, ...]:
 
 
 def _sources_of(genotype: Genotype) -> list[tuple[int, ...]]:
-    """Return what the nodes 1, 2, … and the output read."""
+    """Return the inputs of nodes 1, 2, … and of the output."""
     output = len(genotype["operations"].decisions) + 1
     read: dict[int, tuple[int, ...]] = dict.fromkeys(range(1, output + 1), ())
     for name, targets in (("inputs", range(1, output)), ("output", range(output, output + 1))):
@@ -124,17 +124,17 @@ def _sources_of(genotype: Genotype) -> list[tuple[int, ...]]:
             earlier = map(str, range(node if node in targets and decision.source is None else 0))
             if decision.choice not in earlier or int(decision.choice) in read[node]:
                 raise UserError(
-                    f"{decision} in the block {name!r} of this genotype is no input of a cell of {output - 1} nodes, "
-                    f"or there twice; name an earlier node, once, at a node from {targets[0]} to {targets[-1]}."
+                    f"{decision} in block {name!r} of this genotype is not an input of a cell of {output - 1} nodes "
+                    f"or is given twice; name an earlier node, once, at a node from {targets[0]} to {targets[-1]}."
                 )
             read[node] += (int(decision.choice),)
     if not read[output]:
-        raise UserError(f"nothing enters the output of this genotype; decide node {output} in its block 'output'.")
+        raise UserError(f"the output of this genotype has no inputs; decide node {output} in its block 'output'.")
     return [sources or tuple(range(node)) for node, sources in read.items()]
 
 
 def _without_loose_vertex(module: Module, nodes: int) -> Module | None:
-    """Return the module with a vertex for each node and no other, if it is in that form."""
+    """Return the module without the unread seventh vertex, if it then has one vertex per node; else None."""
     if module.vertices == nodes + 2:
         return module
     loose = nodes + 1
@@ -150,7 +150,7 @@ def _without_loose_vertex(module: Module, nodes: int) -> Module | None:
 def _placements(
     module: Module, places: dict[int, int], vertex: int, rows: Sequence[Row], offers: Mapping[int, tuple[str, ...]]
 ) -> Iterator[dict[int, int]]:
-    """Yield every way to place the vertices from ``vertex`` on; the vertices that these read are placed already."""
+    """Yield every placement of the vertices from ``vertex`` on; the earlier ones are placed already."""
     if vertex == module.vertices - 1:
         if _fits(module, vertex, places, rows, offers):
             yield places
@@ -164,7 +164,7 @@ def _placements(
 def _fits(
     module: Module, vertex: int, places: Mapping[int, int], rows: Sequence[Row], offers: Mapping[int, tuple[str, ...]]
 ) -> bool:
-    """Say whether the node of a vertex can read just what the vertex reads, and offers its operation."""
+    """Tell whether the node of a vertex can have exactly the vertex's inputs, and offers its operation."""
     node = places[vertex]
     sources = {str(places[source]) for source in module.sources_of(vertex)}
     row = rows[node - 1]
@@ -188,7 +188,7 @@ def _genotype(
 
 
 def inputs_and_output(rows: Sequence[Row], inputs: Sequence[Sequence[str]]) -> dict[str, CellGenotype]:
-    """Return the blocks that say what the nodes and the output read; where there is no choice, there is no decision."""
+    """Return the blocks ``inputs`` and ``output``; a node without a choice has no decision."""
     decided = [
         [Decision(row.target, None, source) for source in read]
         for row, read in zip(rows, inputs, strict=True)

@@ -1,4 +1,4 @@
-"""All cells of a space with operations on nodes, and how many there are: it depends on what counts as different.
+"""Enumerate and count the cells of a space with operations on nodes; the number depends on the counting rule.
 
 For NAS-Bench-1Shot1 (Zela et al., 2020) the rules of :func:`count` give
 
@@ -11,8 +11,8 @@ pruned     3,288  11,826   118,524
 distinct   2,685   7,773    55,854
 ======== ======= ======= =========
 
-The published sizes are 6,240, 29,160 and 363,648: those of spaces 1 and 3 do not count the operation of a node that
-nothing reads, that of space 2 does. What a restricted space no longer offers is not counted.
+The published sizes are 6,240, 29,160 and 363,648. Those of spaces 1 and 3 ignore the operation of a node that no node
+reads; that of space 2 counts it. Choices that a restricted space no longer offers are not counted.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from itertools import combinations, product
 from archgrad.errors import chosen
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101.canonical import canonical_hash
-from archgrad.spaces.nasbench101.conversion import cell_rows, inputs_and_output, offers_of
-from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, on_a_path
+from archgrad.spaces.nasbench101.conversion import cell_rows, inputs_and_output, offered_operations
+from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, vertices_on_paths
 from archgrad.spaces.space import SearchSpace
 
 __all__ = ["RULES", "count", "genotypes", "hashed_modules", "hashes", "pruned_modules", "wirings"]
 
 Wiring = tuple[tuple[str, ...], ...]
-"""The names of what the nodes 1, 2, … and the output read."""
+"""The names of the inputs of nodes 1, 2, … and of the output."""
 
 Matrix = tuple[tuple[int, ...], ...]
 
 
 def wirings(space: SearchSpace) -> Iterator[Wiring]:
-    """Yield every choice of what the nodes and the output read."""
+    """Yield every choice of inputs for the nodes and the output."""
     return product(*(combinations(row.choices, row.picks) for row in cell_rows(space)))
 
 
 def genotypes(space: SearchSpace) -> Iterator[Genotype]:
-    """Yield every genotype of the space, one after the other."""
+    """Yield every genotype of the space."""
     rows = cell_rows(space)
-    offers = offers_of(space)
+    offers = offered_operations(space)
     cells = [
         CellGenotype(tuple(Decision(node, None, choice) for node, choice in zip(offers, choices, strict=True)))
         for choices in product(*offers.values())
@@ -56,8 +56,8 @@ def genotypes(space: SearchSpace) -> Iterator[Genotype]:
 
 
 def pruned_modules(space: SearchSpace) -> Iterator[tuple[Matrix, tuple[str, ...]]]:
-    """Yield the matrix and the operations of every pruned module, each once; isomorphic ones are different here."""
-    offers = offers_of(space)
+    """Yield the matrix and operations of every pruned module once; isomorphic modules count as different."""
+    offers = offered_operations(space)
     graphs = {_pruned(wiring, offers): None for wiring in wirings(space)}
     seen: set[tuple[Matrix, tuple[str, ...]]] = set()
     for matrix, kept in graphs:
@@ -69,11 +69,11 @@ def pruned_modules(space: SearchSpace) -> Iterator[tuple[Matrix, tuple[str, ...]
 
 
 def _pruned(wiring: Wiring, offers: Mapping[int, tuple[str, ...]]) -> tuple[Matrix, tuple[tuple[str, ...], ...]]:
-    """Return the matrix of what contributes to the output, and what each of its interior vertices may compute."""
+    """Return the matrix of the vertices that contribute to the output, and the operations of each interior vertex."""
     vertices = range(len(wiring) + 1)
     entering = [frozenset[int](), *(frozenset(map(int, read)) for read in wiring)]
     matrix = [[int(source in entering[vertex]) for vertex in vertices] for source in vertices]
-    kept = on_a_path(matrix)
+    kept = vertices_on_paths(matrix)
     return tuple(tuple(matrix[i][j] for j in kept) for i in kept), tuple(offers[i] for i in kept[1:-1])
 
 
@@ -88,26 +88,26 @@ def hashed_modules(space: SearchSpace) -> Iterator[tuple[str, Module]]:
 
 
 def hashes(space: SearchSpace) -> frozenset[str]:
-    """Return the canonical hashes of all cells of the space: the rows of NAS-Bench-101 that it can reach."""
+    """Return the canonical hashes of all cells of the space, which are its rows in NAS-Bench-101."""
     return frozenset(fingerprint for fingerprint, _ in hashed_modules(space))
 
 
 def count(space: SearchSpace, rule: str = "all") -> int:
     """Return the number of cells by one of the :data:`RULES`.
 
-    ``all``: genotypes, loose ends and all. ``read``: the same, but cells that differ only in the operation of a node
-    that nothing reads are one. ``pruned``: pruned modules. ``distinct``: pruned modules up to isomorphism.
+    ``all``: all genotypes. ``read``: the same, but cells that differ only in the operation of an unread node count
+    once. ``pruned``: pruned modules. ``distinct``: pruned modules up to isomorphism.
     """
     return chosen("rule", rule, RULES)(space)
 
 
 def _all(space: SearchSpace) -> int:
     ways = (math.comb(len(row.choices), row.picks) for row in cell_rows(space))
-    return math.prod(ways) * math.prod(map(len, offers_of(space).values()))
+    return math.prod(ways) * math.prod(map(len, offered_operations(space).values()))
 
 
 def _read(space: SearchSpace) -> int:
-    offers = {str(node): len(choices) for node, choices in offers_of(space).items()}
+    offers = {str(node): len(choices) for node, choices in offered_operations(space).items()}
     read = (set().union(*wiring) & set(offers) for wiring in wirings(space))
     return sum(math.prod(offers[node] for node in nodes) for nodes in read)
 
@@ -118,4 +118,4 @@ RULES: dict[str, Callable[[SearchSpace], int]] = {
     "pruned": lambda space: sum(1 for _ in pruned_modules(space)),
     "distinct": lambda space: len(hashes(space)),
 }
-"""What counts as a cell of its own, from the largest number to the smallest."""
+"""The counting rules, from the largest number to the smallest."""

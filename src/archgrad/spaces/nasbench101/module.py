@@ -32,11 +32,11 @@ CONV3X3 = "conv3x3-bn-relu"
 CONV1X1 = "conv1x1-bn-relu"
 MAXPOOL3X3 = "maxpool3x3"
 OPERATIONS = (CONV3X3, CONV1X1, MAXPOOL3X3)
-"""What an interior vertex can compute, in the order that numbers them in the hash."""
+"""The operations of interior vertices; the hash numbers them in this order."""
 
 MOST_VERTICES = 7
 MOST_EDGES = 9
-"""What a pruned module of the benchmark has at most, the input and the output included."""
+"""The limits of a pruned module in the benchmark; input and output count as vertices."""
 
 _MOST_BEFORE_PRUNING = 32
 _LONGEST_TEXT = 100_000
@@ -48,7 +48,7 @@ class Module:
     """A module: ``matrix[i][j]`` is 1 where vertex j reads vertex i, and ``operations`` has one entry per vertex.
 
     The vertices are in topological order, so the matrix is strictly upper triangular; the first is the input and the
-    last the output. A module may have vertices that contribute nothing; :attr:`hash` does not see them.
+    last the output. :attr:`hash` ignores vertices that do not contribute to the output.
 
     >>> module = Module(((0, 1, 1), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
     >>> module.vertices, module.edges
@@ -68,7 +68,7 @@ class Module:
 
     @classmethod
     def parse(cls, text: str) -> Module:
-        """Read a JSON object with "matrix" and "ops"; what else it has is ignored."""
+        """Read a JSON object with "matrix" and "ops"; other keys are ignored."""
         content = _read(text)
         for key in ("matrix", "ops"):
             if key not in content:
@@ -76,7 +76,7 @@ class Module:
         return cls(content["matrix"], content["ops"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what :meth:`to_json` writes, as plain objects."""
+        """Return the content of :meth:`to_json` as plain objects."""
         return {"matrix": [list(row) for row in self.matrix], "ops": list(self.operations)}
 
     def to_json(self) -> str:
@@ -85,12 +85,12 @@ class Module:
 
     @property
     def vertices(self) -> int:
-        """How many vertices there are, the input and the output included."""
+        """The number of vertices, with the input and the output."""
         return len(self.matrix)
 
     @property
     def edges(self) -> int:
-        """How many edges there are."""
+        """The number of edges."""
         return sum(map(sum, self.matrix))
 
     @property
@@ -113,7 +113,7 @@ class Module:
 
     @cached_property
     def _pruned(self) -> Module:
-        kept = on_a_path(self.matrix)
+        kept = vertices_on_paths(self.matrix)
         if not kept:
             raise UserError(
                 f"no path leads from the input to the output of the module {self.to_json()}; add edges between them."
@@ -126,7 +126,7 @@ class Module:
 
     @cached_property
     def hash(self) -> str:
-        """NAS-Bench-101's hash of the pruned module, by which the benchmark finds it; isomorphic modules share it."""
+        """The benchmark's key for the pruned module; isomorphic modules share it."""
         pruned = self.pruned()
         return canonical_hash(pruned.matrix, [LABELS[operation] for operation in pruned.operations])
 
@@ -140,7 +140,7 @@ class Module:
             )
 
 
-def on_a_path(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:
+def vertices_on_paths(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Return the vertices on a path from the first to the last one, in order; none if there is no such path."""
     vertices = range(len(matrix))
     reached, reaching = {0}, {vertices[-1]}

@@ -21,14 +21,14 @@ VOCABULARY: Vocabulary = {
     CONV3X3: lambda site: ConvBNReLU(site.channels, site, 3),
     CONV1X1: lambda site: ConvBNReLU(site.channels, site, 1),
 }
-"""How the operations at vertices are built."""
+"""Builders of the operations at vertices."""
 
 
 def vertex_channels(matrix: Sequence[Sequence[int]], inputs: int, outputs: int) -> tuple[int, ...]:
     """Return the width of every vertex of a pruned module.
 
-    The output's channels are divided among the interior vertices that enter it, and the first of them get the
-    remainder, one each. Every other interior vertex is as wide as the widest interior vertex that it feeds.
+    The interior vertices that enter the output share its channels; the first ones get the remainder, one each. Every
+    other interior vertex is as wide as the widest interior vertex that it feeds.
 
     >>> vertex_channels([[0, 1, 0, 0], [0, 0, 1, 1], [0, 0, 0, 1], [0, 0, 0, 0]], 8, 9)
     (8, 5, 4, 9)
@@ -53,9 +53,9 @@ def vertex_channels(matrix: Sequence[Sequence[int]], inputs: int, outputs: int) 
 class ModuleNet(nn.Module):
     """One pruned module as a network from ``inputs`` to ``outputs`` channels.
 
-    A vertex adds what enters it and applies its operation: earlier vertices truncated to its width, the module's input
-    through a conv1×1-bn-relu of the vertex's own. The output concatenates what enters it and adds the projected input
-    where the input enters it too.
+    A vertex adds its inputs and applies its operation. Earlier vertices are truncated to its width; the module's input
+    passes its own conv1×1-bn-relu. The output concatenates its inputs, and adds the projected module input if that
+    enters it too.
     """
 
     def __init__(self, module: Module, inputs: int, outputs: int) -> None:
@@ -99,8 +99,8 @@ class ModuleNet(nn.Module):
 class NASBench101Net(nn.Module):
     """A stem, ``cells`` copies of the pruned module, global average pooling and a linear classifier.
 
-    Before the modules number ``cells // 3`` and ``2 * cells // 3`` a max-pool of stride 2 halves the resolution, and
-    they double the width. The benchmark's own networks have 128 channels and nine modules.
+    Before the modules ``cells // 3`` and ``2 * cells // 3`` a max-pool of stride 2 halves the resolution, and these
+    modules double the width. The benchmark's own networks have 128 channels and nine modules.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The ways to write a genotype down: JSON, the NAS-Bench-201 string, the printed DARTS form, and nodes in brackets.
+"""The notations of a genotype: JSON, the NAS-Bench-201 string, the printed DARTS form, and nodes in brackets.
 
 Nothing here runs code.
 """
@@ -16,7 +16,7 @@ from archgrad.spaces.notation.json_form import to_dict, to_json
 __all__ = ["LONGEST", "WRITERS", "parse", "to_dict", "to_json", "write"]
 
 LONGEST = 1_000_000
-"""Characters of a genotype, at most."""
+"""The largest number of characters in a genotype."""
 _READERS: dict[str, Callable[[str, int], Genotype]] = {
     "{": json_form.parse,
     "|": nasbench201_form.parse,
@@ -34,7 +34,7 @@ WRITERS: dict[str, Callable[[Genotype], str | None]] = {
 def parse(text: str) -> Genotype:
     """Read a genotype in any of the notations."""
     if len(text) > LONGEST:
-        raise UserError(f"a genotype of {len(text)} characters is no genotype; the limit is {LONGEST}.")
+        raise UserError(f"this genotype has {len(text)} characters; give at most {LONGEST}.")
     text = text.rstrip()
     start = len(text) - len(text.lstrip(BLANK))
     for opening, read in _READERS.items():

@@ -12,10 +12,10 @@ from archgrad.errors import UserError
 
 __all__ = ["BLANK", "MOST_NODES", "NAME", "fail", "show", "unique_keys"]
 
-BLANK = " \t\r\n\ufeff"  # editors on Windows put U+FEFF before a text
+BLANK = " \t\r\n\ufeff"  # some Windows editors put U+FEFF first
 MOST_NODES = 10_000
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.\-]*\Z")
-show = reprlib.repr  # a stranger's value may be a megabyte long or nested a thousand times
+show = reprlib.repr  # foreign values may be very long or deeply nested
 
 
 def fail(text: str, position: int, problem: str, fix: str) -> NoReturn:
@@ -26,13 +26,13 @@ def fail(text: str, position: int, problem: str, fix: str) -> NoReturn:
 
 
 def unique_keys(what: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    """Return how JSON objects are to be read: as a dictionary, but refused if a key is there twice."""
+    """Return a JSON object hook that builds dictionaries and rejects repeated keys."""
 
     def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         content = dict(pairs)
         if len(content) != len(pairs):
             twice, _ = Counter(key for key, _ in pairs).most_common(1)[0]
-            raise UserError(f"malformed {what}: the key {show(twice)} is twice in one object; keep one of them.")
+            raise UserError(f"malformed {what}: the key {show(twice)} appears twice in one object; keep one of them.")
         return content
 
     return read

@@ -1,7 +1,7 @@
 """The printed DARTS form: ``Genotype(normal=[('sep_conv_3x3', 0), …], normal_concat=range(2, 6), …)``.
 
-It looks like Python but is read by a grammar of its own, which knows names, whole numbers, quoted names, lists, tuples,
-``range(a, b)`` and nothing else.
+It looks like Python but has its own grammar: only names, whole numbers, quoted names, lists, tuples and
+``range(a, b)``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INPUTS = 2
 
 
 class _Token(NamedTuple):
-    """A piece of the printed form: a name, a number, a quoted text, a mark or the end, and where it stands."""
+    """A token of the printed form: a name, a number, a quoted text, a mark or the end, with its position."""
 
     kind: str
     value: str
@@ -37,7 +37,7 @@ _CLOSING = {"[": "]", "(": ")"}
 
 
 def _tokens(text: str, position: int) -> Iterator[_Token]:
-    """Yield the pieces one by one, so that a long text costs no more than the part before its first error."""
+    """Yield the tokens lazily: a long text costs no more than the part before its first error."""
     while position < len(text):
         match = _TOKEN.match(text, position)
         if match is None or match.lastgroup is None:
@@ -98,7 +98,7 @@ class _Reader:
         cells: dict[str, tuple[_Token, tuple[Decision, ...]]],
         concats: dict[str, tuple[_Token, Sequence[int]]],
     ) -> Genotype:
-        """Put cells and their concatenated nodes together."""
+        """Join cells with their concatenated nodes."""
         if not cells and not concats:
             self.fail("it has no cell")
         for name, (place, _) in concats.items():
@@ -198,12 +198,12 @@ def _fits(nodes: Sequence[int], last: int) -> bool:
 
 
 def parse(text: str, start: int) -> Genotype:
-    """Read the printed form, which begins at ``start``."""
+    """Read the printed form that begins at ``start``."""
     return _Reader(text, start).genotype()
 
 
 def write(genotype: Genotype) -> str | None:
-    """Print a genotype so, or return None for one that this notation cannot hold."""
+    """Print a genotype in this notation; return None if it cannot hold it."""
     fields: list[str] = []
     for name, cell in genotype.blocks:
         if not _is_name(name) or cell.concat is None or not cell.decisions or len(cell.decisions) % 2:

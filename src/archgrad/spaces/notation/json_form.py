@@ -35,7 +35,7 @@ def _row_to_dict(decision: Decision) -> dict[str, Any]:
 
 
 def parse(text: str, start: int) -> Genotype:
-    """Read the JSON form, which begins at ``start``."""
+    """Read the JSON form that begins at ``start``."""
     try:
         content, end = json.JSONDecoder(object_pairs_hook=unique_keys("genotype")).raw_decode(text, start)
     except json.JSONDecodeError as error:

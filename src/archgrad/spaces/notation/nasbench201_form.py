@@ -11,7 +11,7 @@ EXAMPLE = "|op~0|+|op~0|op~1|+|op~0|op~1|op~2|"
 
 
 def parse(text: str, start: int) -> Genotype:
-    """Read the string, which begins at ``start``."""
+    """Read the string that begins at ``start``."""
     decisions: list[Decision] = []
     position = start
     for target, node in enumerate(text[start:].split("+"), start=1):
@@ -41,7 +41,7 @@ def _parse_node(text: str, node: str, start: int, target: int) -> list[Decision]
 
 
 def write(genotype: Genotype) -> str | None:
-    """Print a genotype so, or return None for one that this notation cannot hold."""
+    """Print a genotype in this notation; return None if it cannot hold it."""
     if genotype.names != ("cell",) or genotype["cell"].concat is not None or not genotype["cell"].decisions:
         return None
     nodes: list[list[str]] = [[]]

@@ -16,22 +16,22 @@ __all__ = ["BLOCKS", "EXAMPLE", "OUTPUT", "NodeChoice", "genotype_with", "nodes_
 
 EXAMPLE = "[op~0][op~1][op~0,2]…[output~2,3]"
 BLOCKS = ("operations", "inputs", "output")
-"""What each node computes, what each node with a choice reads, and what the cell's output reads."""
+"""The blocks: operations of the nodes, inputs of the nodes with a choice, inputs of the output."""
 OUTPUT = "output"
 _NODE = re.compile(r"\[([^\[\]~]*)~([0-9,]*)\]")
 
 
 class NodeChoice(NamedTuple):
-    """A node: what it computes (``output`` for the last) and which nodes it reads, in order."""
+    """A node: its operation (``output`` for the last) and its inputs, in order."""
 
     operation: str
     sources: tuple[int, ...]
 
 
 def nodes_of(genotype: Genotype) -> tuple[NodeChoice, ...] | None:
-    """Return the nodes 1, 2, … and the output of a genotype with operations on nodes; None for any other one.
+    """Return the nodes 1, 2, … and the output of a genotype with operations on nodes; None for any other.
 
-    A node whose inputs are not decided reads all nodes before it.
+    A node without decided inputs reads all nodes before it.
     """
     if genotype.names != BLOCKS or any(cell.concat is not None for _, cell in genotype.blocks):
         return None
@@ -54,13 +54,13 @@ def nodes_of(genotype: Genotype) -> tuple[NodeChoice, ...] | None:
 
 
 def parse(text: str, start: int) -> Genotype:
-    """Read the form, which begins at ``start``."""
+    """Read the form that begins at ``start``."""
     nodes: list[NodeChoice] = []
     position = start
     while position < len(text):
         match = _NODE.match(text, position)
         if match is None:
-            fail(text, position, "this is no node in brackets", f"write {EXAMPLE}")
+            fail(text, position, "this is not a node in brackets", f"write {EXAMPLE}")
         nodes.append(_node(text, match, len(nodes) + 1))
         position = match.end()
         if nodes[-1].operation == OUTPUT:
@@ -75,7 +75,7 @@ def parse(text: str, start: int) -> Genotype:
 def _node(text: str, match: re.Match[str], number: int) -> NodeChoice:
     operation, numbers = match[1], match[2].split(",")
     if not NAME.match(operation):
-        fail(text, match.start(1), f"{show(operation)} is no name of an operation", f"write {EXAMPLE}")
+        fail(text, match.start(1), f"{show(operation)} is not the name of an operation", f"write {EXAMPLE}")
     if number >= MOST_NODES:
         fail(text, match.start(), f"node {number} is too many", f"write at most {MOST_NODES} nodes")
     if not all(re.fullmatch(r"0|[1-9][0-9]{0,8}", one) and int(one) < number for one in numbers):
@@ -88,7 +88,7 @@ def _node(text: str, match: re.Match[str], number: int) -> NodeChoice:
 
 
 def genotype_with(nodes: Sequence[NodeChoice]) -> Genotype:
-    """Return the genotype of these nodes: a node that reads all nodes before it decides nothing about its inputs."""
+    """Return the genotype of these nodes; a node that reads all nodes before it has no decision about inputs."""
     last = len(nodes)
     operations = tuple(Decision(n, None, node.operation) for n, node in enumerate(nodes[:-1], start=1))
     inputs = tuple(
@@ -102,7 +102,7 @@ def genotype_with(nodes: Sequence[NodeChoice]) -> Genotype:
 
 
 def write(genotype: Genotype) -> str | None:
-    """Print a genotype so, or return None for one that this notation cannot hold."""
+    """Print a genotype in this notation; return None if it cannot hold it."""
     nodes = nodes_of(genotype)
     if nodes is None or not all(NAME.match(node.operation) for node in nodes):
         return None

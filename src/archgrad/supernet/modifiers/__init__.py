@@ -1,8 +1,8 @@
-"""What a search changes in a supernet, one file each: its mathematics and how it moves over the search."""
+"""Modifiers: what a search changes in a supernet's forward pass. Each file holds the mathematics and the schedule."""
 
 from archgrad.supernet.modifiers.auxiliary_loss import AuxiliaryLoss
 from archgrad.supernet.modifiers.auxiliary_skip import AuxiliarySkipConnections
-from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime, arguments_of
+from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime, merge_arguments
 from archgrad.supernet.modifiers.drop_path import DropPath
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 from archgrad.supernet.modifiers.partial_channels import PartialSource
@@ -18,5 +18,5 @@ __all__ = [
     "Purpose",
     "SearchTime",
     "SkipDropout",
-    "arguments_of",
+    "merge_arguments",
 ]

@@ -1,4 +1,4 @@
-"""The loss of an auxiliary head, which brings a gradient to the middle of the network."""
+"""The loss of an auxiliary head, which sends gradients to the middle of the network."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["AuxiliaryLoss"]
 
 @dataclass(frozen=True)
 class AuxiliaryLoss(Modifier):
-    """L1 + ``weight`` · cross-entropy of the auxiliary head, as DARTS trains what it evaluates (Liu et al., 2019).
+    """L1 + ``weight`` · cross-entropy of the auxiliary head, as in the evaluation of DARTS (Liu et al., 2019).
 
-    The architecture's loss has no part of it: it judges the network as it will be used.
+    The architecture's loss omits it, because it evaluates the network as it will be used.
     """
 
     weight: float
@@ -28,5 +28,5 @@ class AuxiliaryLoss(Modifier):
         return {"auxiliary": purpose == "training" and self.weight > 0}
 
     def loss_term(self, further: Sequence[Tensor], labels: Tensor) -> Tensor:
-        """Return the weighed cross-entropy of the second logits."""
+        """Return the weighted cross-entropy of the auxiliary logits."""
         return self.weight * F.cross_entropy(further[0], labels)

@@ -18,10 +18,10 @@ __all__ = ["AuxiliarySkipConnections", "with_skip"]
 
 @dataclass(frozen=True)
 class AuxiliarySkipConnections(Modifier):
-    """Give every edge β·x beside its operations: o(x) = β·x + Σ p[o]·o(x) (DARTS-, Chu et al., 2021, Eq. 6).
+    """Add β·x to the operations of every edge: β·x + Σ p[o]·o(x) (DARTS-, Chu et al., 2021, Eq. 6).
 
-    β moves linearly over the search, from ``start`` to ``end``, and is in all losses. At stride 2, x is halved by a
-    factorised reduction with weights of its own.
+    β goes linearly from ``start`` to ``end`` over the search and acts in all losses. At stride 2, a factorized
+    reduction with its own weights halves x.
     """
 
     builds: ClassVar[Mapping[str, Any]] = {"auxiliary_skip": True}
@@ -34,8 +34,8 @@ class AuxiliarySkipConnections(Modifier):
         check_number(f"end of {type(self).__name__}", self.end)
         if not self.start and not self.end:
             raise UserError(
-                f"start and end of {type(self).__name__} are 0, so that no auxiliary skip connection would ever carry "
-                f"anything; set one of them to more, or leave {type(self).__name__} out."
+                f"start and end of {type(self).__name__} are 0, so it would do nothing; set one of them above 0, or "
+                f"leave {type(self).__name__} out."
             )
 
     def arguments(self, purpose: Purpose, time: SearchTime) -> Mapping[str, Any]:

@@ -8,17 +8,17 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-__all__ = ["Modifier", "Purpose", "SearchTime", "arguments_of"]
+__all__ = ["Modifier", "Purpose", "SearchTime", "merge_arguments"]
 
 Purpose = Literal["training", "architecture", "evaluation"]
-"""What a forward pass is for: the weights' loss, the architecture's loss, or held-out images."""
+"""The purpose of a forward pass: the weights' loss, the architecture's loss, or held-out images."""
 
 
 @dataclass(frozen=True)
 class SearchTime:
-    """Where a search is: in ``epoch`` of ``epochs``, counted from 0, and ``progress`` from 0 to 1 counted in steps.
+    """The position of a search: ``epoch`` of ``epochs``, counted from 0, and ``progress`` in steps, from 0 to 1.
 
-    The architecture does not move in the first ``warmup_epochs``.
+    α does not move in the first ``warmup_epochs``.
     """
 
     epoch: int
@@ -28,7 +28,7 @@ class SearchTime:
 
 
 class Modifier:
-    """Override what it changes; a modifier that is only built into the supernet overrides neither.
+    """A change of the supernet. Override either method; a modifier that only needs ``builds`` overrides neither.
 
     ``builds`` are the fields of :class:`~archgrad.supernet.SupernetOptions` that the supernet must be built with.
     """
@@ -36,21 +36,21 @@ class Modifier:
     builds: ClassVar[Mapping[str, Any]] = {}
 
     def arguments(self, purpose: Purpose, time: SearchTime) -> Mapping[str, Any]:
-        """Return the keyword arguments of the supernet's forward pass; what is 0 or False is left out."""
+        """Return keyword arguments for the supernet's forward pass; values of 0 or False are left out."""
         return {}
 
     def loss_term(self, further: Sequence[Tensor], labels: Tensor) -> Tensor | None:
-        """Return what to add to the training loss, given the logits that the supernet returns besides the first."""
+        """Return a term to add to the training loss, given the supernet's outputs after the logits."""
         return None
 
 
-def arguments_of(modifiers: Sequence[Modifier], purpose: Purpose, time: SearchTime) -> dict[str, Any]:
-    """Return the arguments of all modifiers; what several give is added.
+def merge_arguments(modifiers: Sequence[Modifier], purpose: Purpose, time: SearchTime) -> dict[str, Any]:
+    """Merge the arguments of all modifiers; add the values of an argument that several give.
 
     >>> class Half(Modifier):
     ...     def arguments(self, purpose, time):
     ...         return {"skip": 0.5, "drop_path": 0.0}
-    >>> arguments_of([Half(), Half()], "training", SearchTime(0, 1, 0, 0.0))
+    >>> merge_arguments([Half(), Half()], "training", SearchTime(0, 1, 0, 0.0))
     {'skip': 1.0}
     """
     merged: dict[str, Any] = {}

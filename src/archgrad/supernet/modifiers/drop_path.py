@@ -1,4 +1,4 @@
-"""Drop-path: silence an operation for some images of a batch (Larsson et al., 2017), as DARTS evaluates."""
+"""Drop-path: drop an operation for some images of a batch (Larsson et al., 2017), as in the evaluation of DARTS."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["DropPath", "drop_path", "kept_images"]
 
 @dataclass(frozen=True)
 class DropPath(Modifier):
-    """Drop an operation for an image with the probability ``rate`` · e/E in epoch e of E, in the training loss alone.
+    """Drop an operation for an image with probability ``rate`` · e/E in epoch e of E, in the training loss only.
 
-    It grows linearly, as in R-DARTS (Zela et al., 2020). The architecture's loss judges the network as it will be used.
+    It grows linearly, as in R-DARTS (Zela et al., 2020). The architecture's loss evaluates the network without it.
     """
 
     rate: float
@@ -34,7 +34,7 @@ class DropPath(Modifier):
 
 
 def drop_path(term: Tensor | Weighted, probability: float, generator: torch.Generator) -> Tensor | Weighted:
-    """Return m·term with m[n] = 0 with ``probability`` p and 1/(1 − p) otherwise, drawn for each image n alone."""
+    """Return m·term, where m[n] is 0 with ``probability`` p and 1/(1 − p) otherwise, drawn for each image n."""
     if isinstance(term, Weighted):
         return Weighted(term.tensor * kept_images(term.tensor, probability, generator), term.weight)
     return term * kept_images(term, probability, generator)

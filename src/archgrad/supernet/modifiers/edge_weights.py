@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-__all__ = ["EdgeWeights", "WeighedRows"]
+__all__ = ["EdgeWeights", "WeightedRows"]
 
 
-class WeighedRows(NamedTuple):
-    """The weights ``[…, rows, choices]`` of a block times those of its edges, ``edges [… , rows, 1]``.
+class WeightedRows(NamedTuple):
+    """The weights ``[…, rows, choices]`` of a block times its edge weights ``edges [… , rows, 1]``.
 
-    ``active`` and ``active_edges`` mark what is to be computed, None for everything.
+    ``active`` and ``active_edges`` mark the entries to compute; None marks all.
     """
 
     weights: Tensor
@@ -24,17 +24,17 @@ class WeighedRows(NamedTuple):
 
 @dataclass(frozen=True)
 class EdgeWeights:
-    """Where a block's edges are weighed: row r by ``places[r]`` = (row, choice) of the ``block`` of this name."""
+    """Where to find the edge weights of a block: that of row r is at ``places[r]`` = (row, choice) of ``block``."""
 
     block: str
     places: tuple[tuple[int, int], ...]
 
     def of_rows(self, table: Tensor) -> Tensor:
-        """Look up the entries of all rows, ``[..., rows]``, in a table of that block."""
+        """Look up the edge weights of all rows, ``[..., rows]``, in the tensor of that block."""
         rows, choices = zip(*self.places, strict=True)
         return table[..., list(rows), list(choices)]
 
-    def weigh(self, weights: Tensor, table: Tensor, active: Tensor | None, active_edges: Tensor | None) -> WeighedRows:
+    def weigh(self, weights: Tensor, table: Tensor, active: Tensor | None, active_edges: Tensor | None) -> WeightedRows:
         """Multiply each row by the weight of its edge: β[edge]·p[edge, o]; nothing is active on an inactive edge."""
         edges = self.of_rows(table).unsqueeze(-1)
         if weights.dim() > edges.dim():
@@ -45,4 +45,4 @@ class EdgeWeights:
         if active_edges is not None:
             on = self.of_rows(active_edges).unsqueeze(-1)
             active = on.expand(-1, -1, weights.shape[-1]) if active is None else active & on
-        return WeighedRows(weights * edges, active, edges, on)
+        return WeightedRows(weights * edges, active, edges, on)

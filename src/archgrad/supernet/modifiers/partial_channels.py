@@ -1,6 +1,6 @@
 """Partial channels (PC-DARTS, Xu et al., 2020, Section 3.2): operations compute a part of each node.
 
-They do so throughout a search: there is nothing to schedule.
+They have no schedule: the part is the same throughout a search.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ __all__ = ["PartialSource", "bypass_weight"]
 
 
 class PartialSource(Source):
-    """The first C/k channels of a node, which operations read, and the ``rest``, which goes past them."""
+    """The first C/k channels of a node, which the operations read, and the ``rest``, which bypasses them."""
 
     def __init__(self, x: Tensor, stream: StreamKey, partial: int) -> None:
         width = x.shape[1] // partial
         first, rest = torch.split_with_sizes(x, [width, x.shape[1] - width], dim=1)
-        super().__init__(first.clone(), stream)  # dense, as the kernels want it
+        super().__init__(first.clone(), stream)  # the kernels need dense memory
         self.rest = Source(rest)
 
     def bypass(self, stride: int) -> Tensor:
-        """Return the rest at the resolution that operations of this stride give: max-pooled, once for all edges."""
+        """Return the rest, max-pooled to the resolution after this stride; all edges share it."""
         if stride == 1:
             return self.rest.x
         return self.rest.share(f"pool/{stride}", lambda rest: F.max_pool2d(rest, stride, stride, ceil_mode=True))
 
 
 def bypass_weight(row: int, choices: int, mixture: CellMixture) -> Tensor | None:
-    """Return β of what goes past an edge; None if it is inactive or, without edge weights, each of its ``choices`` is.
+    """Return the weight β of the channels that bypass an edge; None if the edge or all its ``choices`` are inactive.
 
-    Without edge weights β is Σ p[edge, o] as a constant, which is 1 on the simplex, and 0 for an edge that is gone.
+    Without edge weights β is Σ p[edge, o] as a constant: 1 on the simplex, and 0 for a removed edge.
     """
     if mixture.edges is not None:
         return mixture.edges[row]

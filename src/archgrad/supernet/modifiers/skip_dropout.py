@@ -1,4 +1,4 @@
-"""Skip dropout: silence single numbers of what skip connections carry (P-DARTS, Chen et al., 2019, Section 3.3)."""
+"""Skip dropout: drop single activations on skip connections (P-DARTS, Chen et al., 2019, Section 3.3)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
 __all__ = ["SkipDropout", "is_skip", "kept_elements", "skip_dropout"]
 
 _DECAY = 0.2
-"""By how much the logarithm of the rate falls from epoch to epoch once α moves."""
+"""The decrease of log(rate) per epoch once α moves."""
 
 
 @dataclass(frozen=True)
 class SkipDropout(Modifier):
-    """Drop single numbers on skip connections, with the probability ``rate`` at first, in both losses of a search.
+    """Drop single activations on skip connections, with probability ``rate`` at first, in both losses of a search.
 
-    In epoch e of E it is rate·(E − 1 − e)/E while α warms up, W epochs, and then rate·exp(−(e − W)/5): it jumps back
-    to the rate when α begins to move. So it is in the published code of P-DARTS; its paper says that it decays.
+    In epoch e of E it is rate·(E − 1 − e)/E during the W warm-up epochs of α, and then rate·exp(−(e − W)/5): it jumps
+    back to ``rate`` when α begins to move. This follows the published code of P-DARTS; the paper says that it decays.
     """
 
     rate: float
@@ -45,19 +45,19 @@ class SkipDropout(Modifier):
 
 
 def is_skip(operation: Operation) -> bool:
-    """Tell whether a choice is a skip connection: the identity, or the factorised reduction at stride 2."""
+    """Tell whether a choice is a skip connection: the identity, or the factorized reduction at stride 2."""
     return isinstance(operation, Identity | FactorizedReduce)
 
 
 def skip_dropout(term: Tensor | Weighted, rate: float, generator: torch.Generator) -> Tensor | Weighted:
-    """Return m·term with m = 0 with the probability ``rate`` and 1/(1 − rate) otherwise, drawn for each number."""
+    """Return m·term, where m is 0 with probability ``rate`` and 1/(1 − rate) otherwise, drawn for each element."""
     if isinstance(term, Weighted):
         return Weighted(term.tensor * kept_elements(term.tensor, rate, generator), term.weight)
     return term * kept_elements(term, rate, generator)
 
 
 def kept_elements(like: Tensor, rate: float, generator: torch.Generator) -> Tensor:
-    """Return the factors m, of the shape and layout of a tensor; single and double precision draw the same.
+    """Return the factors m in the shape and layout of a tensor; single and double precision draw the same.
 
     >>> kept_elements(torch.zeros(1, 1, 1, 3), 0.5, torch.Generator().manual_seed(1)).flatten()
     tensor([2., 0., 0.])

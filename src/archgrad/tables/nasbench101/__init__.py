@@ -1,4 +1,4 @@
-"""NAS-Bench-101: what training found for 423,624 cells, read from the benchmark's own file."""
+"""NAS-Bench-101: the training results of 423,624 cells, from the benchmark's own file."""
 
 from archgrad.tables.nasbench101.index import Index, open_index
 from archgrad.tables.nasbench101.index_builder import build_index
@@ -13,7 +13,7 @@ from archgrad.tables.nasbench101.table import (
     Optimum,
     find_cells,
     open_cells,
-    spaces_with,
+    spaces_containing,
 )
 from archgrad.tables.nasbench101.tfrecord import read_records
 
@@ -33,5 +33,5 @@ __all__ = [
     "open_index",
     "read_records",
     "read_rows",
-    "spaces_with",
+    "spaces_containing",
 ]

@@ -1,4 +1,4 @@
-"""The folder in which indices are kept, and the names that they have there."""
+"""The folder of cached indices, and their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from archgrad.errors import UserError
 
-__all__ = ["cache_folder", "index_name", "is_kept", "sweep"]
+__all__ = ["cache_folder", "index_name", "is_cached", "remove_stale"]
 
 _INDEX = re.compile(r"nasbench101-[0-9a-f]{32}\.sqlite")
 _PART = re.compile(r"\.nasbench101-[0-9a-f]+\.[0-9a-f]{16}\.part")
@@ -26,7 +26,7 @@ def cache_folder() -> Path:
         return (Path(common) if common else Path.home() / ".cache") / "archgrad"
     except RuntimeError:
         given = f"ARCHGRAD_CACHE is {own!r}, whose" if own else "ARCHGRAD_CACHE is not set, and the user's"
-        raise UserError(f"{given} home folder is not known; set ARCHGRAD_CACHE to the path of a folder.") from None
+        raise UserError(f"{given} home folder is unknown; set ARCHGRAD_CACHE to the path of a folder.") from None
 
 
 def index_name(identity: str) -> str:
@@ -34,15 +34,15 @@ def index_name(identity: str) -> str:
     return f"nasbench101-{identity}.sqlite"
 
 
-def is_kept(path: Path) -> bool:
-    """Return whether a path is that of an index in the cache folder."""
+def is_cached(path: Path) -> bool:
+    """Tell whether a path is an index in the cache folder."""
     with suppress(UserError, OSError, ValueError, RuntimeError):
         return bool(_INDEX.fullmatch(path.name)) and path.parent.resolve() == cache_folder().resolve()
     return False
 
 
-def sweep(folder: Path) -> None:
-    """Remove beginnings of indices that nobody has written to for a day: their makers were killed."""
+def remove_stale(folder: Path) -> None:
+    """Remove unfinished indices that nobody has written to for a day: their writers were killed."""
     with suppress(OSError):
         for entry in list(os.scandir(folder)):
             with suppress(OSError):

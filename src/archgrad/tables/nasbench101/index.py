@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.nasbench101.index_packing import Run, unpack_module, unpack_runs
-from archgrad.tables.nasbench101.index_schema import MOST_BUDGETS, DamagedIndex, check_form, connected
+from archgrad.tables.nasbench101.index_schema import MOST_BUDGETS, DamagedIndex, check_form, connect
 from archgrad.tables.nasbench101.protobuf import Malformed
 
 __all__ = ["Cell", "Highest", "Index", "Measure", "open_index"]
@@ -33,7 +33,7 @@ _BETTER = (
 
 
 class Cell(NamedTuple):
-    """What is known of a cell whatever its training."""
+    """The data of a cell that do not depend on its training."""
 
     number: int
     hash: str
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
 
 
 class Highest(NamedTuple):
-    """How many of some cells are there, and the highest accuracies of any single run among theirs (shares)."""
+    """The number of found cells, and the highest accuracies of their single runs (from 0 to 1)."""
 
     cells: int
     valid: float
@@ -51,7 +51,7 @@ class Highest(NamedTuple):
 
 @dataclass(frozen=True)
 class Index:
-    """A complete index: where it is, of what, how many cells and records it has, and how many by their epochs."""
+    """A complete index of the file ``source``; ``trained`` maps numbers of epochs to numbers of cells."""
 
     path: Path
     source: str
@@ -61,16 +61,16 @@ class Index:
 
     @property
     def epochs(self) -> tuple[int, ...]:
-        """For how many epochs cells were trained, rising."""
+        """The numbers of epochs for which cells were trained, sorted."""
         return tuple(self.trained)
 
     def cell(self, hash_: str) -> Cell | None:
-        """Return the cell with this hash, if it is there."""
+        """Return the cell with this hash, or None."""
         return self._cell(_BY_HASH, bytes.fromhex(hash_))
 
     def runs(self, cell: Cell, epochs: int) -> tuple[Run, ...]:
-        """Return the runs of a cell with this many epochs, in the order of the file; none if there are none."""
-        with connected(self.path) as index:
+        """Return the runs of a cell with this many epochs, in the order of the file."""
+        with connect(self.path) as index:
             found = index.execute(
                 "SELECT packed FROM runs WHERE epochs = ? AND cell = ?", (epochs, cell.number)
             ).fetchone()
@@ -80,8 +80,8 @@ class Index:
             raise DamagedIndex(self.path, str(problem)) from None
 
     def best(self, measure: Measure, epochs: int) -> Cell:
-        """Return the cell with the highest mean accuracy after so many epochs; of equal ones, the first of the file."""
-        with connected(self.path) as index:
+        """Return the cell with the highest mean accuracy after ``epochs`` epochs; the first in the file wins a tie."""
+        with connect(self.path) as index:
             found = index.execute(_BEST, {"epochs": epochs, "measure": measure}).fetchone()
         cell = None if found is None else self._cell(_BY_NUMBER, found[0])
         if cell is None:
@@ -89,14 +89,14 @@ class Index:
         return cell
 
     def better(self, cell: Cell, measure: Measure, epochs: int) -> int:
-        """Return how many cells have a higher mean accuracy than this one."""
+        """Return the number of cells with a higher mean accuracy than this one."""
         asked = {"epochs": epochs, "measure": measure, "cell": cell.number}
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             return int(index.execute(_BETTER, asked).fetchone()[0])
 
     def highest(self, hashes: Iterable[str], epochs: int) -> Highest:
-        """Return how many of these cells have results, and the highest accuracies of single runs among them."""
-        with connected(self.path) as index:
+        """Return the number of these cells with results, and the highest accuracies of their single runs."""
+        with connect(self.path) as index:
             index.execute("CREATE TEMP TABLE wanted (hash BLOB PRIMARY KEY) WITHOUT ROWID")
             rows = ((bytes.fromhex(hash_),) for hash_ in hashes)
             index.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", rows)
@@ -108,12 +108,12 @@ class Index:
         if found[0] == 0:
             return Highest(0, 0.0, 0.0)
         if not _are_shares(*found[1:]):
-            raise DamagedIndex(self.path, f"its highest accuracies after {epochs} epochs are none")
+            raise DamagedIndex(self.path, f"its highest accuracies after {epochs} epochs are invalid")
         return Highest(*found)
 
     def remembered(self, name: str) -> Any:
-        """Return what was remembered by this name, or None."""
-        with connected(self.path) as index:
+        """Return the value stored under this name, or None."""
+        with connect(self.path) as index:
             found = index.execute("SELECT value FROM facts WHERE name = ?", (f"remembered {name}",)).fetchone()
         try:
             return None if found is None else json.loads(found[0])
@@ -121,18 +121,18 @@ class Index:
             raise DamagedIndex(self.path, f"what it remembers as {name} cannot be read") from None
 
     def remember(self, name: str, value: Any) -> None:
-        """Keep a plain value that was computed from the index, where the file may be written."""
-        with suppress(DamagedIndex), connected(self.path, "rw") as index, index:
+        """Store a plain value that was computed from the index, if the file is writable."""
+        with suppress(DamagedIndex), connect(self.path, "rw") as index, index:
             index.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (f"remembered {name}", json.dumps(value)))
 
     def _cell(self, query: str, value: object) -> Cell | None:
-        with connected(self.path) as index:
+        with connect(self.path) as index:
             found = index.execute(query, (value,)).fetchone()
         if found is None:
             return None
         number, hash_, matrix, operations, parameters = found
         if not isinstance(hash_, bytes) or not isinstance(number, int) or not isinstance(parameters, int):
-            raise DamagedIndex(self.path, "a cell has a hash, a number or a size that is none")
+            raise DamagedIndex(self.path, "a cell has an invalid hash, number or size")
         try:
             module = unpack_module(matrix, operations)
             if module.hash == hash_.hex():
@@ -143,9 +143,9 @@ class Index:
 
 
 def open_index(path: Path) -> Index:
-    """Open an index; raise DamagedIndex for whatever is not a complete one of this version."""
+    """Open an index; raise DamagedIndex unless it is complete and of this version."""
     check_form(path)
-    with connected(path) as index:
+    with connect(path) as index:
         facts = dict(index.execute("SELECT name, value FROM facts WHERE name IN ('source', 'cells', 'records')"))
         budgets = index.execute(
             "SELECT epochs, cells FROM budgets ORDER BY epochs LIMIT ?", (MOST_BUDGETS + 1,)

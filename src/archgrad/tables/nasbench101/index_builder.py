@@ -1,4 +1,4 @@
-"""Making an index of a NAS-Bench-101 file: one pass, in a memory that does not grow with the file."""
+"""Build an index of a NAS-Bench-101 file in one pass, with constant memory."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from math import fsum, isqrt
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.files import replacing
+from archgrad.files import atomic_write
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101.index_packing import Run, pack_module, pack_runs, unpack_runs
 from archgrad.tables.nasbench101.index_schema import APPLICATION, FORMAT, MOST_BUDGETS, TABLES
 from archgrad.tables.nasbench101.rows import Row, read_rows
-from archgrad.tables.nasbench101.tfrecord import damaged
+from archgrad.tables.nasbench101.tfrecord import damaged_record
 from archgrad.warn_once import warn_once
 
 __all__ = ["build_index"]
@@ -39,15 +39,14 @@ _logger = logging.getLogger(__name__)
 
 
 def build_index(source: Path, target: Path, progress: Progress | None = None) -> None:
-    """Read a TFRecord file of NAS-Bench-101 and write an index of it, which appears when it is complete.
+    """Read a TFRecord file of NAS-Bench-101 and write its index, which appears only when it is complete.
 
-    Every cell's hash is computed anew and compared, so a cell may be drawn in two ways but two cells not share a hash.
-    Rows that contradict each other are refused, and so are more runs of a cell than a training could have made; runs
-    that repeat another are taken as they are, with a warning.
+    The hash of every cell is computed again and compared, so two different cells cannot share a hash. Rows that
+    contradict each other are rejected, and so are too many runs of a cell. Repeated runs are kept, with a warning.
     """
     total = source.stat().st_size if source.is_file() else 0
     try:
-        with replacing(target) as file, closing(sqlite3.connect(str(file.name), isolation_level=None)) as index:
+        with atomic_write(target) as file, closing(sqlite3.connect(str(file.name), isolation_level=None)) as index:
             index.executescript(_BEGIN)
             writer = _Writer(source, index)
             for number, (_, rows) in enumerate(groupby(read_rows(source), lambda row: (row.hash, row.epochs))):
@@ -65,14 +64,14 @@ def build_index(source: Path, target: Path, progress: Progress | None = None) ->
 
 
 class _Writer:
-    """Adds the runs of one cell after those of another."""
+    """Writes the runs of one cell after another."""
 
     def __init__(self, source: Path, index: sqlite3.Connection) -> None:
         self.source, self.index = source, index
         self.cells = self.records = self.repeated = 0
 
     def add(self, rows: list[Row]) -> int:
-        """Add runs of one cell with one number of epochs; return the byte of the file behind them."""
+        """Add runs of one cell with one number of epochs; return the position in the file after them."""
         cell = self._cell(rows[0])
         first = (rows[0].matrix, rows[0].operations, rows[0].metrics.parameters)
         for row in rows[1:]:
@@ -83,7 +82,7 @@ class _Writer:
         known = () if found is None else unpack_runs(found[0])
         if len(known) + len(rows) > _MOST_RUNS:
             too_many = rows[_MOST_RUNS - len(known)]
-            raise damaged(
+            raise damaged_record(
                 self.source,
                 too_many.offset,
                 f"it is run {_MOST_RUNS + 1} of its cell with {too_many.epochs} epochs, and the benchmark made three",
@@ -98,11 +97,11 @@ class _Writer:
         return rows[-1].end
 
     def finish(self) -> None:
-        """Write what the whole is, and with it that it is whole."""
+        """Write the totals, which mark the index as complete."""
         self.index.execute("INSERT INTO budgets SELECT epochs, count(*) FROM results GROUP BY epochs")
         if (budgets := self.index.execute("SELECT count(*) FROM budgets").fetchone()[0]) > MOST_BUDGETS:
             raise UserError(
-                f"the cells of {self.source} are trained for {budgets} numbers of epochs, and an index holds at most "
+                f"the cells of {self.source} have {budgets} different numbers of epochs, and an index holds at most "
                 f"{MOST_BUDGETS}; give the benchmark's own file, which has four."
             )
         if self.repeated:
@@ -113,7 +112,7 @@ class _Writer:
         self.index.execute("COMMIT")
 
     def _cell(self, row: Row) -> int:
-        """Return the number of the row's cell, a new one if it is new; its hash is computed unless it was already."""
+        """Return the number of the row's cell; check the hash of a new cell and give it a new number."""
         module, key = self._module(row), bytes.fromhex(row.hash)
         drawn = pack_module(module)
         query = "SELECT id, parameters, matrix, operations FROM cells WHERE hash = ?"
@@ -134,18 +133,18 @@ class _Writer:
         try:
             return Module(matrix, tuple(row.operations.split(",")))
         except UserError as error:
-            raise damaged(self.source, row.offset, f"its cell cannot be ({error})") from None
+            raise damaged_record(self.source, row.offset, f"its cell cannot be ({error})") from None
 
     def _check_hash(self, row: Row, module: Module) -> None:
         try:
             found = module.hash
         except UserError as error:
-            raise damaged(self.source, row.offset, f"its cell cannot be ({error})") from None
+            raise damaged_record(self.source, row.offset, f"its cell cannot be ({error})") from None
         if found != row.hash:
             raise self._contradiction(row, f"the hash {row.hash}", f"{found} by its matrix and operations")
 
     def _contradiction(self, row: Row, this: str, other: str) -> UserError:
-        return damaged(self.source, row.offset, f"its cell has {this} here and {other}")
+        return damaged_record(self.source, row.offset, f"its cell has {this} here and {other}")
 
 
 def _repetitions(runs: Sequence[Run]) -> int:

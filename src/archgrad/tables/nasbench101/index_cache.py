@@ -1,4 +1,4 @@
-"""Indices that are kept, so that a file is read from beginning to end only once."""
+"""A cache of indices: a file is read completely only once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from archgrad.errors import UserError
 from archgrad.tables.base import Progress
-from archgrad.tables.nasbench101.cache_folder import cache_folder, index_name, sweep
+from archgrad.tables.nasbench101.cache_folder import cache_folder, index_name, remove_stale
 from archgrad.tables.nasbench101.index import Index, open_index
 from archgrad.tables.nasbench101.index_builder import build_index
 from archgrad.tables.nasbench101.index_schema import FORMAT, DamagedIndex
@@ -20,20 +20,20 @@ _logger = logging.getLogger(__name__)
 
 
 def cached_index(source: Path, progress: Progress | None = None) -> Index:
-    """Return the index of a TFRecord file, which is made when the file is new or has changed."""
+    """Return the index of a TFRecord file; build it if the file is new or has changed."""
     target = index_path(source)
     if _is_there(target):
         try:
             return open_index(target)
         except DamagedIndex as error:
             _logger.warning("the index %s of %s is made again: %s.", target, source, error.problem)
-    sweep(target.parent)
+    remove_stale(target.parent)
     build_index(source, target, progress)
     return open_index(target)
 
 
 def index_path(source: Path) -> Path:
-    """Return where the index of a file belongs: its name tells apart files, and versions of a file."""
+    """Return the path of a file's index; its name depends on the file and its version."""
     try:
         found = source.resolve()
         status = found.stat()

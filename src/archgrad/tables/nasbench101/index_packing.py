@@ -1,4 +1,4 @@
-"""How an index holds cells and runs in few bytes, without losing any digit."""
+"""Pack cells and runs into few bytes without loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHORT, _LONG = "f", "d"
 
 
 class Run(NamedTuple):
-    """What a training run had reached on the way and at its end."""
+    """The results of a training run, halfway and at its end."""
 
     midway: Snapshot
     end: Snapshot
@@ -37,12 +37,12 @@ def pack_module(module: Module) -> tuple[int, str]:
 
 
 def unpack_module(bits: object, letters: object) -> Module:
-    """Return the module that was packed; raise Malformed if none was."""
+    """Return the packed module; raise Malformed if the values are not valid."""
     if not isinstance(letters, str) or len(letters) > MOST_VERTICES - 2 or not set(letters) <= set(_OPERATIONS):
-        raise Malformed("the operations of a cell cannot be")
+        raise Malformed("the operations of a cell are invalid")
     size = len(letters) + 2
     if not isinstance(bits, int) or not 0 <= bits < 1 << size * (size - 1) // 2:
-        raise Malformed("the matrix of a cell cannot be")
+        raise Malformed("the matrix of a cell is invalid")
     matrix = [[0] * size for _ in range(size)]
     for row in reversed(range(size)):
         for column in reversed(range(row + 1, size)):
@@ -52,7 +52,7 @@ def unpack_module(bits: object, letters: object) -> Module:
 
 
 def pack_runs(runs: Iterable[Run]) -> bytes:
-    """Return a letter for the precision and the numbers of all runs: four bytes each where that loses nothing."""
+    """Return a letter for the precision, then the numbers of all runs; four bytes each if that is exact."""
     values = [value for midway, end in runs for value in (*midway, *end)]
     short = struct.pack(f"<{len(values)}{_SHORT}", *values)
     if struct.unpack(f"<{len(values)}{_SHORT}", short) == tuple(values):
@@ -61,7 +61,7 @@ def pack_runs(runs: Iterable[Run]) -> bytes:
 
 
 def unpack_runs(packed: object) -> tuple[Run, ...]:
-    """Return the runs that were packed, one at least; raise Malformed if none were."""
+    """Return the packed runs, at least one; raise Malformed if the bytes are not valid."""
     if not isinstance(packed, bytes) or packed[:1] not in (_SHORT.encode(), _LONG.encode()):
         raise Malformed("the runs of a cell cannot be read")
     one = struct.Struct(f"<{_VALUES}{packed[:1].decode()}")
@@ -69,6 +69,6 @@ def unpack_runs(packed: object) -> tuple[Run, ...]:
         raise Malformed(f"the runs of a cell take {len(packed)} bytes")
     each = list(one.iter_unpack(packed[1:]))
     if not all(map(math.isfinite, chain.from_iterable(each))):
-        raise Malformed("the runs of a cell have numbers that are none")
+        raise Malformed("the runs of a cell contain invalid numbers")
     half = len(Snapshot._fields)
     return tuple(Run(Snapshot(*values[:half]), Snapshot(*values[half:])) for values in each)

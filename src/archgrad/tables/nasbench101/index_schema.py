@@ -1,4 +1,4 @@
-"""The form of an index: the tables of its SQLite database, and how a file is opened that may come from anyone."""
+"""The schema of an index: its SQLite tables, and how to open an untrusted file."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from archgrad.errors import UserError
-from archgrad.tables.nasbench101.cache_folder import is_kept
+from archgrad.tables.nasbench101.cache_folder import is_cached
 
 __all__ = [
     "APPLICATION",
@@ -21,13 +21,13 @@ __all__ = [
     "TABLES",
     "DamagedIndex",
     "check_form",
-    "connected",
+    "connect",
 ]
 
 APPLICATION = int.from_bytes(b"ag11", "big")
 FORMAT = 1
 MOST_BUDGETS = 1000
-"""Numbers of epochs in an index, at most; NAS-Bench-101 has four."""
+"""The largest number of different epochs in an index; NAS-Bench-101 has four."""
 
 TABLES = {
     "facts": "CREATE TABLE facts (name TEXT PRIMARY KEY, value NOT NULL) WITHOUT ROWID",
@@ -45,7 +45,7 @@ TABLES = {
         "WITHOUT ROWID"
     ),
 }
-"""What makes each table, as SQLite keeps it up to white space."""
+"""The statement of each table, as SQLite stores it up to white space."""
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">16xH10xI28xI4xI")
@@ -53,33 +53,33 @@ _HEADER_SIZE = 100
 
 
 class DamagedIndex(UserError):  # noqa: N818 - it says what is the matter
-    """The file is no complete index of this version; ``problem`` says why, the whole error also what to do."""
+    """The file is not a complete index of this version; ``problem`` says why, the message also says what to do."""
 
     def __init__(self, path: Path, problem: str) -> None:
         fix = (
             "Delete it, and it is made again from the TFRecord file"
-            if is_kept(path)  # only what was made here unasked may be deleted without a thought
+            if is_cached(path)  # only a cached index is safe to delete
             else "Give the path of an index, or of a TFRecord file of that benchmark"
         )
-        super().__init__(f"{path} is no whole index of NAS-Bench-101: {problem}. {fix}.")
+        super().__init__(f"{path} is not a complete index of NAS-Bench-101: {problem}. {fix}.")
         self.problem = problem
 
 
 def check_form(path: Path) -> None:
     """Raise DamagedIndex unless the file is a database of this version with the tables of an index and nothing else.
 
-    A view or a trigger could compute without end whatever is asked.
+    A view or a trigger could run forever.
     """
     _check_header(path)
-    with connected(path) as index:
+    with connect(path) as index:
         found = index.execute("SELECT type, name, sql FROM sqlite_master LIMIT ?", (len(TABLES) + 1,)).fetchall()
     if sorted((kind, name, _normal(sql)) for kind, name, sql in found) != _EXPECTED:
         raise DamagedIndex(path, "its tables are not those of an index")
 
 
 @contextmanager
-def connected(path: Path, mode: Literal["ro", "rw"] = "ro") -> Iterator[sqlite3.Connection]:
-    """Yield a connection to an index; whatever SQLite finds wrong meanwhile is a DamagedIndex."""
+def connect(path: Path, mode: Literal["ro", "rw"] = "ro") -> Iterator[sqlite3.Connection]:
+    """Yield a connection to an index; any error of SQLite becomes a DamagedIndex."""
     try:
         with closing(sqlite3.connect(f"file:{quote(os.fsencode(path))}?mode={mode}", uri=True)) as index:
             index.execute("PRAGMA trusted_schema = OFF")
@@ -99,7 +99,7 @@ def _check_header(path: Path) -> None:
     except OSError as error:
         raise UserError(f"the index {path} cannot be read ({error.strerror}); check the path.") from None
     if len(header) < _HEADER_SIZE or not header.startswith(_MAGIC):
-        raise DamagedIndex(path, "it is no SQLite database")
+        raise DamagedIndex(path, "it is not an SQLite database")
     page, pages, version, application = _HEADER.unpack_from(header)
     if application != APPLICATION:
         raise DamagedIndex(path, "it is the database of another program")

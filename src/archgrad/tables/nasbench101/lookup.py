@@ -1,4 +1,4 @@
-"""Looking cells of NAS-Bench-101 up: for ``archgrad query``, and in every epoch of a search."""
+"""Look up cells of NAS-Bench-101, for ``archgrad query`` and in every epoch of a search."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from archgrad.tables.nasbench101.table import (
     PUBLISHED_OPTIMA,
     CellTable,
     Optimum,
+    file_is_available,
     find_cells,
-    is_at_hand,
     open_cells,
-    spaces_with,
+    spaces_containing,
 )
 from archgrad.warn_once import warn_once
 
@@ -37,7 +37,7 @@ _logger = logging.getLogger(__name__)
 
 
 class NASBench101Table(Table):
-    """Accuracies on CIFAR-10 from a TFRecord file of NAS-Bench-101, which also has the cells of NAS-Bench-1Shot1."""
+    """Accuracies on CIFAR-10 from a TFRecord file of NAS-Bench-101, which contains the NAS-Bench-1Shot1 cells."""
 
     title = "NAS-Bench-101"
     spaces = tuple(_SPACES)
@@ -45,15 +45,15 @@ class NASBench101Table(Table):
     suffixes = (".tfrecord", INDEX_SUFFIX)
 
     def is_available(self) -> bool:
-        """Tell whether one of the published files is there."""
-        return is_at_hand()
+        """Tell whether one of the published files exists."""
+        return file_is_available()
 
     def has_form_of(self, cell: Cell) -> bool:
         """Tell whether it is a module, or a genotype with the blocks of NAS-Bench-1Shot1."""
         return isinstance(cell, Module) or cell.names == BLOCKS
 
     def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
-        """Return test and validation accuracy and regret. A file that cannot be read stops no search."""
+        """Return test and validation accuracy and regret; an unreadable file does not stop the search."""
         if "cifar10" not in datasets:
             return None
         number = _SPACES[space.name]
@@ -78,18 +78,18 @@ class NASBench101Table(Table):
         return _answer(cell, open_cells(path, progress))
 
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
-        """Return what a file says of its best cell after the longest training."""
+        """Return the answer about a file's best cell after the longest training."""
         cells = open_cells(path, progress)
         return _answer(cells.best("test", cells.epochs[-1]).module, cells)
 
 
 @dataclass(frozen=True, eq=False)
 class CellOracle(Callback):
-    """Look the current cell of a NAS-Bench-1Shot1 ``space`` up at the end of every epoch.
+    """Look up the current cell of a NAS-Bench-1Shot1 ``space`` at the end of every epoch.
 
     ``oracle_cifar10_test_108ep`` and ``oracle_cifar10_valid_108ep`` are the mean test and validation accuracy after 108
-    epochs, ``regret_cifar10_test_108ep`` and ``regret_cifar10_valid_108ep`` the mean errors minus those of the space's
-    optimum, all in per cent. An epoch that has decided nothing, or whose cell is not in the table, has none of them.
+    epochs. ``regret_cifar10_test_108ep`` and ``regret_cifar10_valid_108ep`` are the mean errors minus those of the
+    space's optimum. All are in per cent. They are missing while all choices tie, and for a cell outside the table.
     """
 
     table: CellTable
@@ -161,7 +161,7 @@ def _trained(table: CellTable, module: Module, epochs: int) -> dict[str, Any]:
 
 def _regrets(table: CellTable, cell: Cell) -> dict[str, Any]:
     record, regrets = table.query(cell), {}
-    for number in spaces_with(cell):
+    for number in spaces_containing(cell):
         optimum = table.space_optimum(number)
         found = {measure: round(value, 4) for measure, value in optimum.regret(record).items()}
         errors = {"optimum_valid_error": optimum.valid_error, "optimum_test_error": optimum.test_error}

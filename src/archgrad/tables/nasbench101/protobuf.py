@@ -1,4 +1,4 @@
-"""The wire format of protocol buffers: a message is a row of fields, each a number and a value of one of four types."""
+"""The wire format of protocol buffers: a message is a sequence of numbered fields of four types."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Field = tuple[int, int, int | bytes]
 """The number of a field, its wire type, and its value: a whole number for VARINT, bytes for the others."""
 
 
-class Malformed(ValueError):  # noqa: N818 - whoever knows the file makes an error of it
-    """Bytes that are no message, and why."""
+class Malformed(ValueError):  # noqa: N818 - the caller, who knows the file, makes a UserError of it
+    """Bytes that are not a valid message, and why."""
 
 
 def fields(message: bytes) -> Iterator[Field]:
@@ -44,7 +44,7 @@ def fields(message: bytes) -> Iterator[Field]:
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
-    """Return the whole number at a place, seven bits a byte and the lowest first, and the place behind it."""
+    """Return the whole number at a position (seven bits per byte, lowest first) and the position after it."""
     if at < len(message) and message[at] < 0x80:  # nearly all of them
         return message[at], at + 1
     value = 0

@@ -1,7 +1,7 @@
-"""The rows of a NAS-Bench-101 file: which cell was trained for how long, and what came of it.
+"""The rows of a NAS-Bench-101 file, one per training run.
 
-A record is a JSON list of the cell's hash, the number of epochs, the adjacency matrix as the digits 0 and 1 row by row,
-the operations by commas, and the metrics in base64.
+A record is a JSON list: the cell's hash, the number of epochs, the adjacency matrix as digits 0 and 1 row by row, the
+operations separated by commas, and the metrics in base64.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from archgrad.tables.nasbench101.protobuf import Malformed
 from archgrad.tables.nasbench101.run_metrics import Metrics, decode
-from archgrad.tables.nasbench101.tfrecord import damaged, read_records
+from archgrad.tables.nasbench101.tfrecord import damaged_record, read_records
 
 __all__ = ["Row", "read_rows"]
 
@@ -27,7 +27,7 @@ _MOST_EPOCHS = 1_000_000
 
 
 class Row(NamedTuple):
-    """One training run of a cell, with the byte of the file at which its record begins and the bytes it takes."""
+    """One training run of a cell; its record takes the bytes ``offset`` to ``end`` of the file."""
 
     offset: int
     end: int
@@ -39,15 +39,15 @@ class Row(NamedTuple):
 
 
 def read_rows(path: Path) -> Iterator[Row]:
-    """Yield the runs of a file one after another; whatever is not as it should be is refused with its place."""
+    """Yield the runs of a file; an error names the position of a bad record."""
     for offset, data in read_records(path):
         try:
             hash_, epochs, matrix, operations, packed = _fields(data)
             metrics = decode(base64.b64decode(packed.replace("\n", ""), validate=True))
         except Malformed as problem:
-            raise damaged(path, offset, str(problem)) from None
+            raise damaged_record(path, offset, str(problem)) from None
         except binascii.Error as error:
-            raise damaged(path, offset, f"its metrics are not base64 ({error})") from None
+            raise damaged_record(path, offset, f"its metrics are not base64 ({error})") from None
         yield Row(offset, offset + len(data) + 16, hash_, epochs, matrix, operations, metrics)
 
 

@@ -1,8 +1,8 @@
-"""What a training run of NAS-Bench-101 measured, as its file holds it.
+"""The metrics of a training run in a NAS-Bench-101 file.
 
 A message ModelMetrics has three snapshots (field 1), the number of trainable parameters (2) and the total time (3). A
-snapshot has, as doubles, the epoch (1), the seconds of training up to it (2), and the accuracies on the training (3),
-validation (4) and test images (5). Whatever else is there is left alone.
+snapshot has, as doubles, the epoch (1), the seconds of training so far (2), and the accuracies on the training (3),
+validation (4) and test images (5). Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST = (1e9, 1e9, 1.0, 1.0, 1.0)
 
 
 class Snapshot(NamedTuple):
-    """The state of a network at some epoch of its training; accuracies are shares, from 0 to 1."""
+    """The results of a network at one epoch of its training; accuracies are from 0 to 1."""
 
     epoch: float
     seconds: float
@@ -34,7 +34,7 @@ class Snapshot(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """The snapshots of a run before its training, on the way (halfway, in the original files) and at its end."""
+    """The snapshots of a run at its start, on the way (halfway in the original files) and at its end."""
 
     start: Snapshot
     midway: Snapshot
@@ -43,7 +43,7 @@ class Metrics(NamedTuple):
 
 
 def decode(message: bytes) -> Metrics:
-    """Read a message ModelMetrics; raise Malformed if it is none or its numbers cannot be."""
+    """Read a message ModelMetrics; raise Malformed if it or its numbers are invalid."""
     snapshots, parameters = [], None
     for field in fields(message):
         if field[0] == _SNAPSHOTS:
@@ -59,7 +59,7 @@ def decode(message: bytes) -> Metrics:
 
 def _snapshot(message: bytes) -> Snapshot:
     found: dict[int, float] = {}
-    if len(message) >= _IN_ORDER.size:  # as all known files begin a snapshot, which is faster to read at once
+    if len(message) >= _IN_ORDER.size:  # fast path: the layout of all known files
         parts = _IN_ORDER.unpack_from(message)
         if parts[::2] == _TAGS_IN_ORDER:
             found, message = dict(enumerate(parts[1::2], start=1)), message[_IN_ORDER.size :]

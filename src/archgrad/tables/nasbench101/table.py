@@ -1,7 +1,7 @@
-"""What training found for cells of NAS-Bench-101, and how far a cell is from the best of a NAS-Bench-1Shot1 space.
+"""The results of cells in NAS-Bench-101, and their regret in the NAS-Bench-1Shot1 spaces.
 
-The table is looked for in a file that the caller names, a TFRecord file or an index of one, then in
-``$ARCHGRAD_DATA/nasbench101/nasbench_full.tfrecord``, then in ``nasbench_only108.tfrecord`` beside it.
+The table comes from a file that the caller names (a TFRecord file or its index), else from
+``$ARCHGRAD_DATA/nasbench101/nasbench_full.tfrecord``, else from ``nasbench_only108.tfrecord`` beside it.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
     "CellRecord",
     "CellTable",
     "Optimum",
+    "file_is_available",
     "find_cells",
-    "is_at_hand",
     "open_cells",
-    "spaces_with",
+    "spaces_containing",
 ]
 
 EPOCHS = 108
-"""How long NAS-Bench-101 trains a cell unless another number is asked for."""
+"""The default number of training epochs in NAS-Bench-101."""
 MEASURES: tuple[Measure, ...] = ("valid", "test")
 INDEX_SUFFIX = ".sqlite"
 
@@ -52,7 +52,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Optimum:
-    """The lowest errors in per cent of any single run of any cell in a space; ``source`` says who found them."""
+    """The lowest errors in per cent of all single runs in a space; ``source`` says where they come from."""
 
     test_error: float
     valid_error: float
@@ -68,13 +68,12 @@ PUBLISHED_OPTIMA = {
     2: Optimum(5.759, 5.158),
     3: Optimum(5.339, 4.848),
 }
-"""The optima of the spaces of NAS-Bench-1Shot1 in all of NAS-Bench-101 after 108 epochs, as the benchmark's authors
-give them with their code, to three decimals."""
+"""The optima of the NAS-Bench-1Shot1 spaces after 108 epochs, from the authors' code, to three decimals."""
 
 
 @dataclass(frozen=True)
 class CellRecord:
-    """What is known of a cell after some epochs of training; accuracies are in per cent."""
+    """The results of a cell after ``epochs`` epochs of training; accuracies are in per cent."""
 
     hash: str
     module: Module
@@ -115,7 +114,7 @@ class CellRecord:
 
 @dataclass(frozen=True)
 class CellTable:
-    """The cells of a NAS-Bench-101 file, asked by module or by NAS-Bench-1Shot1 genotype."""
+    """The cells of a NAS-Bench-101 file; look them up by module or by NAS-Bench-1Shot1 genotype."""
 
     index: Index
 
@@ -124,7 +123,7 @@ class CellTable:
 
     @property
     def epochs(self) -> tuple[int, ...]:
-        """For how many epochs its cells were trained."""
+        """The numbers of epochs for which its cells were trained."""
         return self.index.epochs
 
     @property
@@ -133,27 +132,27 @@ class CellTable:
         return self.index.source
 
     def find(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord | None:
-        """Return what the table knows of a cell, or None if it is not there."""
+        """Return the record of a cell, or None if it is not in the table."""
         found = self._find(_module(cell), epochs)
         return None if found is None else self._record(*found, epochs)
 
     def query(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord:
-        """Return what the table knows of a cell."""
+        """Return the record of a cell; raise a UserError if it is not in the table."""
         return self._record(*self._query(_module(cell), epochs), epochs)
 
     def best(self, measure: Measure = "test", epochs: int = EPOCHS) -> CellRecord:
-        """Return the cell with the highest mean accuracy; of equal ones, the first of the file."""
+        """Return the cell with the highest mean accuracy; the first in the file wins a tie."""
         self._check(measure, epochs)
         return self.query(self.index.best(measure, epochs).module, epochs)
 
     def rank(self, cell: Module | Genotype, measure: Measure = "test", epochs: int = EPOCHS) -> int:
-        """Return the cell's place by mean accuracy: 1 for the best; equal accuracies share the better place."""
+        """Return the cell's rank by mean accuracy: 1 is the best; equal accuracies share the better rank."""
         self._check(measure, epochs)
         found, _ = self._query(_module(cell), epochs)
         return 1 + self.index.better(found, measure, epochs)
 
     def optimum(self, hashes: Iterable[str], epochs: int = EPOCHS) -> Optimum | None:
-        """Return the lowest errors of single runs among these cells, or None unless all of them are in the table."""
+        """Return the lowest errors of single runs of these cells; None unless all of them are in the table."""
         self.check_epochs(epochs)
         valid = test = 0.0
         for some in _batches(iter(hashes)):
@@ -164,9 +163,9 @@ class CellTable:
         return Optimum(100 - 100 * test, 100 - 100 * valid, self.source)
 
     def space_optimum(self, number: int) -> Optimum:
-        """Return the optimum of a space of NAS-Bench-1Shot1: the table's own if it has every cell, else the published.
+        """Return the optimum of a NAS-Bench-1Shot1 space: the table's own if it has every cell, else the published.
 
-        The first time it takes as long as enumerating the space; then the index remembers it.
+        The first call enumerates the space; then the index stores the result.
         """
         name = f"optimum of space {number}"
         known = self.index.remembered(name)
@@ -180,7 +179,7 @@ class CellTable:
         return Optimum(known[0], known[1], self.source) if known else PUBLISHED_OPTIMA[number]
 
     def check_epochs(self, epochs: int) -> None:
-        """Raise a UserError unless some cells were trained for so long."""
+        """Raise a UserError unless some cells were trained for this many epochs."""
         if epochs not in self.epochs:
             listed = ", ".join(map(str, self.epochs))
             raise UserError(f"{self.source} has no cells trained for {epochs} epochs; choose from: {listed}.")
@@ -210,7 +209,7 @@ class CellTable:
 
 
 def find_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable | None:
-    """Return the table at ``path``, else the one at hand, else None. A ``path`` that holds no table is an error."""
+    """Return the table at ``path``, else the one on this machine, else None. A ``path`` without a table is an error."""
     if path is not None:
         is_index = path.suffix.lower() == INDEX_SUFFIX
         return _complete(path, CellTable(open_index(path) if is_index else cached_index(path, progress)))
@@ -218,8 +217,8 @@ def find_cells(path: Path | None = None, progress: Progress | None = None) -> Ce
     return None if own is None else _complete(own, CellTable(cached_index(own, progress)))
 
 
-def is_at_hand() -> bool:
-    """Tell whether a published file is in ``$ARCHGRAD_DATA``; nothing is read."""
+def file_is_available() -> bool:
+    """Tell whether a published file is in ``$ARCHGRAD_DATA``, without reading it."""
     return next(_published_files(), None) is not None
 
 
@@ -230,18 +229,18 @@ def _published_files() -> Iterator[Path]:
 
 
 def open_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable:
-    """Return the table that :func:`find_cells` finds, or say how to get one."""
+    """Return the table of :func:`find_cells`; without one, raise a UserError that says how to get it."""
     table = find_cells(path, progress)
     if table is None:
         raise UserError(
-            "no NAS-Bench-101 file is at hand; name a TFRecord file with --table FILE, or put one at "
+            "no NAS-Bench-101 file was found; name a TFRecord file with --table FILE, or put one at "
             f"{' or '.join(f'$ARCHGRAD_DATA/nasbench101/{name}' for name in _IN_DATA_FOLDER)}."
         )
     return table
 
 
-def spaces_with(cell: Module | Genotype) -> tuple[int, ...]:
-    """Return the numbers of the NAS-Bench-1Shot1 spaces that a cell lies in; a genotype lies in its own only."""
+def spaces_containing(cell: Module | Genotype) -> tuple[int, ...]:
+    """Return the numbers of the NAS-Bench-1Shot1 spaces that contain a cell; a genotype is only in its own."""
     return tuple(number for number in PUBLISHED_OPTIMA if _lies_in(number, cell))
 
 
@@ -262,7 +261,7 @@ def _module(cell: Module | Genotype) -> Module:
 
 
 def _batches(hashes: Iterator[str]) -> Iterator[list[str]]:
-    """Yield lists that grow, so that little is asked for in vain if the first ones are not there already."""
+    """Yield growing lists: if the first cells are missing, few are looked up in vain."""
     size = _FIRST_BATCH
     while some := list(islice(hashes, size)):
         yield some
@@ -276,7 +275,7 @@ def _are_errors(values: object) -> bool:
 
 
 def _complete(path: Path, table: CellTable) -> CellTable:
-    """Warn of a published file that has lost cells, which a cut between two records does not show in any checksum."""
+    """Warn if a published file lacks cells: a cut between two records breaks no checksum."""
     is_published = {path.name, Path(table.source).name} & set(_IN_DATA_FOLDER)
     if is_published and len(table) != _PUBLISHED_CELLS:
         warn_once(

