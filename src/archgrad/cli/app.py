@@ -241,14 +241,14 @@ def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) 
 
     console = errors() if as_json else results()
     say("loading PyTorch", console)  # before the import, which takes seconds
-    from archgrad.cli.ending import show_ending
-    from archgrad.cli.running import run
+    from archgrad.cli.final_report import show_final_report
+    from archgrad.cli.search import run
 
     summary = run(config, out, resuming, console)
     if as_json:
         print_json(summary)
     else:
-        say(show_ending(summary))
+        say(show_final_report(summary))
 
 
 @app.command()
@@ -279,7 +279,7 @@ def inspect(
 
     Without options it shows the last epoch and a diagnosis, and draws the curves behind it.
     """
-    from archgrad.cli import diagnosing, inspecting
+    from archgrad.cli import inspect_health, inspect_run
     from archgrad.cli.console import errors, print_json, say
 
     flags = {
@@ -297,22 +297,22 @@ def inspect(
         raise UserError(f"{len(folders)} runs are compared with --warnings only; give one, or add that.")
     folder = folders[0]
     if hypergradient:
-        found = inspecting.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
-        text = inspecting.show_estimates(found)
+        found = inspect_run.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
+        text = inspect_run.show_estimates(found)
     elif discretisation:
-        found = inspecting.inspect_discretisation(folder, device)
-        text = inspecting.show_discretisation(found)
+        found = inspect_run.inspect_discretisation(folder, device)
+        text = inspect_run.show_discretisation(found)
     elif layers:
-        found = inspecting.inspect_layers(folder, batches or 4, device)
-        text = inspecting.show_layers(found)
+        found = inspect_run.inspect_layers(folder, batches or 4, device)
+        text = inspect_run.show_layers(found)
     elif device is not None:
         raise UserError("--device belongs to --hypergradient and --discretisation, and --layers; leave it out.")
     elif warnings:
-        found = diagnosing.inspect_warnings(folders)
-        text = diagnosing.show_warnings(found)
+        found = inspect_health.inspect_warnings(folders)
+        text = inspect_health.show_warnings(found)
     else:
-        found = diagnosing.inspect_diagnosis(folder, out)
-        text = diagnosing.show_diagnosis(found)
+        found = inspect_health.inspect_diagnosis(folder, out)
+        text = inspect_health.show_diagnosis(found)
     if as_json:
         print_json(found)
     else:
@@ -375,15 +375,15 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
-    from archgrad.cli import looking
+    from archgrad.cli import query as tables
     from archgrad.cli.console import errors, print_json, say
-    from archgrad.cli.indexing import reading_progress
+    from archgrad.cli.file_progress import reading_progress
 
     with reading_progress(errors()) as progress:
         if genotype is not None and not best:
-            answer = looking.look_up(looking.read_architecture(genotype), table, progress)
+            answer = tables.look_up(tables.read_architecture(genotype), table, progress)
         elif best and genotype is None and table is not None:
-            answer = looking.best(table, progress)
+            answer = tables.best(table, progress)
         else:
             raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
     if as_json:
@@ -404,7 +404,7 @@ def draw(
     """Draw the cells of a genotype, or a module without its loose ends."""
     from archgrad import report
     from archgrad.cli.console import errors, say
-    from archgrad.cli.looking import read_drawable
+    from archgrad.cli.query import read_drawable
 
     cell = read_drawable(genotype)
     if out is None:
@@ -431,7 +431,7 @@ def plot(
 ) -> None:
     """Plot a measure over the epochs of runs: the mean of each method, and the standard deviation of its seeds."""
     from archgrad.cli.console import print_json, say
-    from archgrad.cli.plotting import plot_runs
+    from archgrad.cli.plot import plot_runs
 
     measure, curves = plot_runs(folders, measure, out)
     if as_json:

@@ -18,7 +18,7 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     """Check a configuration, choose its sizes where they are free, and measure a few steps; write no file."""
     from archgrad import tables
     from archgrad.cli.console import say
-    from archgrad.cli.running import load, with_threads
+    from archgrad.cli.search import load, with_threads
     from archgrad.config import validate
     from archgrad.loop.estimate import estimate
 

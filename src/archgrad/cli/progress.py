@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks import Callback, Decision, Record, Search, Stage
 from archgrad.cli.console import say
-from archgrad.cli.words import shown
+from archgrad.cli.screen_words import screen_numbers
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -53,7 +53,7 @@ class PlainProgress(Callback):
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
         """Print the numbers of the epoch and its cell."""
-        numbers = shown(record)
+        numbers = screen_numbers(record)
         for one in numbers:
             if one.name not in self._explained:
                 self._explained.add(one.name)
@@ -135,7 +135,7 @@ class LiveProgress(Callback):
         left = self._clock.left(done, total)
         bars.add_row(f"epoch {min(epoch + 1, epochs)}/{epochs}", ProgressBar(total, done, width=40), left)
         bars.add_row("step", ProgressBar(steps, step, width=40), f"{step}/{steps}")
-        now, before = ({one.name: one for one in shown(record)} for record in (means, self._record))
+        now, before = ({one.name: one for one in screen_numbers(record)} for record in (means, self._record))
         numbers = Table("", "now", "last epoch", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name, one in {**before, **now}.items():
             values = (told[name].value if name in told else "" for told in (now, before))

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
-__all__ = ["ending_of", "show_ending"]
+__all__ = ["final_report", "show_final_report"]
 
 
-def ending_of(result: SearchResult, config: SearchConfig, data: ImageData, run: Path) -> dict[str, Any]:
+def final_report(result: SearchResult, config: SearchConfig, data: ImageData, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the sizes of its cell and the next steps, as JSON can hold them."""
     diagnosis = result.diagnosis
     return {
@@ -27,7 +27,7 @@ def ending_of(result: SearchResult, config: SearchConfig, data: ImageData, run: 
     }
 
 
-def show_ending(summary: Mapping[str, Any]) -> str:
+def show_final_report(summary: Mapping[str, Any]) -> str:
     """Say it in lines."""
     from archgrad import report
     from archgrad.spaces import Genotype

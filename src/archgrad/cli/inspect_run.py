@@ -37,7 +37,7 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
     from archgrad.diagnostics import Snapshot, measure_discretisation
     from archgrad.loop.evaluation import supernet_evaluation
 
-    setup, state, stage = _opened(folder, device)
+    setup, state, stage = _reopen(folder, device)
     space, evaluation = setup.space, supernet_evaluation(setup, state)
     probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
     if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
@@ -46,7 +46,7 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
         raise UserError(f"{folder} is undecided: all choices tie exactly, so that there is no architecture to measure.")
     measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
     found = {
-        **_standing(folder, state, stage),
+        **_position(folder, state, stage),
         "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
         "images": evaluation.batches * setup.evaluation_loader.batch_size,
         "held_out": setup.method.schedule.level == "bilevel" or setup.held_out_loader is not None,
@@ -54,7 +54,7 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
         "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
         "genotype": str(state.genotype),
     }
-    _keep(found, folder / _DISCRETISATION)
+    _save(found, folder / _DISCRETISATION)
     return found
 
 
@@ -66,7 +66,7 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
     kind = "held-out images" if found["held_out"] else "training images (nothing was held out)"
     return "\n".join(
         [
-            f"{_place(found)}, shared weights on {found['images']} {kind}:",
+            f"{_position_text(found)}, shared weights on {found['images']} {kind}:",
             f"  {'with the mixture' + mixture:<{22 + width}}    {found['mixture_accuracy']:6.2f} %",
             f"  {'with one architecture' + one:<{22 + width}}    {found['discrete_accuracy']:6.2f} %",
             f"  {'lost by discretisation':<{22 + width}}    {found['drop']:6.2f} points",
@@ -80,24 +80,24 @@ def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, 
     from archgrad.diagnostics import average_similarity, layer_similarity
     from archgrad.loop.reopen import evaluate_at_state
 
-    setup, state, stage = _opened(folder, device)
+    setup, state, stage = _reopen(folder, device)
     rows = []
     for batch in range(batches):
         with evaluate_at_state(setup, state, batch) as point:
             rows.append(layer_similarity(point, state.supernet))
     found = {
-        **_standing(folder, state, stage),
+        **_position(folder, state, stage),
         "batches": batches,
         "stages": [asdict(stage) for stage in average_similarity(rows)],
     }
-    _keep(found, folder / _LAYERS)
+    _save(found, folder / _LAYERS)
     return found
 
 
 def show_layers(found: Mapping[str, Any]) -> str:
     """Say it in a table."""
     lines = [
-        f"{_place(found)}, mean of {found['batches']} batches; cosines between the cells of a stage",
+        f"{_position_text(found)}, mean of {found['batches']} batches; cosines between the cells of a stage",
         "stage          cells   node gradients   convolutions",
     ]
     for stage in found["stages"]:
@@ -119,7 +119,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     from archgrad.diagnostics import average, compare, reference_at
     from archgrad.loop.reopen import evaluate_at_state
 
-    setup, state, stage = _opened(folder, device)
+    setup, state, stage = _reopen(folder, device)
     estimators = _estimators(setup.method.hypergradient)
     references, rows = [], []
     for batch in range(batches):
@@ -128,7 +128,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
             references.append(reference_at(point, steps))
             rows.append(compare(point, estimators, references[-1].estimator))
     found = {
-        **_standing(folder, state, stage),
+        **_position(folder, state, stage),
         "batches": batches,
         "lr": setup.training.lr_at(state.current_epoch),
         "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
@@ -136,13 +136,13 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
         "lambda_min": mean(one.lambda_min for one in references),
         "estimates": {name: _finite(asdict(average([row[name] for row in rows]))) for name in estimators},
     }
-    _keep(found, folder / _ESTIMATES)
+    _save(found, folder / _ESTIMATES)
     return found
 
 
-def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
+def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
     """Return what a run is set up from, and the state it was last saved in; of one in stages, those of the last."""
-    from archgrad.cli.running import with_threads
+    from archgrad.cli.search import with_threads
     from archgrad.config import read_run_config
     from archgrad.loop.entry import prepare
     from archgrad.loop.progressive import last_stage
@@ -159,18 +159,18 @@ def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
     return setup, state, number
 
 
-def _standing(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
+def _position(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
     """Say which run was looked into, and how far it has come."""
     return {"run": str(folder), "stage": stage, "epoch": state.epoch, "step": state.step}
 
 
-def _place(found: Mapping[str, Any]) -> str:
+def _position_text(found: Mapping[str, Any]) -> str:
     stage = "" if found["stage"] is None else f" of stage {found['stage']}"
     within = f" and {found['step']} steps" if found["step"] else ""
     return f"after epoch {found['epoch']}{within}{stage}"
 
 
-def _keep(found: dict[str, Any], path: Path) -> None:
+def _save(found: dict[str, Any], path: Path) -> None:
     """Write what was found into the run; not being able to is no reason not to show it."""
     from archgrad.files import write_text
 
@@ -208,7 +208,7 @@ def show_estimates(found: Mapping[str, Any]) -> str:
     reference = found["reference"]
     width = max(map(len, found["estimates"]))
     lines = [
-        f"{_place(found)}, mean of {found['batches']} batches; learning rate {found['lr']:.3g}",
+        f"{_position_text(found)}, mean of {found['batches']} batches; learning rate {found['lr']:.3g}",
         f"eigenvalues of the inner Hessian: {found['lambda_min']:.3g} to {found['lambda_max']:.3g}",
         f"reference: {reference['steps']} steps of conjugate gradient, damping {reference['damping']:.3g}",
         f"{'':<{width}}   whole estimate     second term",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from archgrad.data import ImageData
     from archgrad.schedule import Schedule
 
-__all__ = ["FittedSizes", "fitted", "rungs"]
+__all__ = ["ChosenSizes", "candidate_sizes", "fit_sizes"]
 
 FEWEST_STEPS = 1000
 """A larger supernet is taken only if there is time for so many steps of its weights."""
@@ -32,7 +32,7 @@ Size = tuple[int, int | None]
 
 
 @dataclass(frozen=True)
-class FittedSizes:
+class ChosenSizes:
     """The sizes that were chosen, the time that a step of the weights takes with them, and the time of measuring it."""
 
     config: SearchConfig
@@ -77,7 +77,7 @@ class FittedSizes:
         return f"{_size_in_words(chosen)}, {chosen.epochs} epochs, {images}, batches of {chosen.batch_size}"
 
 
-def fitted(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = lambda text: None) -> FittedSizes:
+def fit_sizes(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = lambda text: None) -> ChosenSizes:
     """Return the configuration with all sizes that it does not give: the largest supernet that has time to learn.
 
     A few steps of each supernet are measured, from the smallest to the published one, as long as there is time for
@@ -92,7 +92,7 @@ def fitted(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = 
     config = _with_batches(config, data)
     started, limit = time.monotonic(), 60 * (config.time_limit or 0.0)
     chosen: tuple[SearchConfig, float] | None = None
-    for channels, cells in rungs(config):
+    for channels, cells in candidate_sizes(config):
         sized = replace(config, channels=channels, cells=cells)
         tell(f"measuring a few steps with {_size_in_words(sized)}")
         step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
@@ -107,16 +107,16 @@ def fitted(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = 
     return sizes
 
 
-def rungs(config: SearchConfig) -> list[Size]:
+def candidate_sizes(config: SearchConfig) -> list[Size]:
     """Return widths and depths from half the published width and little depth to the published ones, as far as free.
 
     Those that the method cannot search are left out, such as layer alignment with one cell of a kind. A method in
     stages has their own depths (None), or one smaller depth for all of them.
 
     >>> from archgrad.config import SearchConfig
-    >>> rungs(SearchConfig(space="nasbench201")), rungs(SearchConfig(space="darts", cells=8))
+    >>> candidate_sizes(SearchConfig(space="nasbench201")), candidate_sizes(SearchConfig(space="darts", cells=8))
     ([(8, 1), (8, 3), (8, 5), (16, 5)], [(8, 8), (16, 8)])
-    >>> rungs(SearchConfig(space="darts", method="p-darts"))
+    >>> candidate_sizes(SearchConfig(space="darts", method="p-darts"))
     [(8, 3), (8, 5), (8, None), (16, None)]
     """
     space, method = config.build_space(), config.build_method()
@@ -177,7 +177,7 @@ def _with_batches(config: SearchConfig, data: ImageData) -> SearchConfig:
     return replace(config, batch_size=max(min(size, fewest), 1))
 
 
-def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageData) -> FittedSizes:
+def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageData) -> ChosenSizes:
     """Spend the steps that there is time for on epochs, or on fewer images where those would be too few."""
     from archgrad.loop.estimate import OVERHEAD
 
@@ -192,7 +192,7 @@ def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageDat
     published = config.build_training(config.build_space(), method).epochs
     most = max(published, math.ceil(FEWEST_STEPS / batches))
     epochs = config.epochs or max(min(affordable // batches, most), least)
-    return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * inner_steps, spent)
+    return ChosenSizes(replace(config, epochs=epochs), step, epochs * batches * stages * inner_steps, spent)
 
 
 def _least_epochs(schedule: Schedule) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import archgrad as ag
-from archgrad.cli.words import shown
+from archgrad.cli.screen_words import screen_numbers
 
 TINY = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1]
 
@@ -60,7 +60,7 @@ def test_numbers_have_names_units_and_meanings() -> None:
         "train_loss": 1.25, "heldout_accuracy": 50.0, "entropy": 0.7, "entropy_max": 1.4, "skips": 2,
         "oracle_cifar10_test_200ep": 93.2, "regret_cifar10_valid_108ep": 0.5, "movement": 3.0,
     }  # fmt: skip
-    assert [(one.name, one.value) for one in shown(record)] == [
+    assert [(one.name, one.value) for one in screen_numbers(record)] == [
         ("loss", "1.250"),
         ("held-out accuracy", "50.00 %"),
         ("decided", "50 %"),
@@ -68,8 +68,8 @@ def test_numbers_have_names_units_and_meanings() -> None:
         ("table accuracy cifar10 test", "93.20 %"),
         ("table regret cifar10 valid", "0.50 %"),
     ]
-    assert shown(record)[-2].meaning == "of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)"
-    assert "NAS-Bench-101" in shown(record)[-1].meaning
+    assert screen_numbers(record)[-2].meaning == "of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)"
+    assert "NAS-Bench-101" in screen_numbers(record)[-1].meaning
 
 
 def test_every_option_of_search_shows_its_default() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from archgrad.config import SearchConfig
     from archgrad.diagnostics import Diagnosis
 
-__all__ = ["diagnosis_of", "inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
+__all__ = ["diagnose", "inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
 
 _PICTURE = "diagnosis.svg"
 _log = logging.getLogger("archgrad")
@@ -25,12 +25,12 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
     By default that is ``diagnosis.svg`` in the run; without matplotlib nothing is drawn.
     """
-    from archgrad.cli.running import records_of
+    from archgrad.cli.search import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.report import panels_of
 
-    config, records = read_run_config(folder), of_last_stage(records_of(folder))
+    config, records = read_run_config(folder), of_last_stage(read_records(folder))
     found: dict[str, Any] = {
         "run": str(folder),
         "method": config.method,
@@ -47,16 +47,16 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     }
     if not records:
         return found
-    returned = _returned(records)
+    returned = _returned_record(records)
     found |= {"stopped_to": records[-1].get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
-    diagnosis = diagnosis_of(config, records)
+    diagnosis = diagnose(config, records)
     curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
-    picture = _drawn(records, folder, out, diagnosis.since)
+    picture = _draw(records, folder, out, diagnosis.since)
     text = str(diagnosis)
     return found | {"diagnosis": asdict(diagnosis) | {"text": text}, "curves": curves, "picture": picture}
 
 
-def diagnosis_of(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
+def diagnose(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
     """Diagnose a search by its records, of its last stage if it has stages; the cures are for its method."""
     from archgrad.reactions import diagnosed
 
@@ -80,13 +80,13 @@ def show_diagnosis(found: Mapping[str, Any]) -> str:
     return "\n".join([*lines, drawn])
 
 
-def _returned(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _returned_record(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the record whose architecture the run has returned, or would: that of the last, unless it stopped."""
     place = int(records[-1].get("stopped_to", len(records)))
     return records[place - 1]
 
 
-def _drawn(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
+def _draw(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
     from archgrad.report import draw_panels
     from archgrad.report.figure import can_draw
 
@@ -125,7 +125,7 @@ def _at(values: Mapping[int, float], epoch: int) -> str:
 
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     """Score the doctor's warnings on finished runs."""
-    from archgrad.cli.running import records_of
+    from archgrad.cli.search import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.diagnostics.warning_scores import precision_recall
@@ -133,7 +133,7 @@ def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     runs: dict[str, list[dict[str, Any]]] = {}
     planned: dict[str, int] = {}
     for folder in folders:
-        config, records, name = read_run_config(folder), records_of(folder), str(folder)
+        config, records, name = read_run_config(folder), read_records(folder), str(folder)
         if name in runs:
             raise UserError(f"{folder} is given twice; leave one of them out.")
         if not _is_finished(folder, config.all_epochs, records):

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 DEFAULT_MINUTES = 5.0
 """The limit of time of a search that is given no sizes."""
 
-__all__ = ["DEFAULT_MINUTES", "load", "records_of", "run", "with_threads"]
+__all__ = ["DEFAULT_MINUTES", "load", "read_records", "run", "with_threads"]
 
 
-def records_of(folder: Path) -> list[dict[str, Any]]:
+def read_records(folder: Path) -> list[dict[str, Any]]:
     """Return a run's records, one for each finished epoch."""
     path = folder / "metrics.jsonl"
     try:
@@ -44,7 +44,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     Without ``out`` the run gets a new directory under ``runs/``.
     """
     from archgrad.cli.console import say
-    from archgrad.cli.ending import ending_of
+    from archgrad.cli.final_report import final_report
     from archgrad.cli.progress import progress_for
     from archgrad.loop.entry import run_search
 
@@ -72,7 +72,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     if not result.undecided:
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return summary | ending_of(result, config, data, out)
+    return summary | final_report(result, config, data, out)
 
 
 def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, ImageData]:
@@ -89,12 +89,12 @@ def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> t
 
 def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchConfig:
     """Choose the sizes that are not given by a limit of time, and say so."""
+    from archgrad.cli.choose_sizes import fit_sizes
     from archgrad.cli.console import say
-    from archgrad.cli.sizing import fitted
 
     limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
     say(f"choosing a size that fits into {limit:g} minutes (--time-limit)", console)
-    sizes = fitted(replace(config, time_limit=limit), data, lambda text: say(text, console))
+    sizes = fit_sizes(replace(config, time_limit=limit), data, lambda text: say(text, console))
     say(str(sizes), console)
     return sizes.config
 
@@ -131,7 +131,7 @@ def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tupl
     """Return what looks accuracies up, and a sentence that says where they are from."""
     from archgrad import tables
     from archgrad.cli.console import errors, say
-    from archgrad.cli.indexing import reading_progress
+    from archgrad.cli.file_progress import reading_progress
 
     watched: list[Callback] = []
     sources: list[str] = []

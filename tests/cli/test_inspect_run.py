@@ -38,7 +38,7 @@ def short(monkeypatch) -> None:
 def two(monkeypatch) -> None:
     """Compare the two cheapest estimates only."""
     monkeypatch.setattr(
-        "archgrad.cli.inspecting._estimators", lambda own: {"first order": FirstOrder(), "unrolled": Unrolled()}
+        "archgrad.cli.inspect_run._estimators", lambda own: {"first order": FirstOrder(), "unrolled": Unrolled()}
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from archgrad.cli.running import records_of
+from archgrad.cli.search import read_records
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.report import Curve, curve_of, draw_curves
@@ -36,7 +36,7 @@ def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[
 def _usual_measure(folders: Sequence[Path]) -> str:
     """Return what to plot unasked; accuracies of different kinds are never put into one figure."""
     kinds = {
-        folder: {name for record in records_of(folder) for name in record if name.startswith("oracle_")}
+        folder: {name for record in read_records(folder) for name in record if name.startswith("oracle_")}
         for folder in folders
     }
     if not any(kinds.values()):
@@ -88,7 +88,7 @@ def _label(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> 
 
 
 def _measured(folder: Path, measure: str) -> list[dict[str, Any]]:
-    records = records_of(folder)
+    records = read_records(folder)
     if not records:
         raise UserError(f"no epoch of {folder} is finished; leave it out, or resume it first.")
     if not any(measure in record for record in records):
