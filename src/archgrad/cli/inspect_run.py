@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from archgrad.loop.setup import Setup
 
 __all__ = [
-    "inspect_discretisation",
+    "inspect_discretization",
     "inspect_estimates",
     "inspect_layers",
-    "show_discretisation",
+    "show_discretization",
     "show_estimates",
     "show_layers",
 ]
 
-_ESTIMATES, _DISCRETISATION, _LAYERS = "hypergradient.json", "discretisation.json", "layers.json"
+_ESTIMATES, _DISCRETIZATION, _LAYERS = "hypergradient.json", "discretization.json", "layers.json"
 _log = logging.getLogger("archgrad")
 
 
-def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
+def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
     """Measure what the supernet loses when its mixture becomes one architecture, on all images that evaluate it."""
     from archgrad.diagnostics import Snapshot, measure_discretisation
     from archgrad.loop.evaluation import supernet_evaluation
@@ -54,11 +54,11 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
         "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
         "genotype": str(state.genotype),
     }
-    _save(found, folder / _DISCRETISATION)
+    _save(found, folder / _DISCRETIZATION)
     return found
 
 
-def show_discretisation(found: Mapping[str, Any]) -> str:
+def show_discretization(found: Mapping[str, Any]) -> str:
     """Say it in lines; a search that stopped early returned the architecture of an epoch before its mixture's."""
     earlier, last = found["architecture_of"], f"of epoch {found['epoch']}"
     mixture, one = ("", "") if earlier is None else (f" {last}", f" of epoch {earlier}")
@@ -69,7 +69,7 @@ def show_discretisation(found: Mapping[str, Any]) -> str:
             f"{_position_text(found)}, shared weights on {found['images']} {kind}:",
             f"  {'with the mixture' + mixture:<{22 + width}}    {found['mixture_accuracy']:6.2f} %",
             f"  {'with one architecture' + one:<{22 + width}}    {found['discrete_accuracy']:6.2f} %",
-            f"  {'lost by discretisation':<{22 + width}}    {found['drop']:6.2f} points",
+            f"  {'lost by discretization':<{22 + width}}    {found['drop']:6.2f} points",
             f"  {found['genotype']}",
         ]
     )

@@ -12,7 +12,7 @@ from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.report import Curve, curve_of, draw_curves
 
-__all__ = ["plot_runs"]
+__all__ = ["curves_content", "plot_runs", "show_curves"]
 
 _NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "oracle", "settings")
 
@@ -95,3 +95,19 @@ def _measured(folder: Path, measure: str) -> list[dict[str, Any]]:
         known = sorted({name for record in records for name, value in record.items() if isinstance(value, int | float)})
         raise unknown(f"measure in {folder}:", measure, known)
     return records
+
+
+def curves_content(curves: Mapping[str, Curve]) -> dict[str, list[dict[str, Any]]]:
+    """Return the curves as JSON can hold them."""
+    return {label: [point._asdict() | {"interval": point.interval} for point in line] for label, line in curves.items()}
+
+
+def show_curves(curves: Mapping[str, Curve], measure: str) -> str:
+    """Show the last point of each curve in a line."""
+    lines = []
+    for label, line in curves.items():
+        last = line[-1]
+        interval = "" if last.interval is None else f" ± {last.interval:.3g} (95 % interval of the mean"
+        spread = interval and f"{interval}; standard deviation {last.deviation:.3g}, n = {last.runs})"
+        lines.append(f"{label}: {measure} {last.mean:.4g}{spread} after epoch {last.epoch}")
+    return "\n".join(lines)

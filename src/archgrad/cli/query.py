@@ -12,7 +12,7 @@ from archgrad.spaces.notation import LONGEST
 from archgrad.tables import TABLES, Answer, Table
 from archgrad.tables.base import Progress
 
-__all__ = ["best", "look_up", "read_architecture", "read_drawable"]
+__all__ = ["find_best", "look_up", "read_architecture", "read_drawable"]
 
 
 def read_drawable(text: str) -> Genotype:
@@ -43,7 +43,7 @@ def look_up(architecture: Genotype | Module, path: Path | None, progress: Progre
     return own.look_up(architecture, path, progress)
 
 
-def best(path: Path, progress: Progress | None = None) -> Answer:
+def find_best(path: Path, progress: Progress | None = None) -> Answer:
     """Return what a table knows of its best cell."""
     table = _table_by_name(path)
     if table is None:
