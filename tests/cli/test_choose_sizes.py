@@ -166,8 +166,8 @@ def test_a_method_in_stages_becomes_shallow_and_short(speed: Machine) -> None:
 
 def test_what_cannot_be_kept_is_said_or_refused(speed: Machine) -> None:
     speed.scale = 1.0  # two steps of 8 seconds, so 20 in all
-    assert "less than that cannot be chosen" in str(fit_sizes(SearchConfig(time_limit=0.3), DIGITS))
-    assert "cannot" not in str(fit_sizes(SearchConfig(time_limit=0.4), DIGITS))
+    assert "no smaller search is possible" in str(fit_sizes(SearchConfig(time_limit=0.3), DIGITS))
+    assert "possible" not in str(fit_sizes(SearchConfig(time_limit=0.4), DIGITS))
     with pytest.raises(ag.UserError, match=r"2 epochs.* about 0.33 minutes.*time_limit is 0.2; give --time-limit 0.4,"):
         fit_sizes(SearchConfig(time_limit=0.2), DIGITS)
     speed.measuring = 10.0

@@ -293,7 +293,7 @@ def test_an_oracle_that_makes_no_sense_is_refused(archgrad, oracle, sentence):
 def test_a_table_that_is_asked_for_and_missing_is_said(archgrad):
     code, out, _ = archgrad("search", "--space", "darts", *TINY, "--cells", 3, "--oracle", "cifar10", "--epochs", 1)
     assert code == 0
-    assert "no oracle accuracy: no table of cifar10 for the space 'darts' is at hand" in out
+    assert "no oracle accuracy: there is no table of cifar10 for the space 'darts'" in out
 
 
 def test_an_unknown_data_set_of_the_oracle_is_refused(archgrad):

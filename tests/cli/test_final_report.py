@@ -23,8 +23,8 @@ def test_the_diagnosis_leads_and_the_next_steps_follow(archgrad: Any) -> None:
     assert list(dict.fromkeys(facts)) == ["accuracy", "size", "next", "found"]
     assert facts.count("size") == 2
     assert "with the mixture" in "\n".join(ending)
-    assert "as searched, 2 channels and 1 cell a stage, 8×8 pixels" in out
-    assert "at the size that results are published for, 16 channels and 5 cells a stage, 32×32 pixels" in out
+    assert "as searched, 2 channels and 1 cell per stage, 8×8 pixels" in out
+    assert "at the size of published results, 16 channels and 5 cells per stage, 32×32 pixels" in out
     assert "archgrad inspect run" in out
 
 
@@ -43,7 +43,7 @@ def test_json_has_the_same(archgrad: Any) -> None:
 def test_each_space_is_compared_at_its_own_size(archgrad: Any, space: str, size: str) -> None:
     code, out, err = archgrad("search", "--space", space, *TINY, "--cells", 3)
     assert code == 0, err
-    assert f"at the size that results are published for, {size}" in out
+    assert f"at the size of published results, {size}" in out
 
 
 def test_of_stages_the_last_is_the_searched_size(archgrad: Any) -> None:
@@ -51,7 +51,7 @@ def test_of_stages_the_last_is_the_searched_size(archgrad: Any) -> None:
     options = ["--set", "schedule.warmup_epochs=0", "--channels", 2, "--limit", 80, "--batch-size", 20, "--epochs", 1]
     code, out, err = archgrad("search", "--space", "darts", "--method", "p-darts", *stages, *options)
     assert code == 0, err
-    assert "as searched, 2 channels and 4 cells in all" in out
+    assert "as searched, 2 channels and 4 cells in total" in out
     assert "left in stage 3 of 3" in out
 
 

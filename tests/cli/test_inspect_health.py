@@ -89,7 +89,7 @@ def test_without_matplotlib_it_says_so_and_is_no_error(archgrad, monkeypatch):
     code, out, err = archgrad("inspect", run)
     assert code == 0
     assert err == ""
-    assert out.splitlines()[-1] == "curves are drawn with matplotlib: `pip install 'archgrad[plot]'`"
+    assert out.splitlines()[-1] == "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
     assert not (run / "diagnosis.svg").exists()
 
 
@@ -197,7 +197,7 @@ def test_it_scores_its_own_warnings(archgrad, runs):
     [
         (["right", "wrong"], "2 runs are given, but only --warnings takes several"),
         (["right", "right", "--warnings"], "right is given twice"),
-        (["begun", "--warnings"], "begun has finished 3 of 9 epochs, so that nobody knows yet"),
+        (["begun", "--warnings"], "begun has finished 3 of 9 epochs, so it is not known yet"),
         (["right", "--warnings", "--layers"], "--layers and --warnings are different inspections; choose one"),
         (["right", "--warnings", "--out", "x.svg"], "--out names the file for the curves, but --warnings draws none"),
         (["right", "--warnings", "--batches", 2], "--batches works only with --hypergradient or --layers"),

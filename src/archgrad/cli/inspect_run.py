@@ -1,4 +1,4 @@
-"""What ``archgrad inspect`` measures where a run stands."""
+"""``archgrad inspect`` from the last checkpoint of a run: measure its gradients, its discretization and its cells."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ _log = logging.getLogger("archgrad")
 
 
 def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
-    """Measure what the supernet loses when its mixture becomes one architecture, on all images that evaluate it."""
+    """Measure the accuracy that the supernet loses when its mixture becomes one architecture."""
     from archgrad.diagnostics import Snapshot, measure_discretisation
     from archgrad.loop.evaluation import supernet_evaluation
 
     setup, state, stage = _reopen(folder, device)
     space, evaluation = setup.space, supernet_evaluation(setup, state)
     probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
-    if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
+    if state.step:  # interrupted within an epoch: the saved genotype is that of the epoch before
         state.genotype = setup.method.discretizer.interim(space, probabilities, evaluation)
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:
-        raise UserError(f"{folder} is undecided: all choices tie exactly, so that there is no architecture to measure.")
+        raise UserError(f"{folder} is undecided: all choices tie exactly, so there is no architecture to measure.")
     measured = measure_discretisation(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
     found = {
         **_position(folder, state, stage),
@@ -59,7 +59,7 @@ def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
 
 
 def show_discretization(found: Mapping[str, Any]) -> str:
-    """Say it in lines; a search that stopped early returned the architecture of an epoch before its mixture's."""
+    """Format both accuracies and their difference, with the epochs if the search returned an earlier architecture."""
     earlier, last = found["architecture_of"], f"of epoch {found['epoch']}"
     mixture, one = ("", "") if earlier is None else (f" {last}", f" of epoch {earlier}")
     width = max(len(mixture), len(one))
@@ -76,7 +76,7 @@ def show_discretization(found: Mapping[str, Any]) -> str:
 
 
 def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
-    """Compare the cells of a run's supernet, stage by stage, where the run stands, and keep it in the run."""
+    """Compare the cells of each stage of the supernet at the last checkpoint, and save the result in the run."""
     from archgrad.diagnostics import average_similarity, layer_similarity
     from archgrad.loop.reopen import evaluate_at_state
 
@@ -95,7 +95,7 @@ def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, 
 
 
 def show_layers(found: Mapping[str, Any]) -> str:
-    """Say it in a table."""
+    """Format the similarities as a table, with a line for each stage."""
     lines = [
         f"{_position_text(found)}, mean of {found['batches']} batches; cosines between the cells of a stage",
         "stage          cells   node gradients   convolutions",
@@ -109,9 +109,9 @@ def show_layers(found: Mapping[str, Any]) -> str:
 
 
 def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None, console: Console) -> dict[str, Any]:
-    """Compare cheap hypergradients with long conjugate gradient where the run stands, and keep it in the run.
+    """Compare cheap hypergradients with a long conjugate gradient at the last checkpoint, and save the result.
 
-    Each of ``batches`` pairs of batches has its own reference, of ``steps`` Hessian products.
+    It averages over ``batches`` pairs of batches; the reference of each takes ``steps`` Hessian products.
     """
     from statistics import mean
 
@@ -141,7 +141,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
 
 
 def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
-    """Return what a run is set up from, and the state it was last saved in; of one in stages, those of the last."""
+    """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
     from archgrad.cli.search import with_threads
     from archgrad.config import read_run_config
     from archgrad.loop.entry import prepare
@@ -160,7 +160,7 @@ def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
 
 
 def _position(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
-    """Say which run was looked into, and how far it has come."""
+    """Return which run this is, and how many epochs and steps it has finished."""
     return {"run": str(folder), "stage": stage, "epoch": state.epoch, "step": state.step}
 
 
@@ -171,7 +171,7 @@ def _position_text(found: Mapping[str, Any]) -> str:
 
 
 def _save(found: dict[str, Any], path: Path) -> None:
-    """Write what was found into the run; not being able to is no reason not to show it."""
+    """Write the result into the run directory; only warn if that fails."""
     from archgrad.files import write_text
 
     try:
@@ -181,12 +181,12 @@ def _save(found: dict[str, Any], path: Path) -> None:
 
 
 def _finite(numbers: dict[str, float]) -> dict[str, float | None]:
-    """JSON knows no NaN and no infinity: they become null."""
+    """Replace NaN and infinity, which JSON lacks, by None."""
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
-    """Return the run's own estimator and those it might have had."""
+    """Return the run's own estimator and the others to compare, by name."""
     from archgrad.hypergradients import T1T2, Amended, FirstOrder, Neumann, Unrolled
 
     series: dict[str, Hypergradient] = {
@@ -204,7 +204,7 @@ def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
 
 
 def show_estimates(found: Mapping[str, Any]) -> str:
-    """Say it in a table."""
+    """Format the comparison as a table, with a line for each estimator."""
     reference = found["reference"]
     width = max(map(len, found["estimates"]))
     lines = [

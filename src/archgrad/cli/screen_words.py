@@ -1,4 +1,4 @@
-"""The numbers of a record in the words that a screen shows, each with what it means."""
+"""The numbers of a record as a screen shows them: name, value and meaning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TABLES = {"200ep": "NAS-Bench-201", "12ep": "NAS-Bench-201", "108ep": "NAS-Benc
 
 
 class ScreenNumber(NamedTuple):
-    """A number as a screen shows it: its name, its value with the unit, and what it means."""
+    """A number on the screen: its name, its value with the unit, and its meaning."""
 
     name: str
     value: str
@@ -56,7 +56,7 @@ def _value(name: str, value: float) -> str:
 
 
 def _looked_up(name: str, value: float) -> ScreenNumber:
-    """Say what a table knows of the current cell.
+    """Return the accuracy or regret of the current cell in a table.
 
     >>> _looked_up("oracle_cifar10_test_200ep", 93.2).meaning
     'of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)'

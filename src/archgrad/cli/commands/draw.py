@@ -19,5 +19,5 @@ def draw(genotype: options.DrawnGenotype, out: options.DrawingFile = None) -> No
         return
     drawn = report.draw(cell, out)
     if drawn != out:
-        say(f"{out} needs Graphviz, its program dot and the Python package; here it is as text instead:", errors())
+        say(f"{out} needs Graphviz (the program dot and the Python package); the cell is drawn as text:", errors())
     say(str(drawn))
