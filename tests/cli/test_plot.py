@@ -47,7 +47,7 @@ def test_what_differs_in_a_setting_is_another_line(archgrad, runs):
 def test_one_run_is_no_two_seeds(archgrad, runs):
     code, _, err = archgrad("plot", runs[0], runs[1], runs[0], "--measure", "entropy")
     assert code == 2
-    assert "are one search with one seed; leave one of them out" in err
+    assert "are the same search with the same seed; leave one of them out" in err
 
 
 def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgrad, runs):
@@ -140,6 +140,6 @@ def test_accuracies_of_two_kinds_are_not_drawn_together(archgrad, runs):
     assert code == 2
     said = " ".join(err.split())
     assert "has oracle_cifar10_test_200ep, and" in said
-    assert "has oracle_cifar10_valid_200ep: these do not compare; name a --measure that all runs have" in said
+    assert "has oracle_cifar10_valid_200ep: these cannot be compared; name a --measure that all runs have" in said
     code, _, err = archgrad("plot", first, other, "--measure", "oracle_cifar10_test_200ep")
     assert code == 2

@@ -534,9 +534,9 @@ def test_the_command_searches_in_stages(archgrad: Any, tmp_path: Path) -> None:
     assert (code, out.splitlines()[0]) == (0, "p-darts on nasbench201, digits, seed 0: 2 of 2 epochs")
     code, out, err = archgrad("plot", "run", "--measure", "entropy")
     assert (code, "after epoch 2" in out) == (0, True)
-    code, out, err = archgrad("inspect", "run", "--discretisation")
+    code, out, err = archgrad("inspect", "run", "--discretization")
     assert (code, out.splitlines()[0].startswith("after epoch 1 of stage 2, shared weights on 20")) == (0, True), err
-    found = json.loads((tmp_path / "run" / "discretisation.json").read_text())
+    found = json.loads((tmp_path / "run" / "discretization.json").read_text())
     assert (found["genotype"], found["stage"]) == (first["genotype"], 2)
     code, out, err = archgrad("inspect", "run", "--warnings")
     assert (code, out.splitlines()[1].split()[:2]) == (0, ["run", "-"])

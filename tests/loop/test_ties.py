@@ -121,7 +121,7 @@ def test_the_command_shows_no_cell_where_all_choices_tie(archgrad: Any, monkeypa
     code, _, err = archgrad("draw", "run")
     assert (code, "run has no genotype.json" in err) == (2, True)
     assert "with this one architecture" not in out
-    code, _, err = archgrad("inspect", "run", "--discretisation")
+    code, _, err = archgrad("inspect", "run", "--discretization")
     assert (code, "run is undecided: all choices tie exactly" in err) == (2, True)
     assert "diagnosis: undecided" in archgrad("inspect", "run")[1]
     assert archgrad("resume", "run")[0] == 0

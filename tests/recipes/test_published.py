@@ -275,8 +275,8 @@ def test_the_settings_of_a_method_are_listed_with_their_sources(archgrad: Any) -
     [
         (("methods", "lambda"), "unknown method 'lambda'"),
         (("methods", "darts", "--space", "dart"), "unknown space 'dart'"),
-        (("spaces", "darts"), "belong to `archgrad list methods NAME`"),
-        (("methods", "--space", "darts"), "belong to `archgrad list methods NAME`"),
+        (("spaces", "darts"), "work only with `archgrad list methods NAME`"),
+        (("methods", "--space", "darts"), "work only with `archgrad list methods NAME`"),
         (("methods", "darts", "--space", "darts", "--markdown"), "leave --space out"),
     ],
 )

@@ -12,7 +12,7 @@ import google_crc32c
 import pytest
 from rich.console import Console
 
-from archgrad.cli.indexing import reading_progress
+from archgrad.cli.file_progress import reading_progress
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.nasbench101.tfrecord import mask_checksum
 from archgrad.tables.nasbench201.cells import codes_by_name
@@ -61,7 +61,7 @@ def table(tmp_path, monkeypatch):
 def test_query_of_a_genotype_and_of_a_module(archgrad, table, asked):
     code, out, err = archgrad("query", asked, "--table", table, "--json")
     assert code == 0
-    assert "reading the table, once: 100 %" in err
+    assert "reading the table (only once): 100 %" in err
     answer = json.loads(out)
     assert {name: answer[name] for name in ("matrix", "ops", "parameters", "cells")} == MODULE | {
         "parameters": 99,
@@ -130,7 +130,7 @@ def test_a_terminal_gets_a_bar_and_nothing_before_it_is_needed():
         progress(5, 10)
         progress(10, 10)
     assert "reading" not in silent.file.getvalue()
-    assert "reading the table, once" in busy.file.getvalue()
+    assert "reading the table (only once)" in busy.file.getvalue()
     assert "100%" in busy.file.getvalue()
 
 
@@ -167,13 +167,13 @@ def test_the_best_cell_of_the_real_file(archgrad, monkeypatch, tmp_path):
         ([GENOTYPE.replace("conv3x3-bn-relu~0,1", "conv1x1-bn-relu~0,1"), "--table", "some.tfrecord"], "is not in"),
         (['{"matrix": [[0]], "ops": []}', "--table", "some.tfrecord"], "the matrix of a module has 1 rows"),
         (["[conv3x3-bn-relu~0][output~1]", "--table", "some.tfrecord"], "at each of the nodes"),
-        (["/dev/zero", "--table", "some.tfrecord"], "/dev/zero is no regular file; give a genotype"),
+        (["/dev/zero", "--table", "some.tfrecord"], "/dev/zero is not a regular file; give a genotype"),
         (["long.json", "--table", "some.tfrecord"], "long.json has more than 1000000 characters"),
         (["--best", "--table", "other.sqlite"], "another program. Give the path of an index, or of a TFRecord file"),
-        ([GENOTYPE, "--table", "a.CSV"], "a.CSV is by its name a table of NAS-Bench-201, but the cell is one of"),
-        ([json.dumps(MODULE), "--table", "a.csv"], "a table of NAS-Bench-201, but the cell is one of NAS-Bench-101"),
-        ([CELL_201, "--table", "some.tfrecord"], "a table of NAS-Bench-101, but the cell is one of NAS-Bench-201"),
-        ([CELL_201, "--table", "other.sqlite"], "a table of NAS-Bench-101, but the cell is one of NAS-Bench-201"),
+        ([GENOTYPE, "--table", "a.CSV"], "the name of a.CSV says that it is a table of NAS-Bench-201, but"),
+        ([json.dumps(MODULE), "--table", "a.csv"], "a table of NAS-Bench-201, but the cell is from NAS-Bench-101"),
+        ([CELL_201, "--table", "some.tfrecord"], "a table of NAS-Bench-101, but the cell is from NAS-Bench-201"),
+        ([CELL_201, "--table", "other.sqlite"], "a table of NAS-Bench-101, but the cell is from NAS-Bench-201"),
     ],
 )
 def test_mistakes_are_sentences(archgrad, table, arguments, message):

@@ -74,7 +74,7 @@ def test_a_new_table_measures_a_search(archgrad: Any, toy: None) -> None:
     assert code == 0, err
     assert json.loads(Path("run/metrics.jsonl").read_text())["oracle_pictures_test_1ep"] == 50.0
     assert Path("run/oracle.txt").read_text() == "accuracies of toys\n"
-    assert "its accuracies in the Toy table" in " ".join(out.split())
+    assert "its accuracy in the Toy table" in " ".join(out.split())
 
 
 def test_a_new_table_is_queried(archgrad: Any, toy: None) -> None:

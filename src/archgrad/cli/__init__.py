@@ -1,4 +1,4 @@
-"""The command ``archgrad``: thin."""
+"""The command ``archgrad``: it parses options, calls the library and prints."""
 
 from archgrad.cli.app import main
 

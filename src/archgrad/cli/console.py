@@ -1,4 +1,4 @@
-"""Where the command writes: results to standard output, everything else to standard error."""
+"""Consoles of the command: results go to standard output, everything else to standard error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["errors", "log_to", "never_fail_to_print", "print_json", "results", "
 
 
 def results() -> Console:
-    """Return the console for what was asked for."""
+    """Return the console for results."""
     return Console(soft_wrap=True, highlight=False, emoji=False)
 
 
@@ -24,7 +24,7 @@ def errors() -> Console:
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print plain text, as it is."""
+    """Print text without markup, emoji or highlighting."""
     (console or results()).print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
@@ -34,14 +34,14 @@ def print_json(content: Any) -> None:
 
 
 def never_fail_to_print() -> None:
-    """Print a question mark where the terminal's encoding lacks a letter."""
+    """Print ``?`` for each character that the terminal's encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
 
 
 def log_to(console: Console) -> None:
-    """Show the library's warnings as sentences."""
+    """Print the library's log messages on the console, one line each."""
 
     class _Say(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,4 +1,4 @@
-"""What a configured search would cost, without starting it."""
+"""``archgrad search --dry-run``: estimate the cost of a search without starting it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["dry_run", "show_dry_run"]
 
 
 def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
-    """Check a configuration, choose its sizes where they are free, and measure a few steps; write no file."""
+    """Check a configuration, choose the sizes that it leaves open, and time a few steps; write no file."""
     from archgrad import tables
     from archgrad.cli.console import say
-    from archgrad.cli.running import load, with_threads
+    from archgrad.cli.search import load, with_threads
     from archgrad.config import validate
     from archgrad.loop.estimate import estimate
 
@@ -44,7 +44,7 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
 
 
 def show_dry_run(found: Mapping[str, Any]) -> str:
-    """Say it in lines."""
+    """Format the estimate in a few lines."""
     depth, memory = found["depth"], found["peak_megabytes"]
     stages = f" in each of {len(depth)} stages" if isinstance(depth, list) else ""
     return "\n".join(
@@ -55,15 +55,15 @@ def show_dry_run(found: Mapping[str, Any]) -> str:
             f"{found['epochs']} epochs{stages}, batches of {found['batch_size']}",
             f"supernet   {found['parameters']:,} parameters",
             f"steps      {found['weight_steps']:,} of the weights, {found['arch_steps']:,} of the architecture",
-            f"time       {found['step_seconds']:.2g} s a step, about {_duration(found['seconds'])} in all",
-            f"memory     {'unknown here' if memory is None else f'{memory:,.0f} MB at the peak of a few steps'}",
-            "nothing was started; leave --dry-run out to search",
+            f"time       {found['step_seconds']:.2g} s per step, about {_duration(found['seconds'])} in total",
+            f"memory     {'unknown here' if memory is None else f'{memory:,.0f} MB at the peak of the measured steps'}",
+            "nothing was started; leave out --dry-run to search",
         ]
     )
 
 
 def _duration(seconds: float) -> str:
-    """Return a time in a unit that suits it.
+    """Return a time in seconds, minutes or hours.
 
     >>> _duration(95), _duration(1000), _duration(10000)
     ('95 seconds', '17 minutes', '2.8 hours')

@@ -1,4 +1,4 @@
-"""What ``archgrad list`` prints."""
+"""The texts that ``archgrad list`` prints."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def list_methods() -> str:
 
 
 def list_settings(name: str, space: str | None, markdown: bool) -> str:
-    """Describe every setting of a recipe, or of all, with its source."""
+    """Describe every setting of a recipe, or of all recipes, with its source."""
     from archgrad.cli import settings_table
 
     if name == "all":
@@ -95,7 +95,7 @@ def list_settings(name: str, space: str | None, markdown: bool) -> str:
 
 
 def _list_parts(family: Registry[Any], part: str | None) -> str:
-    """Describe every member of a family and its knobs, which are those of ``part`` or go by the member's own name."""
+    """Describe every member of a family and its knobs, as ``part.knob``, or ``member.knob`` if ``part`` is None."""
     lines = []
     for name in family:
         member = family.create(name)
@@ -109,7 +109,7 @@ def list_data() -> str:
     width = max(map(len, data.SOURCES))
     lines = [f"{name:<{width}}  {description}" for name, description in data.SOURCES.items()]
     knobs = ", ".join(_settings(knobs_of(data.Augmentation()), "augmentation."))
-    return "\n".join([*lines, f"knobs, with defaults that suit the data: {knobs}"])
+    return "\n".join([*lines, f"knobs (the defaults depend on the data): {knobs}"])
 
 
 FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
@@ -120,7 +120,7 @@ FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
     "discretizers": (discretizers.DISCRETIZERS, "discretizer"),
     "callbacks": (callbacks.CALLBACKS, None),
 }
-"""The families of parts, and what the knobs of their members begin with; None: the member's own name."""
+"""The families of parts, and the prefix of their knobs; None: the name of the member."""
 
 LISTS: dict[str, Callable[[], str]] = {
     "spaces": list_spaces,

@@ -1,4 +1,4 @@
-"""Showing a search while it runs: a live display on a terminal, plain lines elsewhere."""
+"""Progress of a search: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks import Callback, Decision, Record, Search, Stage
 from archgrad.cli.console import say
-from archgrad.cli.words import shown
+from archgrad.cli.screen_words import screen_numbers
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -23,7 +23,7 @@ def progress_for(console: Console) -> LiveProgress | PlainProgress:
 
 
 class PlainProgress(Callback):
-    """A line with an estimate of the time after a few steps, and two lines per epoch, the first with explanations."""
+    """Print the estimated time after a few steps, and two lines per epoch; explain each number once."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -36,24 +36,24 @@ class PlainProgress(Callback):
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
     def on_search_start(self, search: Search) -> None:
-        """Say how far α may move, and where a search goes on."""
+        """Say how far α may move, and where a resumed search continues."""
         self._clock.start(search.index)
         self._print(search.budget_line)
         if search.index:
             self._print(f"resuming at epoch {search.epoch + 1}, step {search.step + 1}")
 
     def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
-        """Estimate the time, once."""
+        """Print the estimated time, once."""
         if estimate := self._clock.first_estimate(search):
             self._print(estimate)
 
     def on_decision(self, search: Search, decision: Decision) -> None:
-        """Say what was decided."""
+        """Print the decision."""
         self._print(_decision(decision))
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
         """Print the numbers of the epoch and its cell."""
-        numbers = shown(record)
+        numbers = screen_numbers(record)
         for one in numbers:
             if one.name not in self._explained:
                 self._explained.add(one.name)
@@ -68,14 +68,14 @@ class PlainProgress(Callback):
             self._print(search.stopped)
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Do nothing: plain lines need no clean-up."""
 
     def _print(self, line: str) -> None:
         say(line, self.console)
 
 
 class LiveProgress(Callback):
-    """Epoch and step bars with the time left, the numbers of this and the last epoch in words, and the current cell."""
+    """Show bars for epochs and steps, the time left, the numbers of this and the last epoch, and the current cell."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -89,7 +89,7 @@ class LiveProgress(Callback):
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
     def on_search_start(self, search: Search) -> None:
-        """Say how far α may move, and begin to draw."""
+        """Say how far α may move, and start the display."""
         from rich.live import Live
 
         say(search.budget_line, self.console)
@@ -99,7 +99,7 @@ class LiveProgress(Callback):
         self._live.start(refresh=True)
 
     def on_decision(self, search: Search, decision: Decision) -> None:
-        """Say what was decided."""
+        """Print the decision."""
         say(_decision(decision), self.console)
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
@@ -107,7 +107,7 @@ class LiveProgress(Callback):
         self._record = record
 
     def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
-        """Redraw."""
+        """Update the display."""
         if self._live is not None:
             self._live.update(self._view(search, means))
 
@@ -118,7 +118,7 @@ class LiveProgress(Callback):
             say(search.stopped, self.console)
 
     def close(self) -> None:
-        """Give the terminal back."""
+        """Stop the display."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -135,7 +135,7 @@ class LiveProgress(Callback):
         left = self._clock.left(done, total)
         bars.add_row(f"epoch {min(epoch + 1, epochs)}/{epochs}", ProgressBar(total, done, width=40), left)
         bars.add_row("step", ProgressBar(steps, step, width=40), f"{step}/{steps}")
-        now, before = ({one.name: one for one in shown(record)} for record in (means, self._record))
+        now, before = ({one.name: one for one in screen_numbers(record)} for record in (means, self._record))
         numbers = Table("", "now", "last epoch", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name, one in {**before, **now}.items():
             values = (told[name].value if name in told else "" for told in (now, before))
@@ -144,7 +144,7 @@ class LiveProgress(Callback):
 
 
 def _cell(record: dict[str, Any]) -> str:
-    """Return the current cell, or that there is none yet."""
+    """Return the current cell, or say that the choices tie."""
     if not record:
         return ""
     ties = f"{record['ties']} choices tie exactly" if "ties" in record else ""
@@ -154,7 +154,7 @@ def _cell(record: dict[str, Any]) -> str:
 
 
 def _stage(stage: Stage) -> str:
-    """Say which stage begins, how deep its supernet is and how much there is to choose from."""
+    """Say which stage begins, with the number of its cells and of the choices on each edge."""
     blocks = stage.space.blocks
     cells = sum(block.cells for block in blocks)
     choices = max(block.shape[1] for block in blocks)
@@ -162,13 +162,13 @@ def _stage(stage: Stage) -> str:
 
 
 _WARM = 1
-"""Steps that are slower than all others, because buffers are made and kernels are chosen."""
+"""The first steps are slower than the others: PyTorch allocates buffers and chooses kernels."""
 _ENOUGH = 4
-"""Steps after which an estimate is worth reading."""
+"""Number of steps before the first estimate."""
 
 
 class _Clock:
-    """Estimates the time left from the steps done in this process, but for the first, or since a search went back."""
+    """Estimate the time left from the steps of this process after the first, or since the search went back."""
 
     stage = ""
 
@@ -176,7 +176,7 @@ class _Clock:
         self._first, self._last, self._began, self._told = index, index, time.monotonic(), False
 
     def seconds_left(self, done: int, total: int) -> float | None:
-        """Return the time that the other steps will take, None before it can be known."""
+        """Return the seconds that the remaining steps will take; None if too few steps are done."""
         if done < self._last:  # the search has gone back to an earlier epoch
             self._first, self._began = done, time.monotonic()
         self._last = done

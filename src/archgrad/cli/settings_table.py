@@ -1,4 +1,4 @@
-"""What `archgrad list methods NAME` prints: every setting of a recipe in every space, with its source."""
+"""The table that ``archgrad list methods NAME`` prints: every setting of a recipe in every space, with its source."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _EXAMPLES = {
 """A space of each family."""
 
 Row = tuple[str, str, str, str]
-"""Setting, value, the spaces that have it, source."""
+"""Setting, value, spaces with this value, source."""
 
 
 def rows_of(name: str, space: str | None = None) -> list[Row]:
-    """Return the settings of a recipe; what several spaces share is one row."""
+    """Return the settings of a recipe; spaces with the same value share a row."""
     chosen("method", name, recipes.RECIPES)
     families = {recipes.family_of(space): space} if space is not None else _EXAMPLES
     found: dict[tuple[str, str, str], list[str]] = {}
@@ -72,7 +72,7 @@ def as_markdown(name: str) -> str:
 
 
 def methods_page() -> str:
-    """Return the page of all recipes."""
+    """Return the Markdown page of all recipes."""
     return "\n\n".join([_INTRODUCTION, *(as_markdown(name) for name in recipes.RECIPES)]) + "\n"
 
 

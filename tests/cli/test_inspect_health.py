@@ -89,7 +89,7 @@ def test_without_matplotlib_it_says_so_and_is_no_error(archgrad, monkeypatch):
     code, out, err = archgrad("inspect", run)
     assert code == 0
     assert err == ""
-    assert out.splitlines()[-1] == "curves are drawn with matplotlib: `pip install 'archgrad[plot]'`"
+    assert out.splitlines()[-1] == "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
     assert not (run / "diagnosis.svg").exists()
 
 
@@ -195,14 +195,14 @@ def test_it_scores_its_own_warnings(archgrad, runs):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["right", "wrong"], "2 runs are compared with --warnings only"),
+        (["right", "wrong"], "2 runs are given, but only --warnings takes several"),
         (["right", "right", "--warnings"], "right is given twice"),
-        (["begun", "--warnings"], "begun has finished 3 of 9 epochs, so that nobody knows yet"),
-        (["right", "--warnings", "--layers"], "--layers and --warnings look at different things; choose one"),
-        (["right", "--warnings", "--out", "x.svg"], "--out belongs to the curves, which --warnings does not draw"),
-        (["right", "--warnings", "--batches", 2], "--batches to --layers too"),
-        (["right", "--layers", "--steps", 2], "--batches and --steps belong to --hypergradient"),
-        (["right", "--device", "cpu"], "--device belongs to --hypergradient and --discretisation, and --layers"),
+        (["begun", "--warnings"], "begun has finished 3 of 9 epochs, so it is not known yet"),
+        (["right", "--warnings", "--layers"], "--layers and --warnings are different inspections; choose one"),
+        (["right", "--warnings", "--out", "x.svg"], "--out names the file for the curves, but --warnings draws none"),
+        (["right", "--warnings", "--batches", 2], "--batches works only with --hypergradient or --layers"),
+        (["right", "--layers", "--steps", 2], "--steps works only with --hypergradient"),
+        (["right", "--device", "cpu"], "--device works only with --hypergradient, --discretization or --layers"),
         (["right", "--out", "curves.jpg"], "unknown picture format '.jpg'"),
         (["right", "--out", "right/config.toml/x.svg"], "cannot be written"),
         (["nowhere"], "is not a run directory"),
@@ -270,12 +270,12 @@ def test_a_search_stops_and_says_why(archgrad, sick):
     assert summary["last_epoch"]["epoch"] == 2
     assert summary["on_collapse"] == "stop"
     before = Path("run/metrics.jsonl").read_text()
-    code, out, err = archgrad("inspect", "run", "--discretisation")
+    code, out, err = archgrad("inspect", "run", "--discretization")
     assert code == 0, err
     assert out.splitlines()[0].startswith("after epoch 2, ")
     assert out.splitlines()[1].startswith("  with the mixture of epoch 2        ")
     assert out.splitlines()[2].startswith("  with one architecture of epoch 1   ")
-    found = json.loads(Path("run/discretisation.json").read_text())
+    found = json.loads(Path("run/discretization.json").read_text())
     assert found["genotype"] == summary["genotype"]
     for name in ("mixture_accuracy", "discrete_accuracy"):
         assert found[name] == pytest.approx(summary["last_epoch"][name])
@@ -295,7 +295,7 @@ def test_a_search_switches_and_resumes(archgrad, sick):
     assert "warning: going back to epoch 1, and continuing from there with LayerAlignment" in err
     assert json.loads(Path("run/summary.json").read_text())["switched"] == {"from": 2, "to": 1}
     assert archgrad("resume", "run")[0] == 0
-    assert archgrad("inspect", "run", "--discretisation")[0] == 0
+    assert archgrad("inspect", "run", "--discretization")[0] == 0
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the records of runs say: the doctor's diagnosis of one, and how good its warnings were over many."""
+"""``archgrad inspect`` from the records of runs: the diagnosis of one, or the score of the warnings in many."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ if TYPE_CHECKING:
     from archgrad.config import SearchConfig
     from archgrad.diagnostics import Diagnosis
 
-__all__ = ["diagnosis_of", "inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
+__all__ = ["diagnose", "inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
 
 _PICTURE = "diagnosis.svg"
 _log = logging.getLogger("archgrad")
 
 
 def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
-    """Return what the run is, its last finished epoch, its diagnosis and its curves, drawn into ``out``.
+    """Return a run's description, last finished epoch, diagnosis and curves, and draw the curves into ``out``.
 
-    By default that is ``diagnosis.svg`` in the run; without matplotlib nothing is drawn.
+    The default file is ``diagnosis.svg`` in the run directory. Without matplotlib it draws nothing.
     """
-    from archgrad.cli.running import records_of
+    from archgrad.cli.search import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.report import panels_of
 
-    config, records = read_run_config(folder), of_last_stage(records_of(folder))
+    config, records = read_run_config(folder), of_last_stage(read_records(folder))
     found: dict[str, Any] = {
         "run": str(folder),
         "method": config.method,
@@ -47,24 +47,24 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     }
     if not records:
         return found
-    returned = _returned(records)
+    returned = _returned_record(records)
     found |= {"stopped_to": records[-1].get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
-    diagnosis = diagnosis_of(config, records)
+    diagnosis = diagnose(config, records)
     curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
-    picture = _drawn(records, folder, out, diagnosis.since)
+    picture = _draw(records, folder, out, diagnosis.since)
     text = str(diagnosis)
     return found | {"diagnosis": asdict(diagnosis) | {"text": text}, "curves": curves, "picture": picture}
 
 
-def diagnosis_of(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
-    """Diagnose a search by its records, of its last stage if it has stages; the cures are for its method."""
+def diagnose(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
+    """Diagnose a search from its records (of the last stage) and suggest cures that fit its method."""
     from archgrad.reactions import diagnosed
 
     return diagnosed(records, config.epochs or 0, config.build_method())
 
 
 def show_diagnosis(found: Mapping[str, Any]) -> str:
-    """Say it in lines: the last epoch, the diagnosis, a small table, and where the picture is."""
+    """Format the last epoch, the diagnosis, a small table and the path of the picture."""
     last = found["last_epoch"]
     head = f"{found['method']} on {found['space']}, {found['data']}, seed {found['seed']}: "
     if last is None:
@@ -76,17 +76,17 @@ def show_diagnosis(found: Mapping[str, Any]) -> str:
     lines.append(f"  {found['genotype'] or 'undecided: all choices tie exactly'}")
     lines += ["", found["diagnosis"]["text"], "", *_table(found["curves"])]
     picture = found["picture"]
-    drawn = f"curves: {picture}" if picture else "curves are drawn with matplotlib: `pip install 'archgrad[plot]'`"
+    drawn = f"curves: {picture}" if picture else "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
     return "\n".join([*lines, drawn])
 
 
-def _returned(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the record whose architecture the run has returned, or would: that of the last, unless it stopped."""
+def _returned_record(records: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the record with the architecture that the run returns: the last one, or an earlier one if it stopped."""
     place = int(records[-1].get("stopped_to", len(records)))
     return records[place - 1]
 
 
-def _drawn(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
+def _draw(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
     from archgrad.report import draw_panels
     from archgrad.report.figure import can_draw
 
@@ -104,7 +104,7 @@ def _drawn(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None,
 
 
 def _table(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[str]:
-    """Show each curve at the first, the middle and the last epoch; ``-`` where it was not measured."""
+    """Show each curve at the first, the middle and the last epoch; ``-`` if it has no value yet."""
     every = sorted({epoch for line in curves.values() for epoch, _ in line})
     if not every:
         return []
@@ -118,14 +118,14 @@ def _table(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[str]:
 
 
 def _at(values: Mapping[int, float], epoch: int) -> str:
-    """Return the value of an epoch, or of the last before it that has one: not all measure everything."""
+    """Return the value of an epoch, or the latest one before it: some measures skip epochs."""
     known = max((one for one in values if one <= epoch), default=None)
     return "-" if known is None else f"{values[known]:.4g}"
 
 
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
-    """Score the doctor's warnings on finished runs."""
-    from archgrad.cli.running import records_of
+    """Return precision, recall and lead time of the doctor's warnings on finished runs."""
+    from archgrad.cli.search import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.diagnostics.warning_scores import precision_recall
@@ -133,12 +133,12 @@ def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     runs: dict[str, list[dict[str, Any]]] = {}
     planned: dict[str, int] = {}
     for folder in folders:
-        config, records, name = read_run_config(folder), records_of(folder), str(folder)
+        config, records, name = read_run_config(folder), read_records(folder), str(folder)
         if name in runs:
             raise UserError(f"{folder} is given twice; leave one of them out.")
         if not _is_finished(folder, config.all_epochs, records):
             raise UserError(
-                f"{folder} has finished {len(records)} of {config.all_epochs} epochs, so that nobody knows yet whether "
+                f"{folder} has finished {len(records)} of {config.all_epochs} epochs, so it is not known yet whether "
                 f"it collapses; leave it out, or resume it first."
             )
         runs[name] = of_last_stage(records)
@@ -149,13 +149,13 @@ def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
 
 
 def _is_finished(folder: Path, epochs: int | None, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a run has come to its end: a summary says so, its number of records, or that it stopped."""
+    """Tell whether a run has ended: it has all its records, it stopped early, or it has a summary."""
     stopped = bool(records) and "stopped_to" in records[-1]
     return epochs is None or len(records) >= epochs or stopped or (folder / "summary.json").is_file()
 
 
 def show_warnings(found: Mapping[str, Any]) -> str:
-    """Say it in a table."""
+    """Format the scores as a table, with a line for each run."""
     runs = found["runs"]
     width = max(len("run"), *(len(one["run"]) for one in runs))
     lines = [f"{'run':<{width}}   warned   collapsed   since   lead   skips   oracle"]

@@ -1,4 +1,4 @@
-"""What ``archgrad inspect`` measures where a run stands."""
+"""``archgrad inspect`` from the last checkpoint of a run: measure its gradients, its discretization and its cells."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ if TYPE_CHECKING:
     from archgrad.loop.setup import Setup
 
 __all__ = [
-    "inspect_discretisation",
+    "inspect_discretization",
     "inspect_estimates",
     "inspect_layers",
-    "show_discretisation",
+    "show_discretization",
     "show_estimates",
     "show_layers",
 ]
 
-_ESTIMATES, _DISCRETISATION, _LAYERS = "hypergradient.json", "discretisation.json", "layers.json"
+_ESTIMATES, _DISCRETIZATION, _LAYERS = "hypergradient.json", "discretization.json", "layers.json"
 _log = logging.getLogger("archgrad")
 
 
-def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
-    """Measure what the supernet loses when its mixture becomes one architecture, on all images that evaluate it."""
+def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
+    """Measure the accuracy that the supernet loses when its mixture becomes one architecture."""
     from archgrad.diagnostics import Snapshot, measure_discretization
     from archgrad.loop.evaluation import supernet_evaluation
 
-    setup, state, stage = _opened(folder, device)
+    setup, state, stage = _reopen(folder, device)
     space, evaluation = setup.space, supernet_evaluation(setup, state)
     probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
-    if state.step:  # interrupted within an epoch: the genotype that is kept is that of the epoch before
+    if state.step:  # interrupted within an epoch: the saved genotype is that of the epoch before
         state.genotype = setup.method.discretizer.interim(space, probabilities, evaluation)
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:
-        raise UserError(f"{folder} is undecided: all choices tie exactly, so that there is no architecture to measure.")
+        raise UserError(f"{folder} is undecided: all choices tie exactly, so there is no architecture to measure.")
     measured = measure_discretization(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
     found = {
-        **_standing(folder, state, stage),
+        **_position(folder, state, stage),
         "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
         "images": evaluation.batches * setup.evaluation_loader.batch_size,
         "held_out": setup.method.schedule.level == "bilevel" or setup.held_out_loader is not None,
@@ -54,50 +54,50 @@ def inspect_discretisation(folder: Path, device: str | None) -> dict[str, Any]:
         "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
         "genotype": str(state.genotype),
     }
-    _keep(found, folder / _DISCRETISATION)
+    _save(found, folder / _DISCRETIZATION)
     return found
 
 
-def show_discretisation(found: Mapping[str, Any]) -> str:
-    """Say it in lines; a search that stopped early returned the architecture of an epoch before its mixture's."""
+def show_discretization(found: Mapping[str, Any]) -> str:
+    """Format both accuracies and their difference, with the epochs if the search returned an earlier architecture."""
     earlier, last = found["architecture_of"], f"of epoch {found['epoch']}"
     mixture, one = ("", "") if earlier is None else (f" {last}", f" of epoch {earlier}")
     width = max(len(mixture), len(one))
     kind = "held-out images" if found["held_out"] else "training images (nothing was held out)"
     return "\n".join(
         [
-            f"{_place(found)}, shared weights on {found['images']} {kind}:",
+            f"{_position_text(found)}, shared weights on {found['images']} {kind}:",
             f"  {'with the mixture' + mixture:<{22 + width}}    {found['mixture_accuracy']:6.2f} %",
             f"  {'with one architecture' + one:<{22 + width}}    {found['discrete_accuracy']:6.2f} %",
-            f"  {'lost by discretisation':<{22 + width}}    {found['drop']:6.2f} points",
+            f"  {'lost by discretization':<{22 + width}}    {found['drop']:6.2f} points",
             f"  {found['genotype']}",
         ]
     )
 
 
 def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
-    """Compare the cells of a run's supernet, stage by stage, where the run stands, and keep it in the run."""
+    """Compare the cells of each stage of the supernet at the last checkpoint, and save the result in the run."""
     from archgrad.diagnostics import average_similarity, layer_similarity
     from archgrad.loop.restore import evaluate_at_state
 
-    setup, state, stage = _opened(folder, device)
+    setup, state, stage = _reopen(folder, device)
     rows = []
     for batch in range(batches):
         with evaluate_at_state(setup, state, batch) as point:
             rows.append(layer_similarity(point, state.supernet))
     found = {
-        **_standing(folder, state, stage),
+        **_position(folder, state, stage),
         "batches": batches,
         "stages": [asdict(stage) for stage in average_similarity(rows)],
     }
-    _keep(found, folder / _LAYERS)
+    _save(found, folder / _LAYERS)
     return found
 
 
 def show_layers(found: Mapping[str, Any]) -> str:
-    """Say it in a table."""
+    """Format the similarities as a table, with a line for each stage."""
     lines = [
-        f"{_place(found)}, mean of {found['batches']} batches; cosines between the cells of a stage",
+        f"{_position_text(found)}, mean of {found['batches']} batches; cosines between the cells of a stage",
         "stage          cells   node gradients   convolutions",
     ]
     for stage in found["stages"]:
@@ -109,9 +109,9 @@ def show_layers(found: Mapping[str, Any]) -> str:
 
 
 def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None, console: Console) -> dict[str, Any]:
-    """Compare cheap hypergradients with long conjugate gradient where the run stands, and keep it in the run.
+    """Compare cheap hypergradients with a long conjugate gradient at the last checkpoint, and save the result.
 
-    Each of ``batches`` pairs of batches has its own reference, of ``steps`` Hessian products.
+    It averages over ``batches`` pairs of batches; the reference of each takes ``steps`` Hessian products.
     """
     from statistics import mean
 
@@ -119,7 +119,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     from archgrad.diagnostics import average, compare, reference_at
     from archgrad.loop.restore import evaluate_at_state
 
-    setup, state, stage = _opened(folder, device)
+    setup, state, stage = _reopen(folder, device)
     estimators = _estimators(setup.method.hypergradient)
     references, rows = [], []
     for batch in range(batches):
@@ -128,7 +128,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
             references.append(reference_at(point, steps))
             rows.append(compare(point, estimators, references[-1].estimator))
     found = {
-        **_standing(folder, state, stage),
+        **_position(folder, state, stage),
         "batches": batches,
         "lr": setup.weights.lr_at(state.current_epoch),
         "reference": {"steps": steps, "damping": mean(one.estimator.damping for one in references)},
@@ -136,13 +136,13 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
         "lambda_min": mean(one.lambda_min for one in references),
         "estimates": {name: _finite(asdict(average([row[name] for row in rows]))) for name in estimators},
     }
-    _keep(found, folder / _ESTIMATES)
+    _save(found, folder / _ESTIMATES)
     return found
 
 
-def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
-    """Return what a run is set up from, and the state it was last saved in; of one in stages, those of the last."""
-    from archgrad.cli.running import with_threads
+def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
+    """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
+    from archgrad.cli.search import with_threads
     from archgrad.config import read_run_config
     from archgrad.loop.entry import prepare
     from archgrad.loop.progressive import last_stage
@@ -159,19 +159,19 @@ def _opened(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
     return setup, state, number
 
 
-def _standing(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
-    """Say which run was looked into, and how far it has come."""
+def _position(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
+    """Return which run this is, and how many epochs and steps it has finished."""
     return {"run": str(folder), "stage": stage, "epoch": state.epoch, "step": state.step}
 
 
-def _place(found: Mapping[str, Any]) -> str:
+def _position_text(found: Mapping[str, Any]) -> str:
     stage = "" if found["stage"] is None else f" of stage {found['stage']}"
     within = f" and {found['step']} steps" if found["step"] else ""
     return f"after epoch {found['epoch']}{within}{stage}"
 
 
-def _keep(found: dict[str, Any], path: Path) -> None:
-    """Write what was found into the run; not being able to is no reason not to show it."""
+def _save(found: dict[str, Any], path: Path) -> None:
+    """Write the result into the run directory; only warn if that fails."""
     from archgrad.files import write_text
 
     try:
@@ -181,12 +181,12 @@ def _keep(found: dict[str, Any], path: Path) -> None:
 
 
 def _finite(numbers: dict[str, float]) -> dict[str, float | None]:
-    """JSON knows no NaN and no infinity: they become null."""
+    """Replace NaN and infinity, which JSON lacks, by None."""
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
-    """Return the run's own estimator and those it might have had."""
+    """Return the run's own estimator and the others to compare, by name."""
     from archgrad.hypergradients import T1T2, Amended, FirstOrder, Neumann, Unrolled
 
     series: dict[str, Hypergradient] = {
@@ -204,11 +204,11 @@ def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
 
 
 def show_estimates(found: Mapping[str, Any]) -> str:
-    """Say it in a table."""
+    """Format the comparison as a table, with a line for each estimator."""
     reference = found["reference"]
     width = max(map(len, found["estimates"]))
     lines = [
-        f"{_place(found)}, mean of {found['batches']} batches; learning rate {found['lr']:.3g}",
+        f"{_position_text(found)}, mean of {found['batches']} batches; learning rate {found['lr']:.3g}",
         f"eigenvalues of the inner Hessian: {found['lambda_min']:.3g} to {found['lambda_max']:.3g}",
         f"reference: {reference['steps']} steps of conjugate gradient, damping {reference['damping']:.3g}",
         f"{'':<{width}}   whole estimate     second term",

@@ -1,4 +1,4 @@
-"""Plotting the records of runs."""
+"""Plot a measure of several runs over their epochs."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from archgrad.cli.running import records_of
+from archgrad.cli.search import read_records
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.report import Curve, curve_of, draw_curves
 
-__all__ = ["plot_runs"]
+__all__ = ["curves_content", "plot_runs", "show_curves"]
 
 _NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "oracle", "settings")
 
 
 def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[str, dict[str, Curve]]:
-    """Draw one measure of several runs into a file; runs that differ in nothing but their seeds are one curve.
+    """Draw one measure of several runs into a file; runs that differ only in their seeds share a curve.
 
-    Without a ``measure`` it is the oracle accuracy that all runs have, or the held-out accuracy where none has any.
+    The default measure is the oracle accuracy that all runs have, or the held-out accuracy if no run has one.
     """
     groups, curves = _groups(folders), {}
     measure = _usual_measure(folders) if measure is None else measure
     for label, group in groups.items():
         curve = curve_of([_measured(folder, measure) for folder in group], measure)
         if not curve:
-            raise UserError(f"the runs of {label} have no epoch in common, so there is nothing to plot.")
+            raise UserError(f"the runs of {label} share no epoch, so there is nothing to plot; leave some out.")
         curves[label] = curve
     draw_curves(curves, measure, out)
     return measure, curves
 
 
 def _usual_measure(folders: Sequence[Path]) -> str:
-    """Return what to plot unasked; accuracies of different kinds are never put into one figure."""
+    """Return the default measure; never put accuracies of different kinds into one figure."""
     kinds = {
-        folder: {name for record in records_of(folder) for name in record if name.startswith("oracle_")}
+        folder: {name for record in read_records(folder) for name in record if name.startswith("oracle_")}
         for folder in folders
     }
     if not any(kinds.values()):
@@ -46,20 +46,20 @@ def _usual_measure(folders: Sequence[Path]) -> str:
         (one, own), (other, others) = _unlike(kinds)
         raise UserError(
             f"{one} has {', '.join(sorted(own)) or 'no oracle accuracy'}, and {other} has "
-            f"{', '.join(sorted(others)) or 'none'}: these do not compare; name a --measure that all runs have, or "
-            f"plot them apart."
+            f"{', '.join(sorted(others)) or 'none'}: these cannot be compared; name a --measure that all runs have, or "
+            f"plot them separately."
         )
     return min(shared)
 
 
 def _unlike(kinds: Mapping[Path, set[str]]) -> tuple[tuple[Path, set[str]], tuple[Path, set[str]]]:
-    """Return a run and another that has not all of its measures."""
+    """Return two runs whose measures differ."""
     first, *others = kinds.items()
     return first, next((one for one in others if one[1] != first[1]), first)
 
 
 def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
-    """Put the seeds of one experiment together, under a label that tells it from the others."""
+    """Group the runs of one experiment under a label that distinguishes it from the others."""
     configs = {folder: read_run_config(folder) for folder in folders}
     experiments = {folder: _experiment(config) for folder, config in configs.items()}
     groups: dict[str, list[Path]] = {}
@@ -67,19 +67,19 @@ def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
         same = groups.setdefault(_label(experiments[folder], list(experiments.values())), [])
         for other in same:
             if configs[other].seed == configs[folder].seed:
-                raise UserError(f"{other} and {folder} are one search with one seed; leave one of them out.")
+                raise UserError(f"{other} and {folder} are the same search with the same seed; leave one of them out.")
         same.append(folder)
     return groups
 
 
 def _experiment(config: SearchConfig) -> dict[str, Any]:
-    """Return all that a search depends on but its seed."""
+    """Return everything that a search depends on, except its seed."""
     choices = {name: value for name, value in asdict(config).items() if name not in _NOT_THE_EXPERIMENT}
     return {**choices, **config.settings}
 
 
 def _label(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> str:
-    """Name a method, and whatever its experiments differ in."""
+    """Return the method, and the settings in which its experiments differ."""
     rivals = [other for other in all_of_them if other["method"] == own["method"]]
     keys = sorted({key for one in rivals for key in one if any(other.get(key) != one[key] for other in rivals)})
     own_place = {"weights.epochs", "weights.batch_size"} & set(keys)
@@ -88,10 +88,26 @@ def _label(own: Mapping[str, Any], all_of_them: Sequence[Mapping[str, Any]]) -> 
 
 
 def _measured(folder: Path, measure: str) -> list[dict[str, Any]]:
-    records = records_of(folder)
+    records = read_records(folder)
     if not records:
         raise UserError(f"no epoch of {folder} is finished; leave it out, or resume it first.")
     if not any(measure in record for record in records):
         known = sorted({name for record in records for name, value in record.items() if isinstance(value, int | float)})
         raise unknown(f"measure in {folder}:", measure, known)
     return records
+
+
+def curves_content(curves: Mapping[str, Curve]) -> dict[str, list[dict[str, Any]]]:
+    """Return the curves, ready for JSON."""
+    return {label: [point._asdict() | {"interval": point.interval} for point in line] for label, line in curves.items()}
+
+
+def show_curves(curves: Mapping[str, Curve], measure: str) -> str:
+    """Show the last point of each curve in a line."""
+    lines = []
+    for label, line in curves.items():
+        last = line[-1]
+        interval = "" if last.interval is None else f" ± {last.interval:.3g} (95 % interval of the mean"
+        spread = interval and f"{interval}; standard deviation {last.deviation:.3g}, n = {last.runs})"
+        lines.append(f"{label}: {measure} {last.mean:.4g}{spread} after epoch {last.epoch}")
+    return "\n".join(lines)

@@ -38,7 +38,7 @@ def short(monkeypatch) -> None:
 def two(monkeypatch) -> None:
     """Compare the two cheapest estimates only."""
     monkeypatch.setattr(
-        "archgrad.cli.inspecting._estimators", lambda own: {"first order": FirstOrder(), "unrolled": Unrolled()}
+        "archgrad.cli.inspect_run._estimators", lambda own: {"first order": FirstOrder(), "unrolled": Unrolled()}
     )
 
 
@@ -84,7 +84,7 @@ def test_what_is_damaged_is_answered_with_a_sentence(archgrad, run):
 def test_options_of_the_comparison_are_not_ignored(archgrad, run):
     code, _, err = archgrad("inspect", run, "--batches", 2)
     assert code == 2
-    assert "belong to --hypergradient" in err
+    assert "works only with --hypergradient" in err
 
 
 def test_a_comparison_that_cannot_be_kept_is_still_shown(archgrad, run, short):
@@ -103,24 +103,24 @@ def test_what_is_no_run_is_refused(archgrad, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["gaea", "gaea-pc-darts"])
-def test_it_measures_what_discretisation_costs(archgrad, method):
+def test_it_measures_what_discretization_costs(archgrad, method):
     options = ["--method", method, *TINY, "--channels", 4, "--set", "schedule.warmup_epochs=0", "--out", "run"]
     assert archgrad("search", *options)[0] == 0
     run = Path("run")
     before = contents(run)
-    code, out, _ = archgrad("inspect", run, "--discretisation")
+    code, out, _ = archgrad("inspect", run, "--discretization")
     assert code == 0
     held = "held-out images"
     assert f"on {12 if method == 'gaea' else 60} {held}:" in out
     after = contents(run)
-    found = json.loads((run / "discretisation.json").read_text())
-    assert after.pop("discretisation.json")
+    found = json.loads((run / "discretization.json").read_text())
+    assert after.pop("discretization.json")
     assert after == before
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
     assert found["mixture_accuracy"] == pytest.approx(last["mixture_accuracy"])
     assert found["discrete_accuracy"] == pytest.approx(last["discrete_accuracy"])
     assert found["drop"] == pytest.approx(found["mixture_accuracy"] - found["discrete_accuracy"])
-    code, out, _ = archgrad("inspect", run, "--discretisation", "--json")
+    code, out, _ = archgrad("inspect", run, "--discretization", "--json")
     assert json.loads(out) == found
 
 
@@ -136,7 +136,7 @@ def test_a_run_stopped_within_an_epoch_is_measured_as_it_stands(archgrad, run, m
         self.alpha["cell"][:, 3] = 1.0  # now nor_conv_3x3 everywhere, whatever the last epoch ended with
 
     monkeypatch.setattr(SearchState, "restore", within)
-    code, out, _ = archgrad("inspect", run, "--discretisation")
+    code, out, _ = archgrad("inspect", run, "--discretization")
     assert code == 0
     assert out.startswith("after epoch 0 and 3 steps, shared weights on 60 held-out images:")
     assert out.count("nor_conv_3x3") == 6
@@ -156,7 +156,7 @@ def test_an_interrupted_run_is_not_asked_for_what_is_derived_once(archgrad, monk
 
     monkeypatch.setattr(SearchState, "restore", within)
     monkeypatch.setattr(Perturbation, "select", lambda *_: pytest.fail("the selection ran"))
-    code, out, err = archgrad("inspect", "run", "--discretisation")
+    code, out, err = archgrad("inspect", "run", "--discretization")
     assert code == 0, err
     assert out.startswith("after epoch 0 and 1 steps")
 
@@ -164,9 +164,9 @@ def test_an_interrupted_run_is_not_asked_for_what_is_derived_once(archgrad, monk
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--discretisation", "--hypergradient"], "look at different things; choose one"),
-        (["--discretisation", "--steps", 3], "--batches and --steps belong to --hypergradient"),
-        (["--device", "cpu"], "--device belongs to --hypergradient and --discretisation"),
+        (["--discretization", "--hypergradient"], "are different inspections; choose one"),
+        (["--discretization", "--steps", 3], "--steps works only with --hypergradient"),
+        (["--device", "cpu"], "--device works only with --hypergradient, --discretization or --layers"),
     ],
 )
 def test_options_that_would_be_ignored_are_refused(archgrad, run, options, sentence):

@@ -1,4 +1,4 @@
-"""What a search ends with: the diagnosis first, then the cell, its accuracy and size, and what to do next."""
+"""The report at the end of a search: the diagnosis, the cell, its accuracy and size, and the next steps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
-__all__ = ["ending_of", "show_ending"]
+__all__ = ["final_report", "show_final_report"]
 
 
-def ending_of(result: SearchResult, config: SearchConfig, data: ImageData, run: Path) -> dict[str, Any]:
-    """Return the diagnosis of a finished search, the sizes of its cell and the next steps, as JSON can hold them."""
+def final_report(result: SearchResult, config: SearchConfig, data: ImageData, run: Path) -> dict[str, Any]:
+    """Return the diagnosis of a finished search, the size of its networks and the next steps, ready for JSON."""
     diagnosis = result.diagnosis
     return {
         "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
@@ -27,14 +27,14 @@ def ending_of(result: SearchResult, config: SearchConfig, data: ImageData, run: 
     }
 
 
-def show_ending(summary: Mapping[str, Any]) -> str:
-    """Say it in lines."""
+def show_final_report(summary: Mapping[str, Any]) -> str:
+    """Format the report, diagnosis first."""
     from archgrad import report
     from archgrad.spaces import Genotype
 
     lines = [summary["diagnosis"]["text"], ""]
     if summary["genotype"] is None:
-        lines.append("no cell: all choices tie exactly, so that nothing has chosen one\n")
+        lines.append("no cell: all choices tie exactly, so the search has chosen none\n")
     else:
         genotype = Genotype.parse(summary["genotype"])
         lines += [report.to_text(genotype), f"{genotype}\n"]
@@ -47,16 +47,16 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts = []
     if "discrete_accuracy" in last:
         mixture, one = last["mixture_accuracy"], last["discrete_accuracy"]
-        told = f"{mixture:.1f} % with the mixture, {one:.1f} % with this one architecture and the same weights"
+        told = f"{mixture:.1f} % with the mixture, {one:.1f} % with this architecture and the same weights"
         facts.append(("accuracy", told))
     facts += [("size", f"{size} {where}") for where, size in summary["sizes"].items()]
     return [*facts, *(("next", step) for step in summary["next"])]
 
 
 def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[str, str]:
-    """Return the size of the network of the cell: as it was searched, and as wide and deep as results are published.
+    """Return the cost of the cell's network at the searched size, and at the size of published results.
 
-    The published size is that of a network for the images of the publications, so that it can be compared with them.
+    The second is for images of the published size, so that you can compare it with the papers.
     """
     space, stages = config.build_space(), config.build_method().progressive
     space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
@@ -65,7 +65,7 @@ def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[
     if space.compared_at:
         wanted: dict[str, Any] = dict(space.compared_at)
         published = replace(searched, **wanted), dict(space.compared_images)
-        sizes["at the size that results are published for"] = published
+        sizes["at the size of published results"] = published
     return {
         f"{what}, {_size_of(sized, images)}": str(sized.cost(result.genotype, num_classes=data.num_classes, **images))
         for what, (sized, images) in sizes.items()
@@ -74,20 +74,20 @@ def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[
 
 def _size_of(space: SearchSpace, images: Mapping[str, int]) -> str:
     depth = getattr(space, space.depth_knob)
-    cells = {"cells_per_stage": "a stage", "cells": "in all"}.get(space.depth_knob, space.depth_knob)
+    cells = {"cells_per_stage": "per stage", "cells": "in total"}.get(space.depth_knob, space.depth_knob)
     pixels = f"{images['image_size']}×{images['image_size']} pixels"
     return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
 
 
 def _next(verdict: str, result: SearchResult, config: SearchConfig, run: Path) -> list[str]:
-    """Return what a user would do now, with the commands."""
+    """Return the next commands to run, each with a comment."""
     from archgrad.tables import tables_for
 
     steps = []
     if verdict == "healthy":
         again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"
-        steps.append(f"{again}   # a choice that comes back is one to trust")
+        steps.append(f"{again}   # trust a choice that another seed repeats")
     for table in () if result.undecided else tables_for(str(config.space)):
         if table.is_available():
-            steps.append(f"archgrad query {run}   # its accuracies in the {table.title} table")
+            steps.append(f"archgrad query {run}   # its accuracy in the {table.title} table")
     return [*steps, f"archgrad inspect {run}   # curves of the search"]

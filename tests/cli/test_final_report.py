@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import archgrad as ag
-from archgrad.cli.words import shown
+from archgrad.cli.screen_words import screen_numbers
 
 TINY = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1]
 
@@ -23,8 +23,8 @@ def test_the_diagnosis_leads_and_the_next_steps_follow(archgrad: Any) -> None:
     assert list(dict.fromkeys(facts)) == ["accuracy", "size", "next", "found"]
     assert facts.count("size") == 2
     assert "with the mixture" in "\n".join(ending)
-    assert "as searched, 2 channels and 1 cell a stage, 8×8 pixels" in out
-    assert "at the size that results are published for, 16 channels and 5 cells a stage, 32×32 pixels" in out
+    assert "as searched, 2 channels and 1 cell per stage, 8×8 pixels" in out
+    assert "at the size of published results, 16 channels and 5 cells per stage, 32×32 pixels" in out
     assert "archgrad inspect run" in out
 
 
@@ -43,7 +43,7 @@ def test_json_has_the_same(archgrad: Any) -> None:
 def test_each_space_is_compared_at_its_own_size(archgrad: Any, space: str, size: str) -> None:
     code, out, err = archgrad("search", "--space", space, *TINY, "--cells", 3)
     assert code == 0, err
-    assert f"at the size that results are published for, {size}" in out
+    assert f"at the size of published results, {size}" in out
 
 
 def test_of_stages_the_last_is_the_searched_size(archgrad: Any) -> None:
@@ -51,7 +51,7 @@ def test_of_stages_the_last_is_the_searched_size(archgrad: Any) -> None:
     options = ["--set", "schedule.warmup_epochs=0", "--channels", 2, "--limit", 80, "--batch-size", 20, "--epochs", 1]
     code, out, err = archgrad("search", "--space", "darts", "--method", "p-darts", *stages, *options)
     assert code == 0, err
-    assert "as searched, 2 channels and 4 cells in all" in out
+    assert "as searched, 2 channels and 4 cells in total" in out
     assert "left in stage 3 of 3" in out
 
 
@@ -60,7 +60,7 @@ def test_numbers_have_names_units_and_meanings() -> None:
         "train_loss": 1.25, "heldout_accuracy": 50.0, "entropy": 0.7, "entropy_max": 1.4, "skips": 2,
         "oracle_cifar10_test_200ep": 93.2, "regret_cifar10_valid_108ep": 0.5, "movement": 3.0,
     }  # fmt: skip
-    assert [(one.name, one.value) for one in shown(record)] == [
+    assert [(one.name, one.value) for one in screen_numbers(record)] == [
         ("loss", "1.250"),
         ("held-out accuracy", "50.00 %"),
         ("decided", "50 %"),
@@ -68,8 +68,8 @@ def test_numbers_have_names_units_and_meanings() -> None:
         ("table accuracy cifar10 test", "93.20 %"),
         ("table regret cifar10 valid", "0.50 %"),
     ]
-    assert shown(record)[-2].meaning == "of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)"
-    assert "NAS-Bench-101" in shown(record)[-1].meaning
+    assert screen_numbers(record)[-2].meaning == "of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)"
+    assert "NAS-Bench-101" in screen_numbers(record)[-1].meaning
 
 
 def test_every_option_of_search_shows_its_default() -> None:

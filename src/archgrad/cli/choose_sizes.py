@@ -1,4 +1,4 @@
-"""Choosing how wide, deep and long a search is, by its data and a limit of time."""
+"""Choose the width, depth, epochs and images of a search so that it keeps a time limit."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from archgrad.data import ImageData
     from archgrad.schedule import Schedule
 
-__all__ = ["FittedSizes", "fitted", "rungs"]
+__all__ = ["ChosenSizes", "candidate_sizes", "fit_sizes"]
 
 FEWEST_STEPS = 1000
-"""A larger supernet is taken only if there is time for so many steps of its weights."""
+"""A larger supernet is chosen only if there is time for this many weight steps."""
 FEWEST_EPOCHS = 20
-"""A search takes fewer images rather than fewer epochs than this, down to two batches."""
+"""Rather than fewer epochs than this, a search takes fewer images, down to two batches."""
 LONGEST = 1.5
-"""A search that would take more than so many times the limit is refused."""
+"""Reject a search that would take more than this many times the limit."""
 _FEWEST_BATCHES, _SMALLEST_BATCH = 10, 16
 _MEASURING_SHARE = 0.1
-"""Which share of the limit a measurement may take, if two steps are timed."""
+"""Share of the limit that a measurement may take after its first two steps."""
 
 Size = tuple[int, int | None]
-"""Width and depth; None where stages have depths of their own."""
+"""Width and depth; None if stages have their own depths."""
 
 
 @dataclass(frozen=True)
-class FittedSizes:
-    """The sizes that were chosen, the time that a step of the weights takes with them, and the time of measuring it."""
+class ChosenSizes:
+    """The chosen sizes, the seconds of a weight step with them, and the seconds spent on measuring."""
 
     config: SearchConfig
     step_seconds: float
@@ -53,18 +53,18 @@ class FittedSizes:
         return self.minutes + self.measuring_seconds / 60
 
     def check(self) -> None:
-        """Refuse sizes that would take much longer than the limit."""
+        """Reject sizes that would take much longer than the limit."""
         limit, needed = self.config.time_limit or 0.0, self.all_minutes
         if needed > LONGEST * limit:
             raise UserError(
-                f"the smallest search that can be chosen ({self._sizes}) would take about {needed:.2g} minutes, but "
+                f"the smallest possible search ({self._sizes}) would take about {needed:.2g} minutes, but "
                 f"time_limit is {limit:g}; give --time-limit {_rounded_up(needed)}, or smaller sizes (--channels, "
                 f"--cells, --epochs, --limit)."
             )
 
     def __str__(self) -> str:
         limit = self.config.time_limit or 0.0
-        long = "; less than that cannot be chosen" if self.all_minutes > 1.1 * limit else ""
+        long = "; no smaller search is possible" if self.all_minutes > 1.1 * limit else ""
         return (
             f"chosen for {limit:g} minutes (--time-limit): {self._sizes}: {self.steps:,} steps of "
             f"{self.step_seconds:.2g} s, about {self.minutes:.2g} minutes{long}"
@@ -77,13 +77,13 @@ class FittedSizes:
         return f"{_size_in_words(chosen)}, {chosen.epochs} epochs, {images}, batches of {chosen.batch_size}"
 
 
-def fitted(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = lambda text: None) -> FittedSizes:
-    """Return the configuration with all sizes that it does not give: the largest supernet that has time to learn.
+def fit_sizes(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = lambda text: None) -> ChosenSizes:
+    """Fill in the sizes that the configuration leaves open: the largest supernet that has time to learn.
 
-    A few steps of each supernet are measured, from the smallest to the published one, as long as there is time for
-    FEWEST_STEPS steps of it. The last of those is taken, or the smallest. The rest of the time goes into epochs, up to
-    the published number or as many as those steps need. The time of measuring counts. ``tell`` is given a line about
-    each measurement. Sizes that would take much longer than the limit are refused.
+    It times a few steps of each supernet, from the smallest to the published one, and takes the last that has time for
+    FEWEST_STEPS steps, or the smallest. The rest of the time goes into epochs: at most the published number, or as many
+    as FEWEST_STEPS steps need. Measuring counts as part of the time. ``tell`` gets a line about each measurement. Sizes
+    that would take much longer than the limit raise a UserError.
     """
     from archgrad.loop.estimate import OVERHEAD
 
@@ -92,7 +92,7 @@ def fitted(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = 
     config = _with_batches(config, data)
     started, limit = time.monotonic(), 60 * (config.time_limit or 0.0)
     chosen: tuple[SearchConfig, float] | None = None
-    for channels, cells in rungs(config):
+    for channels, cells in candidate_sizes(config):
         sized = replace(config, channels=channels, cells=cells)
         tell(f"measuring a few steps with {_size_in_words(sized)}")
         step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
@@ -101,22 +101,22 @@ def fitted(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = 
             chosen = sized, step
         if not is_enough:
             break
-    assert chosen is not None  # noqa: S101 - there is at least one rung
+    assert chosen is not None  # noqa: S101 - there is at least one candidate
     sizes = _with_epochs(*chosen, time.monotonic() - started, data)
     sizes.check()
     return sizes
 
 
-def rungs(config: SearchConfig) -> list[Size]:
-    """Return widths and depths from half the published width and little depth to the published ones, as far as free.
+def candidate_sizes(config: SearchConfig) -> list[Size]:
+    """Return the widths and depths to try, from half the published width and a small depth to the published size.
 
-    Those that the method cannot search are left out, such as layer alignment with one cell of a kind. A method in
-    stages has their own depths (None), or one smaller depth for all of them.
+    Given sizes stay. Sizes that the method cannot search are left out: layer alignment needs two cells of a kind. The
+    stages of a progressive method have their own depths (None), or one smaller depth for all.
 
     >>> from archgrad.config import SearchConfig
-    >>> rungs(SearchConfig(space="nasbench201")), rungs(SearchConfig(space="darts", cells=8))
+    >>> candidate_sizes(SearchConfig(space="nasbench201")), candidate_sizes(SearchConfig(space="darts", cells=8))
     ([(8, 1), (8, 3), (8, 5), (16, 5)], [(8, 8), (16, 8)])
-    >>> rungs(SearchConfig(space="darts", method="p-darts"))
+    >>> candidate_sizes(SearchConfig(space="darts", method="p-darts"))
     [(8, 3), (8, 5), (8, None), (16, None)]
     """
     space, method = config.build_space(), config.build_method()
@@ -151,23 +151,23 @@ def _size_in_words(config: SearchConfig) -> str:
 
 
 def _check_free(config: SearchConfig) -> None:
-    """Refuse a limit of time that would choose nothing."""
+    """Reject a time limit if all sizes are given."""
     sizes = (config.epochs, config.channels, config.cells, config.batch_size, config.limit)
     if all(size is not None for size in sizes):
         raise UserError(
             f"time_limit is {config.time_limit:g}, but epochs, channels, cells, batch_size and limit are all given, so "
-            f"that nothing is left to choose; leave the limit or one of them out."
+            f"nothing is left to choose; leave out the limit or one of them."
         )
 
 
 def _shares(config: SearchConfig) -> tuple[float, float]:
-    """Return the share of the images that train the weights, and the smaller one of weights and architecture."""
+    """Return the share of the images for the weights, and the smaller one of weights and architecture."""
     fractions = config.split_fractions(config.build_method().schedule.level)
     return (1 - config.held_out,) * 2 if fractions is None else (fractions[0], min(fractions))
 
 
 def _with_batches(config: SearchConfig, data: ImageData) -> SearchConfig:
-    """Give an epoch of little data at least a few batches, by smaller ones."""
+    """Choose smaller batches for little data, so that an epoch has at least a few of them."""
     if config.batch_size is not None:
         return config
     size = config.build_training(config.build_space(), config.build_method()).batch_size
@@ -177,8 +177,8 @@ def _with_batches(config: SearchConfig, data: ImageData) -> SearchConfig:
     return replace(config, batch_size=max(min(size, fewest), 1))
 
 
-def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageData) -> FittedSizes:
-    """Spend the steps that there is time for on epochs, or on fewer images where those would be too few."""
+def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageData) -> ChosenSizes:
+    """Choose as many epochs as there is time for, with fewer images if the epochs would be too few."""
     from archgrad.loop.estimate import OVERHEAD
 
     method = config.build_method()
@@ -192,13 +192,13 @@ def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageDat
     published = config.build_training(config.build_space(), method).epochs
     most = max(published, math.ceil(FEWEST_STEPS / batches))
     epochs = config.epochs or max(min(affordable // batches, most), least)
-    return FittedSizes(replace(config, epochs=epochs), step, epochs * batches * stages * inner_steps, spent)
+    return ChosenSizes(replace(config, epochs=epochs), step, epochs * batches * stages * inner_steps, spent)
 
 
 def _least_epochs(schedule: Schedule) -> int:
-    """Return how many epochs a search needs at least: more that move the architecture than warm up.
+    """Return the fewest epochs of a search: the architecture must move in more epochs than the warm-up has.
 
-    Where chance says what a step moves, there must be enough steps that both move.
+    Random updates need enough steps to move both weights and architecture.
     """
     return max(2 * schedule.warmup_epochs + 1, 10 if schedule.updates == "random" else 2)
 
@@ -209,7 +209,7 @@ def _batches(config: SearchConfig, data: ImageData) -> int:
 
 
 def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: ImageData) -> SearchConfig:
-    """Take fewer images if so many batches are too few for FEWEST_EPOCHS epochs, or at least for the ``least``."""
+    """Take fewer images if there is no time for FEWEST_EPOCHS epochs of all, or else for ``least`` epochs."""
     wanted = config.epochs or max(FEWEST_EPOCHS, least)
     if config.limit is not None or affordable // _batches(config, data) >= wanted:
         return config
@@ -218,7 +218,7 @@ def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: 
 
 
 def _with_images_for(config: SearchConfig, batches: int, data: ImageData) -> SearchConfig:
-    """Take as many images as make so many batches, and at least two of each class in each part of the data."""
+    """Take enough images for this many batches, and at least two of each class in each part of the data."""
     share, smaller = _shares(config)
     rarest = int(data.labels.bincount(minlength=data.num_classes).min())
     size = config.batch_size or 1
@@ -228,7 +228,7 @@ def _with_images_for(config: SearchConfig, batches: int, data: ImageData) -> Sea
 
 
 def _rounded_up(minutes: float) -> str:
-    """Return a number of minutes to give as a limit.
+    """Round minutes up to a number that suits as a limit.
 
     >>> _rounded_up(0.71), _rounded_up(12.2)
     ('0.8', '13')
@@ -237,7 +237,7 @@ def _rounded_up(minutes: float) -> str:
 
 
 def _step_seconds(config: SearchConfig, data: ImageData, at_most: float) -> float:
-    """Measure a step of the search at these sizes, of the last stage if there are several, for so many seconds."""
+    """Return the seconds of a step at these sizes (in the last stage), measured for at most ``at_most`` seconds."""
     from archgrad.loop.estimate import stages_of, step_seconds
 
     *_, (space, method) = stages_of(config.build_space(), config.build_method())

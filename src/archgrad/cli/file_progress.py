@@ -1,4 +1,4 @@
-"""Showing how far the reading of a large file is: a bar on a terminal, a line for every tenth elsewhere."""
+"""Progress of reading a large file: a bar on a terminal, a line for each tenth elsewhere."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 __all__ = ["reading_progress"]
 
-_WHAT = "reading the table, once"
+_WHAT = "reading the table (only once)"
 
 
 @contextmanager
 def reading_progress(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function of the bytes read and those there are; nothing is shown before it is called."""
+    """Yield a function ``(bytes_read, bytes_total)`` that shows the progress; its first call opens the display."""
     if not console.is_terminal:
         yield _Tenths(console)
         return
@@ -30,6 +30,8 @@ def reading_progress(console: Console) -> Iterator[Callable[[int, int], None]]:
 
 
 class _Tenths:
+    """Print a line for each tenth of the file."""
+
     def __init__(self, console: Console) -> None:
         self.console, self._told = console, -1
 

@@ -1,4 +1,4 @@
-"""Running a configured search: from names to a run directory."""
+"""Run a configured search: load its data, choose its sizes, show its progress and draw its cell."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
 
 DEFAULT_MINUTES = 5.0
-"""The limit of time of a search that is given no sizes."""
+"""The time limit of a search without given sizes."""
 
-__all__ = ["DEFAULT_MINUTES", "load", "records_of", "run", "with_threads"]
+__all__ = ["DEFAULT_MINUTES", "load", "read_records", "run", "with_threads"]
 
 
-def records_of(folder: Path) -> list[dict[str, Any]]:
-    """Return a run's records, one for each finished epoch."""
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """Read the records of a run, one for each finished epoch."""
     path = folder / "metrics.jsonl"
     try:
         records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -35,16 +35,16 @@ def records_of(folder: Path) -> list[dict[str, Any]]:
             return records
     except (OSError, ValueError, TypeError):
         pass
-    raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it anew.")
+    raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it again.")
 
 
 def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
-    """Run or resume a search, draw what it found, and return the content of ``summary.json`` and how it ended.
+    """Run or resume a search, draw its cell, and return the content of ``summary.json`` and the final report.
 
     Without ``out`` the run gets a new directory under ``runs/``.
     """
     from archgrad.cli.console import say
-    from archgrad.cli.ending import ending_of
+    from archgrad.cli.final_report import final_report
     from archgrad.cli.progress import progress_for
     from archgrad.loop.entry import run_search
 
@@ -64,7 +64,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
         )  # fmt: skip
     except UserError:
         if reserved:
-            with suppress(OSError):  # it is not empty if the search has begun
+            with suppress(OSError):  # not empty if the search has begun
                 out.rmdir()
         raise
     finally:
@@ -72,11 +72,11 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     if not result.undecided:
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return summary | ending_of(result, config, data, out)
+    return summary | final_report(result, config, data, out)
 
 
 def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, ImageData]:
-    """Load the data, and choose the sizes that are not given."""
+    """Load the data and choose the sizes that the configuration leaves open."""
     from archgrad.cli.console import say
 
     say(f"loading {config.data}", console)
@@ -88,19 +88,19 @@ def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> t
 
 
 def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchConfig:
-    """Choose the sizes that are not given by a limit of time, and say so."""
+    """Choose the open sizes for the time limit, and print them."""
+    from archgrad.cli.choose_sizes import fit_sizes
     from archgrad.cli.console import say
-    from archgrad.cli.sizing import fitted
 
     limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
-    say(f"choosing a size that fits into {limit:g} minutes (--time-limit)", console)
-    sizes = fitted(replace(config, time_limit=limit), data, lambda text: say(text, console))
+    say(f"choosing sizes that fit into {limit:g} minutes (--time-limit)", console)
+    sizes = fit_sizes(replace(config, time_limit=limit), data, lambda text: say(text, console))
     say(str(sizes), console)
     return sizes.config
 
 
 def _new_folder(config: SearchConfig) -> Path:
-    """Make a folder under ``runs/`` that says what is in it; of two that start together each gets its own."""
+    """Make a new folder under ``runs/``, named after the search; two searches never share one."""
     base = f"{config.space}-{config.method}-{str(config.data).partition(':')[0]}-seed{config.seed}"
     for number in itertools.count(1):
         path = Path("runs") / (base if number == 1 else f"{base}-{number}")
@@ -109,14 +109,14 @@ def _new_folder(config: SearchConfig) -> Path:
             return path
         except FileExistsError:
             if not path.parent.is_dir():
-                raise UserError("'runs' is a file here, so no run directory can be made; give --out DIR.") from None
+                raise UserError("'runs' is a file, so it cannot hold a run directory; give --out DIR.") from None
         except OSError as error:
-            raise UserError(f"the folder {path} cannot be made ({error.strerror}); give --out DIR.") from error
+            raise UserError(f"cannot make the folder {path} ({error.strerror}); give --out DIR.") from error
     raise AssertionError("unreachable")
 
 
 def with_threads(config: SearchConfig) -> SearchConfig:
-    """Fix the number of threads, on which the last bits of a sum depend."""
+    """Fix the number of threads, because the last bits of a sum depend on it."""
     import torch
 
     if config.threads is None:
@@ -128,10 +128,10 @@ def with_threads(config: SearchConfig) -> SearchConfig:
 
 
 def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tuple[list[Callback], str]:
-    """Return what looks accuracies up, and a sentence that says where they are from."""
+    """Return the callbacks that look up accuracies, and a text that names their tables."""
     from archgrad import tables
     from archgrad.cli.console import errors, say
-    from archgrad.cli.indexing import reading_progress
+    from archgrad.cli.file_progress import reading_progress
 
     watched: list[Callback] = []
     sources: list[str] = []
@@ -146,7 +146,7 @@ def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tupl
     if said:
         say(said, console)
     elif config.oracle not in ("auto", "none"):
-        say(f"no oracle accuracy: no table of {config.oracle} for the space {space.name!r} is at hand", console)
+        say(f"no oracle accuracy: there is no table of {config.oracle} for the space {space.name!r}", console)
     return watched, said
 
 
@@ -156,4 +156,7 @@ def _draw(result: SearchResult, out: Path, console: Console) -> None:
 
     drawn = report.draw(result.genotype, out / "cell.svg")
     if drawn.suffix == ".txt":
-        say(f"Graphviz is not complete here (its program dot and the Python package), so see {drawn}", console)
+        say(
+            f"Graphviz (the program dot and the Python package) is missing; the cell is drawn as text: {drawn}",
+            console,
+        )

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad.cli import sizing
-from archgrad.cli.sizing import fitted, rungs
+from archgrad.cli import choose_sizes
+from archgrad.cli.choose_sizes import candidate_sizes, fit_sizes
 from archgrad.config import SearchConfig, read_config
 from archgrad.loop.setup import Setup
 
@@ -37,8 +37,8 @@ class Machine:
 @pytest.fixture
 def speed(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    monkeypatch.setattr(sizing, "_step_seconds", machine.step_seconds)
-    monkeypatch.setattr(sizing, "time", machine)
+    monkeypatch.setattr(choose_sizes, "_step_seconds", machine.step_seconds)
+    monkeypatch.setattr(choose_sizes, "time", machine)
     return machine
 
 
@@ -46,7 +46,7 @@ def speed(monkeypatch: pytest.MonkeyPatch) -> Machine:
     ("minutes", "size"), [(0.05, (8, 1)), (0.4, (8, 1)), (0.6, (8, 3)), (1.0, (8, 5)), (2.0, (16, 5)), (60, (16, 5))]
 )
 def test_the_largest_supernet_that_has_time_to_learn(speed: Machine, minutes: float, size: tuple[int, int]) -> None:
-    found = fitted(SearchConfig(time_limit=minutes), DIGITS)
+    found = fit_sizes(SearchConfig(time_limit=minutes), DIGITS)
     assert (found.config.channels, found.config.cells) == size
     assert found.steps * found.step_seconds <= 60 * minutes
     assert found.config.epochs is not None
@@ -55,55 +55,55 @@ def test_the_largest_supernet_that_has_time_to_learn(speed: Machine, minutes: fl
 
 def test_no_larger_supernet_is_measured_where_a_smaller_one_has_no_time_to_learn(speed: Machine) -> None:
     told: list[str] = []
-    fitted(SearchConfig(time_limit=0.1), DIGITS, told.append)
+    fit_sizes(SearchConfig(time_limit=0.1), DIGITS, told.append)
     assert speed.measured == [(8, 1)]
     assert told == ["measuring a few steps with 8 channels, depth 1 (--cells)"]
-    fitted(SearchConfig(time_limit=0.3), DIGITS)
+    fit_sizes(SearchConfig(time_limit=0.3), DIGITS)
     assert speed.measured[1:] == [(8, 1), (8, 3)]
 
 
 def test_the_time_of_measuring_counts(speed: Machine) -> None:
     speed.measuring = 6.0
-    found = fitted(SearchConfig(time_limit=0.2), DIGITS)
+    found = fit_sizes(SearchConfig(time_limit=0.2), DIGITS)
     assert found.measuring_seconds == 6.0
     assert 5.0 < 60 * found.minutes <= 6.0
     speed.measured.clear()
-    assert fitted(SearchConfig(time_limit=0.5), DIGITS).config.cells == 1  # 30 s less 12 s are too few for 3 cells
+    assert fit_sizes(SearchConfig(time_limit=0.5), DIGITS).config.cells == 1  # 30 s less 12 s are too few for 3 cells
     assert speed.measured == [(8, 1), (8, 3)]
 
 
 def test_much_time_is_not_used_up(speed: Machine) -> None:
-    found = fitted(SearchConfig(time_limit=600), DIGITS).config
+    found = fit_sizes(SearchConfig(time_limit=600), DIGITS).config
     assert (found.epochs, found.limit, found.batch_size) == (40, None, 64)  # 1,000 steps, 25 an epoch
 
 
 def test_too_many_images_for_the_time_are_not_all_used(speed: Machine) -> None:
     many = ag.data.ImageData("many", DIGITS.images.repeat(20, 1, 1, 1), DIGITS.labels.repeat(20), DIGITS.classes)
-    found = fitted(SearchConfig(time_limit=1.0), many).config
+    found = fit_sizes(SearchConfig(time_limit=1.0), many).config
     assert found.epochs == 20
     assert found.limit is not None
     assert found.limit < len(many) / 4
 
 
 def test_few_images_get_small_batches_and_more_epochs(speed: Machine) -> None:
-    found = fitted(SearchConfig(time_limit=10.0), ag.data.digits(limit=200)).config
+    found = fit_sizes(SearchConfig(time_limit=10.0), ag.data.digits(limit=200)).config
     assert (found.batch_size, found.epochs) == (16, 91)  # 11 batches of 16 images each
 
 
 def test_what_is_given_stays(speed: Machine) -> None:
     given = SearchConfig(time_limit=1.0, epochs=3, channels=4, limit=500, batch_size=20)
-    found = fitted(given, ag.data.digits(limit=500)).config
+    found = fit_sizes(given, ag.data.digits(limit=500)).config
     assert (found.epochs, found.channels, found.limit, found.batch_size) == (3, 4, 500, 20)
-    assert rungs(SearchConfig(cells=2, channels=4)) == [(4, 2)]
+    assert candidate_sizes(SearchConfig(cells=2, channels=4)) == [(4, 2)]
 
 
 def test_sizes_that_are_settings_are_given_too(speed: Machine) -> None:
     settings = {"weights.epochs": "3", "weights.batch_size": 20, "space.channels": 4, "space.cells_per_stage": 2}
     assert SearchConfig(settings=settings).is_sized
-    found = fitted(SearchConfig(time_limit=1.0, settings=settings), DIGITS).config
+    found = fit_sizes(SearchConfig(time_limit=1.0, settings=settings), DIGITS).config
     assert (found.epochs, found.batch_size, found.channels, found.cells) == (3, 20, 4, 2)
     with pytest.raises(ag.UserError, match="nothing is left to choose"):
-        fitted(SearchConfig(time_limit=1.0, settings=settings, limit=200), DIGITS)
+        fit_sizes(SearchConfig(time_limit=1.0, settings=settings, limit=200), DIGITS)
 
 
 @pytest.mark.parametrize(
@@ -122,9 +122,9 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     images = torch.randint(256, (len(labels), 1, 4, 4), dtype=torch.uint8)
     data = ag.data.ImageData("odd", images, labels, tuple(map(str, range(len(counts)))))
-    monkeypatch.setattr(sizing, "rungs", lambda config: [(2, 1)])
-    monkeypatch.setattr(sizing, "LONGEST", float("inf"))
-    config = fitted(SearchConfig(time_limit=1e-6, **options), data).config
+    monkeypatch.setattr(choose_sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(choose_sizes, "LONGEST", float("inf"))
+    config = fit_sizes(SearchConfig(time_limit=1e-6, **options), data).config
     space, method = config.build_space(), config.build_method()
     part = data if config.limit is None else data.limited(config.limit, seed=0)
     training = config.build_training(space, method)
@@ -135,18 +135,18 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
 
 def test_little_time_is_enough_for_few_epochs_of_few_images(speed: Machine) -> None:
     speed.scale = 1e-2
-    found = fitted(SearchConfig(time_limit=0.05), DIGITS)  # 30 steps
+    found = fit_sizes(SearchConfig(time_limit=0.05), DIGITS)  # 30 steps
     assert (found.config.epochs, found.config.limit) == (15, 153)
     assert found.minutes <= 0.05
-    found = fitted(SearchConfig(time_limit=0.006), DIGITS)  # 3 steps
+    found = fit_sizes(SearchConfig(time_limit=0.006), DIGITS)  # 3 steps
     assert (found.config.epochs, found.config.limit) == (3, 82)
     assert found.minutes <= 0.006
     given = SearchConfig(time_limit=0.02, limit=640, batch_size=64)  # 12 steps, 9 an epoch
-    assert fitted(given, ag.data.digits(limit=640)).config.epochs == 2
+    assert fit_sizes(given, ag.data.digits(limit=640)).config.epochs == 2
 
 
 def test_the_fewest_images_are_two_of_each_class_in_each_part(speed: Machine) -> None:
-    found = fitted(SearchConfig(method="darts", batch_size=4, time_limit=0.01), DIGITS).config
+    found = fit_sizes(SearchConfig(method="darts", batch_size=4, time_limit=0.01), DIGITS).config
     assert found.limit is not None
     data = DIGITS.limited(found.limit, seed=0)
     parts = ag.data.split(data.labels)
@@ -155,24 +155,24 @@ def test_the_fewest_images_are_two_of_each_class_in_each_part(speed: Machine) ->
 
 def test_a_method_in_stages_becomes_shallow_and_short(speed: Machine) -> None:
     config = SearchConfig(space="darts", method="p-darts", time_limit=0.032)
-    found = fitted(config, DIGITS)
+    found = fit_sizes(config, DIGITS)
     warmup = found.config.build_method().schedule.warmup_epochs
     assert (found.config.channels, found.config.cells, found.config.epochs) == (8, 3, 2 * warmup + 1)
     assert found.steps == 3 * found.config.epochs  # a batch an epoch
     assert speed.measured == [(8, 3)]
-    assert fitted(replace(config, time_limit=1.0), DIGITS).config.cells == 5
-    assert fitted(replace(config, time_limit=60.0), DIGITS).config.cells is None
+    assert fit_sizes(replace(config, time_limit=1.0), DIGITS).config.cells == 5
+    assert fit_sizes(replace(config, time_limit=60.0), DIGITS).config.cells is None
 
 
 def test_what_cannot_be_kept_is_said_or_refused(speed: Machine) -> None:
     speed.scale = 1.0  # two steps of 8 seconds, so 20 in all
-    assert "less than that cannot be chosen" in str(fitted(SearchConfig(time_limit=0.3), DIGITS))
-    assert "cannot" not in str(fitted(SearchConfig(time_limit=0.4), DIGITS))
+    assert "no smaller search is possible" in str(fit_sizes(SearchConfig(time_limit=0.3), DIGITS))
+    assert "possible" not in str(fit_sizes(SearchConfig(time_limit=0.4), DIGITS))
     with pytest.raises(ag.UserError, match=r"2 epochs.* about 0.33 minutes.*time_limit is 0.2; give --time-limit 0.4,"):
-        fitted(SearchConfig(time_limit=0.2), DIGITS)
+        fit_sizes(SearchConfig(time_limit=0.2), DIGITS)
     speed.measuring = 10.0
     with pytest.raises(ag.UserError, match=r"about 0.5 minutes"):
-        fitted(SearchConfig(time_limit=0.3), DIGITS)
+        fit_sizes(SearchConfig(time_limit=0.3), DIGITS)
 
 
 def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None:
@@ -183,7 +183,7 @@ def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None
 @pytest.mark.parametrize("method", ["pc-darts", "p-darts", "drnas", "idarts", "gaea", "lambda-darts"])
 @pytest.mark.parametrize("space", ["nasbench201", "darts", "nasbench1shot1-2"])
 def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str) -> None:
-    found = fitted(SearchConfig(space=space, method=method, time_limit=5.0), DIGITS).config
+    found = fit_sizes(SearchConfig(space=space, method=method, time_limit=5.0), DIGITS).config
     chosen = found.build_method()
     chosen.check(found.build_space())
     assert found.epochs is not None
@@ -193,7 +193,7 @@ def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str)
 def test_a_search_without_sizes_chooses_them_and_says_so(
     archgrad: Any, speed: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizing, "rungs", lambda config: [(2, 1)])
+    monkeypatch.setattr(choose_sizes, "candidate_sizes", lambda config: [(2, 1)])
     code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--out", "run")
     assert code == 0, err
     assert "measuring a few steps with 2 channels, depth 1" in out
