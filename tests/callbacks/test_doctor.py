@@ -453,7 +453,7 @@ def test_a_lost_sound_state_is_a_sentence(sick: None, tmp_path: Path) -> None:
         (ag.recipes.random_nas(), None, "stop", "never moves the architecture, which therefore cannot collapse"),
         (ag.recipes.random_nas(), None, "switch", "never moves the architecture, which therefore cannot collapse"),
         (None, ag.spaces.DARTS(channels=4, cells=3), "switch", "no two do"),
-        (ag.recipes.p_darts(), None, "stop", "one that has collapsed would drop the wrong ones; choose 'warn' or"),
+        (ag.recipes.p_darts(), None, "stop", "a collapsed one would drop the wrong ones; choose 'warn' or"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_trained(

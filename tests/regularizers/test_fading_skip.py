@@ -180,7 +180,7 @@ def test_the_method_has_the_supernet_built_for_it() -> None:
     assert darts_minus().supernet_options(SPACE).auxiliary_skip
     assert not darts().supernet_options(SPACE).auxiliary_skip
     unused = replace(darts(), supernet=ag.SupernetOptions(auxiliary_skip=True))
-    with pytest.raises(UserError, match=r"auxiliary_skip is True, but nothing in the method would use .*; add"):
+    with pytest.raises(UserError, match=r"auxiliary_skip is True, but nothing in the method uses .*; add"):
         unused.check(SPACE)
 
 
