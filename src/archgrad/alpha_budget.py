@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LARGEST_FACTOR", "AlphaBudget", "BudgetChoice", "check_budget", "read_budget"]
 
-LARGEST_FACTOR = 250.0
+LARGEST_FACTOR = 125.0
 """The largest factor that ``published`` may apply to a learning rate (docs/deciding.md has the evidence)."""
 BudgetChoice = Literal["published", "off"] | float
 """Keep the published drift of α, keep its learning rate (off), or multiply that rate by a factor."""

@@ -288,8 +288,8 @@ def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, Sear
         ({"space": ag.spaces.NASBench201(channels=3, cells_per_stage=1)}, "space.channels is 2, this one's is 3"),
         ({"data": ag.data.digits(limit=65)}, "data.images is 64, this one's is 65"),
         ({"data": replace(DATA, augmentation=ag.data.Augmentation())}, "augmentation.crop_padding is 1"),
-        ({"epochs": 3}, "training.epochs is 2, this one's is 3"),
-        ({"batch_size": 8}, "training.batch_size is 16"),
+        ({"epochs": 3}, "weights.epochs is 2, this one's is 3"),
+        ({"batch_size": 8}, "weights.batch_size is 16"),
         ({"split": (0.25, 0.5)}, "split[0] is 0.5, this one's is 0.25"),
         ({"method": ag.recipes.darts(level="single")}, "method."),
         ({"method": replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=0.1))}, "method."),
@@ -412,7 +412,7 @@ def test_resuming_from_the_checkpoint_before_the_last_repeats_to_the_same_end(
 def test_both_broken_checkpoints_of_a_run_are_named(folder: Path) -> None:
     for name in ("checkpoint.pt", "checkpoint.previous.pt"):
         (folder / name).write_bytes(b"")
-    with pytest.raises(UserError, match=r"checkpoint\.pt is not a whole.*checkpoint\.previous\.pt is not a whole"):
+    with pytest.raises(UserError, match=r"checkpoint\.pt is not an intact.*checkpoint\.previous\.pt is not an intact"):
         run(folder, resume=True)
 
 

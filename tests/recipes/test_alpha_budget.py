@@ -149,14 +149,14 @@ def test_an_optimizer_of_ones_own_that_cannot_be_scaled_is_refused_with_a_senten
 def test_a_python_user_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", "archgrad"):
         ag.search(spaces.NASBench201(channels=2, cells_per_stage=1), recipes.darts(), DATA, epochs=1, batch_size=20)
-    assert "α's learning rate is 0.0003 × 250 = 0.075" in caplog.text
+    assert "α's learning rate is 0.0003 × 125 = 0.0375" in caplog.text
 
 
 def test_one_line_says_the_factor_and_the_steps() -> None:
     setup = setup_of()
     assert setup.budget_line == (
-        "α's learning rate is 0.0003 × 250 = 0.075: 6 α steps here, 19,500 in the published search, and no more than "
-        "× 250 (--alpha-budget off: 0.0003)"
+        "α's learning rate is 0.0003 × 125 = 0.0375: 6 α steps here, 19,500 in the published search, and no more than "
+        "× 125 (--alpha-budget off: 0.0003)"
     )
 
 

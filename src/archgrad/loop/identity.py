@@ -43,7 +43,8 @@ class Identity:
 
     def check(self, saved: Any, path: Path) -> None:
         """Raise a UserError if the checkpoint in ``path`` was saved by another search."""
-        found = list(differences(saved, dict(self.data), dict(self.required)))
+        own = {name: value for name, value in dict(saved or {}).items() if name in self.data}  # not which stage it is
+        found = list(differences(own, dict(self.data), dict(self.required)))
         if not found:
             return
         named = [f"its {place} is {_short(old)}, this one's is {_short(new)}" for place, old, new in found[:_SHOWN]]
