@@ -163,6 +163,7 @@ def test_a_finished_search_is_judged_by_the_epochs_it_has() -> None:
 def test_the_sentences_say_why_it_is_undecided() -> None:
     changing = diagnose(records([0.2] * 4, genotype=[SKIPS, NONES, SKIPS, NONES]), EPOCHS)
     assert "83 % of the cell changes from one epoch to the next" in changing.sentences
+    assert "a smaller --alpha-budget" in changing.advice
     loss = {"mixture_accuracy": 88.5, "discrete_accuracy": 21.4, "heldout_chance": 10.0}
     lost = diagnose(records([0.2] * 4, derived_by="accuracy", **loss), EPOCHS)
     assert lost.verdict == "undecided"

@@ -22,6 +22,7 @@ _EXHAUSTED = (
     "the method has what usually cures it; fewer epochs (--epochs) or a smaller step of the architecture "
     "(--alpha-budget) may help"
 )
+_SETTLE = "let the cell settle: more epochs or images, or a smaller --alpha-budget"
 _ADVICE: dict[Verdict, str] = {
     "too early": "give the search more epochs (--epochs)",
     "undecided": "let the architecture move further: more epochs or images, or a larger --alpha-budget",
@@ -135,6 +136,8 @@ class CollapseRules:
             cure = f"{' or '.join(cures)} usually cures it"
         if verdict == "memorising" and "valid_accuracy" not in self.records[-1]:  # single level
             return _ADVICE[verdict] + _BILEVEL
+        if verdict == "undecided" and self.decision.keeps_changing:
+            return _SETTLE
         if verdict != "collapsing":
             return "" if verdict == "too early" and not self.over else _ADVICE.get(verdict, "")
         if self._nothing_is_left and not self._skips_are_most:

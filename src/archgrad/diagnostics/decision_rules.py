@@ -30,7 +30,7 @@ class DecisionRules:
         """Whether one choice stands out, does not change, and keeps enough of the mixture's accuracy."""
         if self.never_moved:
             return True
-        return self.stands_out and not self._keeps_little and (self._by_accuracy or not self._changes_often)
+        return self.stands_out and not self._keeps_little and (self._by_accuracy or not self.keeps_changing)
 
     @property
     def stands_out(self) -> bool:
@@ -47,7 +47,8 @@ class DecisionRules:
         return self.records[-1].get("derived_by") == "accuracy"
 
     @property
-    def _changes_often(self) -> bool:
+    def keeps_changing(self) -> bool:
+        """Whether more of the cell changes from one epoch to the next than the threshold allows."""
         return self.changed is not None and self.changed > self.limits.changing
 
     @property
