@@ -169,7 +169,7 @@ def test_options_of_the_supernet_are_given_in_one_place() -> None:
 
 
 def test_a_regulariser_that_means_nothing_is_refused() -> None:
-    with pytest.raises(UserError, match=r"DirichletKL bounds a Dirichlet distribution, but Softmax has none; use rel"):
+    with pytest.raises(UserError, match=r"DirichletKL needs a Dirichlet distribution, but Softmax has none; use rel"):
         dataclasses.replace(darts(), regularizers=(DirichletKL(),))
 
 
