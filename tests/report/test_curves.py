@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,3 +58,53 @@ def test_a_diagnosis_shows_the_maximum_of_entropy_and_skips_what_was_not_measure
     records = [{"epoch": 1, "entropy": 1.3, "entropy_max": 1.4, "genotype": None}, {"epoch": 2, "entropy": 1.0}]
     draw_panels(records, tmp_path / "panels.svg")
     assert (tmp_path / "panels.svg").read_text().count('id="axes_') == 1
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, module: str) -> list[Any]:
+    """Figures as they are laid out, in the place of files."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figures: list[Any] = []
+
+    def keep(fill: Any, path: Path, size: tuple[float, float]) -> None:
+        figure = Figure(figsize=size, layout="constrained")
+        FigureCanvasAgg(figure)
+        fill(figure)
+        figure.canvas.draw()
+        figures.append(figure)
+
+    monkeypatch.setattr(f"archgrad.report.{module}.save_figure", keep)
+    return figures
+
+
+def test_a_legend_of_long_labels_lies_whole_beside_the_axes(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = drawn(monkeypatch, "curves")
+    settings = ", ".join(f"weights.setting_{number}=0.025" for number in range(6))
+    curves = {f"method-{number} ({settings})": curve_of(histories(2), "loss") for number in range(25)}
+    draw_curves(curves, "loss", Path("curves.png"))
+    (figure,) = figures
+    legend, axes = figure.legends[0].get_window_extent(), figure.axes[0].get_window_extent()
+    assert legend.x0 >= axes.x1
+    assert legend.x1 <= figure.bbox.x1 + 1
+    assert legend.y0 >= 0
+    assert legend.y1 <= figure.bbox.y1 + 1
+
+
+def test_the_band_of_an_accuracy_stays_between_0_and_100(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = drawn(monkeypatch, "curves")
+    runs = [[{"epoch": 1, "heldout_accuracy": value}, {"epoch": 2, "heldout_accuracy": value}] for value in (2.0, 98.0)]
+    draw_curves({"a": curve_of(runs, "heldout_accuracy")}, "heldout_accuracy", Path("curves.png"))
+    heights = figures[0].axes[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert (heights.min(), heights.max()) == (0.0, 100.0)
+
+
+def test_a_diagnosis_shows_the_losses_of_a_bilevel_search_and_begins_its_axes_at_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    figures = drawn(monkeypatch, "panels")
+    records = [{"epoch": n, "train_loss": 2.0, "valid_loss": 2.1, "entropy": 1.6, "entropy_max": 1.61} for n in (1, 2)]
+    draw_panels(records, Path("panels.png"))
+    loss, entropy = figures[0].axes
+    assert [line.get_label() for line in loss.lines] == ["train loss", "valid loss"]
+    assert entropy.get_ylim()[0] == 0
