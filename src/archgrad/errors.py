@@ -19,6 +19,7 @@ __all__ = [
     "check_probability",
     "check_whole",
     "chosen",
+    "shortened",
     "unknown",
 ]
 
@@ -60,6 +61,16 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return UserError(f"unknown {what} {value!r}{hint} Choose from: {', '.join(names)}")
+
+
+def shortened(value: object, longest: int = 80) -> str:
+    """Return a value as Python writes it, cut after so many characters, for a message.
+
+    >>> shortened("abcdef", longest=4)
+    "'abc…"
+    """
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def chosen(what: str, name: str, table: Mapping[str, Entry]) -> Entry:

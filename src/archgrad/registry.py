@@ -55,15 +55,9 @@ class Registry(Mapping[str, Callable[..., Part]], Generic[Part]):
         """Return the name that :meth:`create` takes for parts of this type, whatever their settings are."""
         for name, member in self.members.items():
             made = member.func if isinstance(member, partial) else member
-            if type(part) is made and self._same_variant(part, member):
+            if type(part) is made:
                 return name
         return import_path(type(part))
-
-    def _same_variant(self, part: Part, member: Callable[..., Part]) -> bool:
-        """Tell whether a part is of the variant that a registered ``partial`` fixes by positional arguments."""
-        if not isinstance(member, partial) or not member.args:
-            return True
-        return bool(getattr(part, "name", None) == getattr(member(), "name", None))
 
     def _imported(self, path: str) -> Callable[..., Part]:
         found: Any = import_part(path)

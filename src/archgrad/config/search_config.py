@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from archgrad.alpha_budget import BudgetChoice, read_budget
-from archgrad.errors import UserError, check_held_out, check_number, check_one_of, unknown
+from archgrad.errors import UserError, check_held_out, check_number, check_one_of, shortened, unknown
 from archgrad.knobs import OPTIONAL_PARTS, PARTS
 from archgrad.reactions import REACTIONS
 from archgrad.registry import class_path
@@ -221,19 +221,14 @@ def check_kinds(config: SearchConfig) -> None:
     for name, value in objects.items():
         if not isinstance(value, kinds[name]):
             raise UserError(
-                f"{name} is {_shown(value)}; it must be a name (see `archgrad list {_LISTS[name]}`) or an object of "
+                f"{name} is {shortened(value)}; it must be a name (see `archgrad list {_LISTS[name]}`) or an object of "
                 f"{class_path(kinds[name])}."
             )
     if config.weights is not None and not isinstance(config.weights, WeightTraining):
-        raise UserError(f"weights is {_shown(config.weights)}; it must be an archgrad.WeightTraining.")
+        raise UserError(f"weights is {shortened(config.weights)}; it must be an archgrad.WeightTraining.")
 
 
 _LISTS = {"space": "spaces", "method": "methods", "data": "data"}
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _whole(name: str, value: Any) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.serialization import differences, digest, to_data
 
 __all__ = ["Identity"]
@@ -47,14 +47,11 @@ class Identity:
         found = list(differences(own, dict(self.data), dict(self.required)))
         if not found:
             return
-        named = [f"its {place} is {_short(old)}, this one's is {_short(new)}" for place, old, new in found[:_SHOWN]]
+        named = [
+            f"its {place} is {shortened(old)}, this one's is {shortened(new)}" for place, old, new in found[:_SHOWN]
+        ]
         more = f" (and {len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
         raise UserError(
             f"{path} belongs to another search: {'; '.join(named)}{more}. Resume with the settings it was started "
             f"with, or choose another folder."
         )
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
