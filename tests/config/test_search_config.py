@@ -142,3 +142,12 @@ def test_two_parts_of_ones_own_with_other_settings_are_not_the_same(tmp_path: Pa
     ag.search(SPACE, methods[0], data, **TINY, out=tmp_path / "run")
     with pytest.raises(UserError, match=r"its method.relaxation.tau is 0.3, this one's is 0.4"):
         ag.resume(tmp_path / "run", method=methods[1])
+
+
+def test_a_resumed_run_keeps_the_factor_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, method = ag.data.digits(limit=60), ag.recipes.darts()
+    expected = ag.search(SPACE, method, data, **TINY, out=tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        ag.search(SPACE, method, data, **TINY, out=tmp_path / "run", callbacks=[Killed()])
+    monkeypatch.setattr("archgrad.alpha_budget.LARGEST_FACTOR", 7.0)  # as another version may have it
+    assert same(ag.resume(tmp_path / "run"), expected)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,14 @@ class Checkpoints:
                 # Both renames are atomic; between them there is no current file, and the previous one is complete.
                 self.current.replace(self.previous)
         self._current_is_broken = False
+
+    def saved_identity(self) -> Mapping[str, Any]:
+        """Return what the newest intact checkpoint says of its search; nothing if there is none."""
+        for path in (self.current, self.previous):
+            with suppress(UserError):
+                if path.exists():
+                    return dict(_read(path)["identity"])
+        return {}
 
     def load(self, identity: Identity) -> dict[str, Any]:
         """Return the newest intact checkpoint; raise a UserError if there is none or it belongs to another search."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
 from archgrad.errors import UserError, unknown
+from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import own_modes, seed_globally
 from archgrad.loop.interrupts import catch_signals
@@ -117,6 +118,8 @@ def run_search(
     _check_compile(config.compile, method)
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
+    if folder is not None and resume and method.progressive is None:
+        config = _with_saved_budget(config, folder)
     prepared = prepare(config, space, method, images)
     run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
     texts = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
@@ -126,6 +129,12 @@ def run_search(
         return stages(out=folder, files=texts, resume=resume, callbacks=watched)
     setup = prepared(space, method)
     return run_one(setup, RunFolder(folder, setup.identity, texts) if folder else None, resume, watched)
+
+
+def _with_saved_budget(config: SearchConfig, folder: Path) -> SearchConfig:
+    """Keep the factor for α's rate that the run began with, whatever this version would choose as the published one."""
+    factor = Checkpoints(folder).saved_identity().get("alpha_budget")
+    return config if factor is None or config.budget != "published" else replace(config, alpha_budget=factor)
 
 
 def prepare(
