@@ -144,10 +144,13 @@ def test_two_parts_of_ones_own_with_other_settings_are_not_the_same(tmp_path: Pa
         ag.resume(tmp_path / "run", method=methods[1])
 
 
-def test_a_resumed_run_keeps_the_factor_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, method = ag.data.digits(limit=60), ag.recipes.darts()
+@pytest.mark.parametrize("plan", [None, ag.Progressive(cells=(None, None), keep=(5, 3), skip_dropout=(0.0, 0.0))])
+def test_a_resumed_run_keeps_the_factor_it_began_with(
+    plan: ag.Progressive | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, method = ag.data.digits(limit=60), replace(ag.recipes.darts(), progressive=plan)
     expected = ag.search(SPACE, method, data, **TINY, out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         ag.search(SPACE, method, data, **TINY, out=tmp_path / "run", callbacks=[Killed()])
     monkeypatch.setattr("archgrad.alpha_budget.LARGEST_FACTOR", 7.0)  # as another version may have it
-    assert same(ag.resume(tmp_path / "run"), expected)
+    assert same(ag.resume(tmp_path / "run", method=method), expected)

@@ -153,7 +153,7 @@ def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
     space, method = config.build_space(), config.build_method()
     prepared = prepare(config, space, method, config.load_data())
     if method.progressive is None:
-        setup = prepared(space, method)
+        setup = prepared(space, method, folder)
         return setup, restore_run(setup, folder), None
     number, setup, state = last_stage(space, method, method.progressive, prepared, folder)
     return setup, state, number

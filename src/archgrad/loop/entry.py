@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import own_modes, seed_globally
 from archgrad.loop.interrupts import catch_signals
-from archgrad.loop.progressive import in_stages
+from archgrad.loop.progressive import MakeSetup, in_stages
 from archgrad.loop.result import SearchResult
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
@@ -118,8 +118,6 @@ def run_search(
     _check_compile(config.compile, method)
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
-    if folder is not None and resume and method.progressive is None:
-        config = _with_saved_budget(config, folder)
     prepared = prepare(config, space, method, images)
     run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
     texts = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
@@ -127,25 +125,23 @@ def run_search(
     if method.progressive is not None:
         stages = partial(in_stages, space, method, method.progressive, prepared, run_one)
         return stages(out=folder, files=texts, resume=resume, callbacks=watched)
-    setup = prepared(space, method)
+    setup = prepared(space, method, folder if resume else None)
     return run_one(setup, RunFolder(folder, setup.identity, texts) if folder else None, resume, watched)
 
 
-def _with_saved_budget(config: SearchConfig, folder: Path) -> SearchConfig:
-    """Keep the factor for α's rate that the run began with, whatever this version would choose as the published one."""
-    factor = Checkpoints(folder).saved_identity().get("alpha_budget")
-    return config if factor is None or config.budget != "published" else replace(config, alpha_budget=factor)
-
-
-def prepare(
-    config: SearchConfig, space: SearchSpace, method: Method, images: ImageData
-) -> Callable[[SearchSpace, Method], Setup]:
-    """Return a function (space, method) → Setup, for a search or one of its stages, with all other options set."""
-    return partial(
+def prepare(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> MakeSetup:
+    """Return the function that makes the setup of a search or of one of its stages, with all other options set."""
+    make = partial(
         Setup.of, data=images, seed=config.seed, weights=config.build_training(space, method),
         batch_size=config.batch_size, split=config.split, held_out=config.held_out, device=config.device,
         on_collapse=config.on_collapse, alpha_budget=config.budget,
     )  # fmt: skip
+
+    def make_setup(space: SearchSpace, method: Method, begun: Path | None = None) -> Setup:
+        saved = {} if begun is None else Checkpoints(begun).saved_identity()
+        return make(space, method, kept_factor=saved.get("alpha_budget"))
+
+    return make_setup
 
 
 def _described(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> str:

@@ -24,7 +24,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["RunFolder", "StageOf"]
+__all__ = ["RunFolder", "StageOf", "stage_folder"]
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
 
@@ -39,6 +39,11 @@ class StageOf:
 
     def __str__(self) -> str:
         return f"stage {self.number} of {self.stages}"
+
+
+def stage_folder(home: Path, number: int) -> Path:
+    """Return the folder of a stage, counted from 1, of the search in ``home``."""
+    return home / f"stage-{number}"
 
 
 class RunFolder(Callback):
@@ -70,7 +75,7 @@ class RunFolder(Callback):
     def stage(self, identity: Identity, part: StageOf) -> RunFolder:
         """Return the folder of a stage; its identity includes that of the whole search."""
         own = identity.with_parts(stage=str(part), of=self.identity.digest)
-        return RunFolder(self.path / f"stage-{part.number}", own, part=part)
+        return RunFolder(stage_folder(self.path, part.number), own, part=part)
 
     def is_begun(self) -> bool:
         """Tell whether there is anything to resume."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from archgrad.callbacks import Callback, Record, Search, Stage
 from archgrad.discretizers import Argmax
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.loop.checkpoint import Checkpoints
-from archgrad.loop.folder import RunFolder, StageOf
+from archgrad.loop.folder import RunFolder, StageOf, stage_folder
 from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
@@ -23,10 +23,15 @@ from archgrad.spaces import SearchSpace
 if TYPE_CHECKING:
     from archgrad.loop.result import SearchResult
 
-__all__ = ["in_stages", "last_stage", "method_of"]
+__all__ = ["MakeSetup", "in_stages", "last_stage", "method_of"]
 
-MakeSetup = Callable[[SearchSpace, Method], Setup]
-"""(space, method) → setup, with all other options of the search."""
+
+class MakeSetup(Protocol):
+    """Makes the setup of a search or of one of its stages."""
+
+    def __call__(self, space: SearchSpace, method: Method, begun: Path | None = None) -> Setup:
+        """Return the setup with all other options; ``begun`` is the folder of a run to continue."""
+
 
 RunOne = Callable[[Setup, RunFolder | None, bool, Sequence[Callback]], "SearchResult"]
 """Runs one search: its setup, its folder, whether to resume, and its callbacks."""
@@ -50,14 +55,15 @@ def in_stages(
     records of the whole search. A resume reads the finished stages and continues the unfinished one. Records count the
     epochs of all stages and name their ``stage``; ``switched_from`` counts the epochs of its stage.
     """
-    whole = make_setup(space, method)
+    whole = make_setup(space, method, out if resume else None)
     folder = None if out is None else RunFolder(out, whole.identity, files)
     overall, stages = _OverallRecords(folder), len(plan.stages)
     seconds = 0.0
     with folder.opened(resume) if folder else nullcontext():
         searched = plan.sized(space, 0)
         for number in range(1, stages + 1):
-            setup = make_setup(searched, method_of(method, plan, number, searched))
+            begun = None if out is None else stage_folder(out, number)
+            setup = make_setup(searched, method_of(method, plan, number, searched), begun)
             own = None if folder is None else folder.stage(setup.identity, StageOf(folder.path, number, stages))
             watching = (overall,) if own is not None and own.is_finished() else (overall, *callbacks)
             for callback in watching:
@@ -89,8 +95,9 @@ def last_stage(
     """
     number, searched = 1, plan.sized(space, 0)
     while True:
-        setup, own = make_setup(searched, method_of(method, plan, number, searched)), home / f"stage-{number}"
-        if number == len(plan.stages) or not Checkpoints(home / f"stage-{number + 1}").exist():
+        own = stage_folder(home, number)
+        setup = make_setup(searched, method_of(method, plan, number, searched), own)
+        if number == len(plan.stages) or not Checkpoints(stage_folder(home, number + 1)).exist():
             return number, setup, restore_run(setup, own)
         alpha = Checkpoints(own).load(setup.identity)["alpha"]
         found = setup.method.relaxation.probabilities(setup.blocks, alpha)

@@ -73,8 +73,12 @@ class Setup:
         device: torch.device | str = "cpu",
         on_collapse: str = "warn",
         alpha_budget: BudgetChoice = "published",
+        kept_factor: float | None = None,
     ) -> Setup:
-        """Check and complete what a search was given."""
+        """Check and complete what a search was given.
+
+        ``kept_factor`` is the factor on α's rate that a resumed run began with; this version may choose another.
+        """
         _check_seed(seed)
         method.check(space)
         check_reaction(on_collapse, method, space)
@@ -94,12 +98,14 @@ class Setup:
         setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "", on_collapse)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
-        return setup._with_budget(alpha_budget)
+        return setup._with_budget(alpha_budget, kept_factor)
 
-    def _with_budget(self, choice: BudgetChoice) -> Setup:
+    def _with_budget(self, choice: BudgetChoice, kept_factor: float | None) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
         method, optimizer = self.method, self.method.arch_optimizer
         budget = AlphaBudget.of(choice, optimizer, published_arch_steps(method, self.space), self.arch_steps)
+        if choice == "published" and kept_factor is not None:
+            budget = replace(budget, factor=kept_factor)
         scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
         return replace(
             self,
