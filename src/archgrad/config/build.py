@@ -71,8 +71,8 @@ def _base_method(config: SearchConfig, named: Mapping[str, Any]) -> Method:
 
 
 def _at_depth(config: SearchConfig, stages: Progressive | None) -> Progressive | None:
-    """Give all stages the configured depth; reject it if every stage has its own."""
-    if stages is None or config.cells is None:
+    """Give all stages the configured depth; reject it if every stage was set to its own."""
+    if stages is None or config.cells is None or not all(stage.cells for stage in stages.stages):
         return stages
     if "progressive.cells" not in config.settings:
         return with_settings(stages, {"cells": "none"}, "progressive")
