@@ -75,10 +75,15 @@ def same(one: ag.SearchResult, other: ag.SearchResult) -> bool:
 
 
 class Killed(ag.callbacks.Callback):
-    """Ends a search in its second epoch, as a kill would."""
+    """Ends a search in its second epoch, as a kill would; a search in stages in that of its last stage."""
+
+    stages_left = 0
+
+    def on_stage_start(self, stage: Any) -> None:
+        self.stages_left = stage.stages - stage.number
 
     def on_step_end(self, search: Any, means: Any) -> None:
-        if search.epoch == 1:
+        if search.epoch == 1 and not self.stages_left:
             raise KeyboardInterrupt
 
 

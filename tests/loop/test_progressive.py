@@ -455,7 +455,7 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         searched(out=tmp_path, callbacks=listening(die))
 
-    def prepared(space: SearchSpace, method: ag.Method) -> Setup:
+    def prepared(space: SearchSpace, method: ag.Method, begun: Path | None = None) -> Setup:
         return Setup.of(space, method, DATA, epochs=1, batch_size=10, seed=3)
 
     number, setup, state = last_stage(NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, prepared, tmp_path)
