@@ -68,8 +68,8 @@ def test_it_asks_for_what_it_uses_and_for_nothing_else(name: str) -> None:
     assert member.every > 0
 
 
-def test_it_changes_no_bit_and_records_plain_values(name: str, plain: ag.SearchResult) -> None:
-    watched = searched(CALLBACKS.create(name))
+def test_it_changes_no_bit_and_records_plain_values(name: str, plain: ag.SearchResult, tmp_path: Path) -> None:
+    watched = searched(CALLBACKS.create(name), out=tmp_path)
     assert all(torch.equal(value, watched.alpha[block]) for block, value in plain.alpha.items())
     weights = watched.supernet.state_dict()
     assert all(torch.equal(value, weights[key]) for key, value in plain.supernet.state_dict().items())
@@ -84,10 +84,10 @@ def test_a_resumed_search_records_the_same(name: str, tmp_path: Path) -> None:
             if search.index == 3:
                 raise ZeroDivisionError
 
-    whole = searched(CALLBACKS.create(name))
+    whole = searched(CALLBACKS.create(name), out=tmp_path / "whole")
     with pytest.raises(ZeroDivisionError):
-        searched(CALLBACKS.create(name), Fail(), out=tmp_path)
-    resumed = searched(CALLBACKS.create(name), out=tmp_path, resume=True)
+        searched(CALLBACKS.create(name), Fail(), out=tmp_path / "killed")
+    resumed = searched(CALLBACKS.create(name), out=tmp_path / "killed", resume=True)
     assert [{**r, "seconds": 0} for r in whole.history] == [{**r, "seconds": 0} for r in resumed.history]
 
 

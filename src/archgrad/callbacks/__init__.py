@@ -11,6 +11,7 @@ from archgrad.callbacks.eigenvalue_stop import EigenvalueStop
 from archgrad.callbacks.inner_curvature import InnerCurvature
 from archgrad.callbacks.layer_agreement import LayerAgreement
 from archgrad.callbacks.search import Record, Search
+from archgrad.callbacks.sinks import CSVFile, MLflow, Sink, TensorBoard, WandB
 from archgrad.callbacks.stationarity import Stationarity
 from archgrad.registry import Registry
 
@@ -18,6 +19,7 @@ __all__ = [
     "CALLBACKS",
     "ArchCurvature",
     "ArchitectureMeasures",
+    "CSVFile",
     "Callback",
     "Decision",
     "DiscretizationGap",
@@ -25,13 +27,17 @@ __all__ = [
     "EigenvalueStop",
     "InnerCurvature",
     "LayerAgreement",
+    "MLflow",
     "Measures",
     "Need",
     "Record",
     "Search",
+    "Sink",
     "Stage",
     "Stationarity",
     "Stop",
+    "TensorBoard",
+    "WandB",
     "joined",
     "largest_eigenvalue",
     "standard",
@@ -49,6 +55,10 @@ CALLBACKS = Registry[Callback](
         "stationarity": Stationarity,
         "eigenvalue-stop": EigenvalueStop,
         "doctor": Doctor,
+        "csv": CSVFile,
+        "tensorboard": TensorBoard,
+        "wandb": WandB,
+        "mlflow": MLflow,
     },
 )
 """The names on the command line."""

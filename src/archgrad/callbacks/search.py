@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 from archgrad.spaces import Genotype
@@ -17,6 +18,10 @@ Record = dict[str, Any]
 
 class Search(Protocol):
     """A search as callbacks see it; they must not change it."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The run directory, or that of the present stage; None if the search writes none."""
 
     @property
     def epochs(self) -> int:

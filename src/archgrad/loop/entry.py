@@ -161,6 +161,7 @@ def _run_one(
     with own_modes(setup.device):
         seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: if this raises, no folder is left behind
+        state.folder = folder.path if folder else None
         with folder.opened(resume) if folder else nullcontext() as saved, catch_signals(interruptible) as interrupt:
             if saved is not None:
                 state.restore(saved)

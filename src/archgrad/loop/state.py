@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -83,8 +84,8 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` count what is done. Random numbers need
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
-    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs`` and ``budget_line`` come
-    from the settings and are in no checkpoint.
+    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs``, ``budget_line`` and
+    ``folder`` come from the settings and are in no checkpoint.
     """
 
     supernet: Supernet
@@ -104,6 +105,7 @@ class SearchState:
     trusted: dict[str, bool] = field(default_factory=dict)
     warmup_epochs: int = 0
     budget_line: str = ""
+    folder: Path | None = None
 
     def stop(self, epoch: int, reason: str) -> None:
         """End the search after the epoch just recorded, with the architecture of an earlier ``epoch``.
