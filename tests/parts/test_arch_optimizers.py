@@ -11,7 +11,17 @@ import torch
 from torch import Tensor
 
 from archgrad import arch_optimizers
-from archgrad.arch_optimizers import XNAS, Adam, ArchOptimizer, ExponentiatedGradient, Fixed, MirrorDescent
+from archgrad.arch_optimizers import (
+    XNAS,
+    Adam,
+    Annealed,
+    ArchOptimizer,
+    Clipped,
+    ExponentiatedGradient,
+    Fixed,
+    MirrorDescent,
+    TorchOptimizer,
+)
 from archgrad.errors import UserError
 
 MEMBERS: dict[str, ArchOptimizer] = {
@@ -25,6 +35,13 @@ MEMBERS: dict[str, ArchOptimizer] = {
     "xnas-keeping-all": XNAS(lr=0.1, bound=0.5, wipe_out=False),
     "fixed-real": Fixed(),
     "fixed-simplex": Fixed("simplex"),
+    "torch": TorchOptimizer(),
+    "torch-sgd": TorchOptimizer("SGD", lr=0.1, settings=("momentum=0.9", "nesterov=true")),
+    "torch-plain-sgd": TorchOptimizer("SGD", lr=0.1),
+    "torch-adagrad": TorchOptimizer("Adagrad", lr=0.1),
+    "clipped": Clipped(ExponentiatedGradient(), 2.0),
+    "annealed": Annealed(Adam(lr=0.1), last=0.1),
+    "annealed-and-clipped": Annealed(Clipped(TorchOptimizer("RMSprop"))),
 }
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 every_simplex_member = pytest.mark.parametrize(

@@ -6,6 +6,8 @@ from archgrad.arch_optimizers.exponentiated_gradient import ExponentiatedGradien
 from archgrad.arch_optimizers.fixed import Fixed
 from archgrad.arch_optimizers.geometry import GEOMETRIES, Entropy, Euclidean, Geometry
 from archgrad.arch_optimizers.mirror_descent import MirrorDescent
+from archgrad.arch_optimizers.torch_optimizer import TorchOptimizer
+from archgrad.arch_optimizers.wrappers import Annealed, Clipped
 from archgrad.arch_optimizers.xnas import XNAS
 from archgrad.registry import Registry
 
@@ -14,14 +16,17 @@ __all__ = [
     "GEOMETRIES",
     "XNAS",
     "Adam",
+    "Annealed",
     "ArchOptimizer",
     "ArchState",
+    "Clipped",
     "Entropy",
     "Euclidean",
     "ExponentiatedGradient",
     "Fixed",
     "Geometry",
     "MirrorDescent",
+    "TorchOptimizer",
 ]
 
 ARCH_OPTIMIZERS = Registry[ArchOptimizer](
@@ -33,6 +38,7 @@ ARCH_OPTIMIZERS = Registry[ArchOptimizer](
         "exponentiated-gradient": ExponentiatedGradient,
         "xnas": XNAS,
         "fixed": Fixed,
+        "torch": TorchOptimizer,
     },
 )
 """The names on the command line."""

@@ -1,0 +1,100 @@
+"""Any optimizer of PyTorch on the architecture parameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.errors import UserError, check_number, unknown
+from archgrad.registry import import_part
+from archgrad.relaxations.base import Domain
+from archgrad.tensors import Alpha
+
+__all__ = ["TorchOptimizer"]
+
+_STARTED = "started"
+
+
+@dataclass(frozen=True)
+class TorchOptimizer(ArchOptimizer):
+    """Move α by an optimizer of ``torch.optim``, such as ``AdamW``, or by one of your own, as ``module:Name``.
+
+    ``settings`` are further arguments of its constructor. Each block has its own optimizer.
+
+    >>> TorchOptimizer("RMSprop", lr=0.01, settings=("alpha=0.9", "momentum=0.5")).name
+    'RMSprop'
+    """
+
+    domain: ClassVar[Domain] = "real"
+
+    name: str = "AdamW"
+    lr: float = 3e-4
+    settings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_number("arch_optimizer.lr", self.lr, positive=True)
+        example = Alpha({"example": torch.zeros(1)})
+        try:
+            self.step(example, example, self.init(example, 1))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"{self.name} of torch.optim cannot move α with lr={self.lr:g} and settings={self.settings} ({error}); "
+                f"choose settings that it takes, or an optimizer that needs only a gradient."
+            ) from error
+
+    def init(self, alpha: Alpha, steps: int) -> ArchState:
+        """Return zeros in the shape of the optimizer's state; it makes its own values in the first step."""
+        state: ArchState = {_STARTED: {name: torch.tensor(False) for name in alpha}}
+        for name, value in alpha.items():
+            for quantity, tensor in self._moved(value, torch.zeros_like(value), {})[1].items():
+                state.setdefault(quantity, {})[name] = torch.zeros_like(tensor)
+        return state
+
+    def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
+        """Take one step of the optimizer."""
+        result, following = Alpha({}), ArchState({_STARTED: {name: torch.tensor(True) for name in alpha}})
+        for name, value in alpha.items():
+            own = {quantity: tensors[name] for quantity, tensors in state.items() if quantity != _STARTED}
+            result[name], kept = self._moved(value, gradient[name], own if state[_STARTED][name] else {})
+            for quantity, tensor in kept.items():
+                following.setdefault(quantity, {})[name] = tensor
+        return result, following
+
+    def _moved(self, value: Tensor, gradient: Tensor, state: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the value after one step, and the optimizer's state."""
+        leaf = value.detach().clone().requires_grad_()
+        leaf.grad = gradient.detach().clone()
+        optimizer = self._constructor()([leaf], lr=self.lr, **dict(map(_argument, self.settings)))
+        if state:
+            optimizer.state[leaf] = {quantity: tensor.clone() for quantity, tensor in state.items()}
+        optimizer.step()
+        kept = {quantity: tensor for quantity, tensor in optimizer.state[leaf].items() if tensor is not None}
+        return leaf.detach(), {quantity: torch.as_tensor(tensor).detach() for quantity, tensor in kept.items()}
+
+    def _constructor(self) -> Any:
+        found = import_part(self.name) if ":" in self.name else getattr(torch.optim, self.name, None)
+        if isinstance(found, type) and issubclass(found, torch.optim.Optimizer):
+            return found
+        known = [name for name, one in vars(torch.optim).items() if isinstance(one, type)]
+        raise unknown("optimizer of torch.optim:", self.name, sorted(known))
+
+
+def _argument(text: str) -> tuple[str, Any]:
+    """Split ``name=value``; the value is a number, true, false or a word.
+
+    >>> _argument("momentum=0.9"), _argument("nesterov=true")
+    (('momentum', 0.9), ('nesterov', True))
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise UserError(f"arch_optimizer.settings has {text!r}; write name=value, such as momentum=0.9.")
+    if value in ("true", "false"):
+        return name, value == "true"
+    try:
+        return name, float(value)
+    except ValueError:
+        return name, value
