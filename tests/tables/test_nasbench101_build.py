@@ -280,5 +280,3 @@ def test_names_that_are_not_utf_8(source: Path, monkeypatch: pytest.MonkeyPatch)
     index = cached_index(moved)
     assert index.source == f"{source.parent}/\ufffd/\ufffd.tfrecord"
     assert index.cell(PAIR.hash) is not None
-    index.remember("x", [1])
-    assert index.remembered("x") == [1]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench101 import Module
@@ -15,7 +13,7 @@ from archgrad.tables.nasbench101.index_packing import Run, unpack_module, unpack
 from archgrad.tables.nasbench101.index_schema import MOST_BUDGETS, DamagedIndex, check_form, connect
 from archgrad.tables.nasbench101.protobuf import Malformed
 
-__all__ = ["Cell", "Highest", "Index", "Measure", "open_index"]
+__all__ = ["Cell", "Index", "Measure", "open_index"]
 
 Measure = Literal["valid", "test"]
 
@@ -39,14 +37,6 @@ class Cell(NamedTuple):
     hash: str
     module: Module
     parameters: int
-
-
-class Highest(NamedTuple):
-    """The number of found cells, and the highest accuracies of their single runs (from 0 to 1)."""
-
-    cells: int
-    valid: float
-    test: float
 
 
 @dataclass(frozen=True)
@@ -94,37 +84,6 @@ class Index:
         with connect(self.path) as index:
             return int(index.execute(_BETTER, asked).fetchone()[0])
 
-    def highest(self, hashes: Iterable[str], epochs: int) -> Highest:
-        """Return the number of these cells with results, and the highest accuracies of their single runs."""
-        with connect(self.path) as index:
-            index.execute("CREATE TEMP TABLE wanted (hash BLOB PRIMARY KEY) WITHOUT ROWID")
-            rows = ((bytes.fromhex(hash_),) for hash_ in hashes)
-            index.executemany("INSERT OR IGNORE INTO wanted VALUES (?)", rows)
-            found = index.execute(
-                "SELECT count(*), max(highest_valid), max(highest_test) FROM wanted "
-                "JOIN cells USING (hash) JOIN results ON cell = id AND epochs = ?",
-                (epochs,),
-            ).fetchone()
-        if found[0] == 0:
-            return Highest(0, 0.0, 0.0)
-        if not _are_shares(*found[1:]):
-            raise DamagedIndex(self.path, f"its highest accuracies after {epochs} epochs are invalid")
-        return Highest(*found)
-
-    def remembered(self, name: str) -> Any:
-        """Return the value stored under this name, or None."""
-        with connect(self.path) as index:
-            found = index.execute("SELECT value FROM facts WHERE name = ?", (f"remembered {name}",)).fetchone()
-        try:
-            return None if found is None else json.loads(found[0])
-        except (TypeError, ValueError, RecursionError):
-            raise DamagedIndex(self.path, f"what it remembers as {name} cannot be read") from None
-
-    def remember(self, name: str, value: Any) -> None:
-        """Store a plain value that was computed from the index, if the file is writable."""
-        with suppress(DamagedIndex), connect(self.path, "rw") as index, index:
-            index.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (f"remembered {name}", json.dumps(value)))
-
     def _cell(self, query: str, value: object) -> Cell | None:
         with connect(self.path) as index:
             found = index.execute(query, (value,)).fetchone()
@@ -162,7 +121,3 @@ def open_index(path: Path) -> Index:
 
 def _are_counts(*values: object) -> bool:
     return all(isinstance(value, int) and value > 0 for value in values)
-
-
-def _are_shares(*values: object) -> bool:
-    return all(isinstance(value, float) and 0 <= value <= 1 for value in values)

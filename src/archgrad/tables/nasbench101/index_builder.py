@@ -8,8 +8,9 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import groupby, islice
-from math import fsum, isqrt
+from math import isqrt
 from pathlib import Path
+from statistics import fmean
 
 from archgrad.errors import UserError
 from archgrad.files import atomic_write
@@ -90,9 +91,8 @@ class _Writer:
         runs = [*known, *(Run(row.metrics.midway, row.metrics.end) for row in rows)]
         self.repeated += _repetitions(runs) - _repetitions(known)
         self.index.execute("INSERT OR REPLACE INTO runs VALUES (?, ?, ?)", (*key, pack_runs(runs)))
-        valid, test = [run.end.valid for run in runs], [run.end.test for run in runs]
-        results = fsum(valid) / len(runs), fsum(test) / len(runs), max(valid), max(test)
-        self.index.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)", (*key, *results))
+        means = fmean(run.end.valid for run in runs), fmean(run.end.test for run in runs)
+        self.index.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?)", (*key, *means))
         self.records += len(rows)
         return rows[-1].end
 

@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 APPLICATION = int.from_bytes(b"ag11", "big")
-FORMAT = 1
+FORMAT = 2
 MOST_BUDGETS = 1000
 """The largest number of different epochs in an index; NAS-Bench-101 has four."""
 
@@ -37,8 +37,8 @@ TABLES = {
         "operations TEXT NOT NULL, parameters INTEGER NOT NULL ) WITHOUT ROWID"
     ),
     "results": (
-        "CREATE TABLE results ( epochs INTEGER, cell INTEGER, valid REAL NOT NULL, test REAL NOT NULL, "
-        "highest_valid REAL NOT NULL, highest_test REAL NOT NULL, PRIMARY KEY (epochs, cell) ) WITHOUT ROWID"
+        "CREATE TABLE results (epochs INTEGER, cell INTEGER, valid REAL NOT NULL, test REAL NOT NULL, "
+        "PRIMARY KEY (epochs, cell)) WITHOUT ROWID"
     ),
     "runs": (
         "CREATE TABLE runs (epochs INTEGER, cell INTEGER, packed BLOB NOT NULL, PRIMARY KEY (epochs, cell)) "
