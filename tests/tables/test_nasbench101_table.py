@@ -28,17 +28,6 @@ from archgrad.tables.nasbench101 import (
 from archgrad.warn_once import forget_warnings
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ARCHGRAD_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    return small(tmp_path / "small.tfrecord")
-
-
 def test_a_table_answers(source: Path) -> None:
     table = open_cells(source)
     assert len(table) == 3

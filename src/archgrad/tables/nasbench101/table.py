@@ -19,7 +19,7 @@ from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101.index import Cell, Index, Measure, open_index
 from archgrad.tables.nasbench101.index_cache import cached_index
-from archgrad.tables.nasbench101.index_packing import Run
+from archgrad.tables.nasbench101.metrics import Run
 from archgrad.warn_once import warn_once
 
 __all__ = [
