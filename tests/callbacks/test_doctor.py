@@ -20,6 +20,7 @@ import archgrad as ag
 from archgrad import random_streams
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.autodiff.difference_check import difference_products
+from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis
 from archgrad.diagnostics.collapse_rules import Verdict
@@ -216,7 +217,7 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
     last = result.history[-1]
     assert [("discrete_accuracy" in record) for record in result.history] == [False, False, True]
     assert lines(tmp_path)[-1]["discrete_accuracy"] == last["discrete_accuracy"]
-    setup = Setup.of(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop")
+    setup = Setup.of(SPACE, METHOD, DATA, SearchConfig(epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop"))
     state = restore_run(setup, tmp_path)
     evaluation = supernet_evaluation(setup, state)
     for name, mixture in (
@@ -303,7 +304,7 @@ def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick:
     settings = {"epochs": EPOCHS, "batch_size": 4, "seed": 3}
     with torch.random.fork_rng([]):
         torch.manual_seed(random_streams.seed_of(3, "global"))
-        setup = Setup.of(SPACE, METHOD, DATA, **settings)
+        setup = Setup.of(SPACE, METHOD, DATA, SearchConfig(**settings))
         state = setup.initial_state()
     plain, other = setup.stepper(state), replace(setup, method=switched(setup.method)).stepper(state)
     for index in range(EPOCHS * STEPS):
