@@ -11,8 +11,8 @@ import torch
 from archgrad import random_streams
 from archgrad.config import SearchConfig
 from archgrad.data import Augmentation, ImageData
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.regularizers import LayerAlignment, Regularizer
 from benchmarks.common import Case

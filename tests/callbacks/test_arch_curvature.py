@@ -23,8 +23,8 @@ from archgrad.data import ImageData
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, random_nas
 from archgrad.spaces import NASBench201

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, get_args
 
 import pytest
 import torch
-from listening import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished, listening
+from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
 
 import archgrad as ag
 from archgrad import random_streams
@@ -27,10 +27,9 @@ from archgrad.diagnostics.collapse_rules import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import RunFolder, SearchResult
 from archgrad.loop.evaluation import supernet_evaluation
-from archgrad.loop.fallback_state import FallbackInMemory
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
 from archgrad.reactions import switched
@@ -548,16 +547,3 @@ def test_a_search_that_really_collapses_switches_once(
     last = caplog.records[-1].getMessage()
     assert "GAEA (--method gaea) usually cures it" in last
     assert "λ-DARTS" not in last, "it has it by now"
-
-
-def test_what_is_kept_in_memory_does_not_move_with_the_search() -> None:
-    states: list[Any] = []
-
-    def listen(event: Event) -> None:
-        if isinstance(event, SearchStarted):
-            states.append(event.state)
-            shelf.save_fallback(event.state)
-
-    shelf = FallbackInMemory()
-    result = run(callbacks=listening(listen))
-    assert not torch.equal(shelf.load_fallback()["alpha"]["cell"], result.alpha["cell"])

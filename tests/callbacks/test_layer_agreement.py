@@ -104,8 +104,8 @@ def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architectu
 
 
 def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
+    from archgrad.loop.loaders import StepBatches
     from archgrad.loop.setup import Setup
-    from archgrad.loop.step_batches import StepBatches
 
     setup = Setup.of(TINY, ag.recipes.darts(), DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
     with torch.random.fork_rng():

@@ -18,8 +18,8 @@ from archgrad.data import Loader
 from archgrad.errors import UserError
 from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolled
 from archgrad.loop import SearchResult
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 
 DATA = ag.data.digits(limit=96)

@@ -21,8 +21,8 @@ from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.vectors import added, cosine, norm, scaled
 from archgrad.config import SearchConfig
 from archgrad.errors import UserError
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.relaxations import GumbelHard, Softmax

@@ -193,8 +193,8 @@ class RunFolder(Callback):
             self.fallback.save(search.tensors(), self.identity)
 
     def load_fallback(self) -> dict[str, Any]:
-        """Return the saved state."""
-        return self.fallback.load(self.identity)
+        """Return the saved state; empty if there is none."""
+        return self.fallback.load(self.identity) if self.fallback.exist() else {}
 
     def _sweep(self) -> None:
         """Remove partial files of a killed process."""

@@ -19,9 +19,8 @@ from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
-from archgrad.loop.loaders import Loaders, check_batch_size
+from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.state import SearchState
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.method import Method
