@@ -438,7 +438,7 @@ def test_a_search_killed_in_the_second_stage_goes_on_from_its_last_checkpoint(
     with pytest.raises(KeyboardInterrupt):
         searched(out=tmp_path, callbacks=listening(die))
     assert shown(tmp_path) == [(1, 1)]
-    (tmp_path / ".metrics.jsonl.abc.part").touch()
+    (tmp_path / ".metrics.jsonl.0123456789abcdef.part").touch()
     same(whole, searched(out=tmp_path, resume=True))
     assert not list(tmp_path.glob(".*"))
 
