@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["atomic_write", "write_bytes", "write_text"]
+__all__ = ["atomic_write", "unfinished_files", "write_bytes", "write_text"]
+
+_TOKEN_BYTES = 8
+_UNFINISHED = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.part")
 
 
 @contextmanager
@@ -20,7 +24,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A plain exclusive open, unlike mkstemp, leaves the permissions to the user's umask.
-    part = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.part"
+    part = path.parent / f".{path.name[:40]}.{secrets.token_hex(_TOKEN_BYTES)}.part"
     file = part.open("xb")
     try:
         with file:
@@ -32,6 +36,11 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def unfinished_files(folder: Path) -> list[Path]:
+    """Return the temporary files that killed processes have left in a folder."""
+    return [path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name)]
 
 
 def write_bytes(path: Path, content: bytes) -> None:
