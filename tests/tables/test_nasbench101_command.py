@@ -12,7 +12,7 @@ import google_crc32c
 import pytest
 from rich.console import Console
 
-from archgrad.cli.file_progress import reading_progress
+from archgrad.cli.progress import reading_progress
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.nasbench101.tfrecord import mask_checksum
 from archgrad.tables.nasbench201.cells import codes_by_name
