@@ -76,7 +76,7 @@ def test_by_default_the_supernet_is_called_as_ever(given: list[dict[str, Any]]) 
     assert all(set(call) == {"active", "seed"} for call in given)
 
 
-def test_the_weight_decay_of_the_optimiser_and_of_the_hypergradient_moves() -> None:
+def test_the_weight_decay_of_the_optimizer_and_of_the_hypergradient_moves() -> None:
     training = replace(SPACE.weights, weight_decay=0.0, weight_decay_end=0.4, epochs=4, batch_size=24)
     made = Setup.of(SPACE, darts(), DATA, SearchConfig(weights=training))
     state = made.initial_state()

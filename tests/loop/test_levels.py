@@ -209,7 +209,7 @@ class Pull(Regularizer):
         self.shown.append(step.mixture_gradient)
 
 
-def test_regularisers_take_part_in_a_simultaneous_step() -> None:
+def test_regularizers_take_part_in_a_simultaneous_step() -> None:
     pull = Pull()
     method = replace(single("simultaneous"), regularizers=(pull,))
     plain = found(single("simultaneous"), epochs=1, alpha_budget="off")

@@ -54,7 +54,7 @@ def test_the_validation_loss_is_that_at_the_weights_for_every_estimate(method: a
 
 
 @pytest.mark.parametrize("name", ["unrolled", "reverse", "neumann"])
-def test_it_is_measured_without_the_terms_of_regularisers(name: str) -> None:
+def test_it_is_measured_without_the_terms_of_regularizers(name: str) -> None:
     """Looking ahead, nothing is evaluated at the weights; layer alignment outside differentiates what is."""
     outside = ag.regularizers.LayerAlignment(objective="outer", schedule="constant", weight=5.0)
     method = replace(

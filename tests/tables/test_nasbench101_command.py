@@ -10,7 +10,7 @@ import pytest
 from records101 import record, write
 from rich.console import Console
 
-from archgrad.cli.file_progress import reading_progress
+from archgrad.cli.progress import reading_progress
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.nasbench201.cells import codes_by_name
 

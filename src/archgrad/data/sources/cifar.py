@@ -37,7 +37,7 @@ def cifar10(
     image_size: int | None = None,
     seed: int = 0,
 ) -> ImageData:
-    """Load CIFAR-10 (10 classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
+    """Load CIFAR-10 (10 classes, 32×32 in color) from ``folder`` or that of the variable ARCHGRAD_DATA."""
     origin = Origin("cifar10", limit, image_size, seed, None if folder is None else str(folder)) if train else None
     return replace(cifar(CIFAR10, folder, train, limit, image_size, seed), origin=origin)
 
@@ -50,7 +50,7 @@ def cifar100(
     image_size: int | None = None,
     seed: int = 0,
 ) -> ImageData:
-    """Load CIFAR-100 (100 fine classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
+    """Load CIFAR-100 (100 fine classes, 32×32 in color) from ``folder`` or that of the variable ARCHGRAD_DATA."""
     origin = Origin("cifar100", limit, image_size, seed, None if folder is None else str(folder)) if train else None
     return replace(cifar(CIFAR100, folder, train, limit, image_size, seed), origin=origin)
 
