@@ -84,7 +84,7 @@ OnCollapse = Annotated[
 ]
 
 # Of `archgrad search`: the data
-Data = Annotated[Text, typer.Option(help="Data (see `archgrad list data`). [digits]")]
+Data = Annotated[Text, typer.Option(help="Data (see `archgrad list data`), or module:Name[:PATH]. [digits]")]
 DataDir = Annotated[Text, typer.Option(help="Folder that holds cifar10 and cifar100. [ARCHGRAD_DATA]")]
 Limit = Annotated[
     Number,
