@@ -18,6 +18,7 @@ from archgrad import (
     relaxations,
     spaces,
 )
+from archgrad.data.catalog import source_names
 from archgrad.errors import chosen
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.registry import Registry
@@ -95,8 +96,9 @@ def _list_parts(family: Registry[Any], part: str | None) -> str:
 
 def list_data() -> str:
     """Describe every source of data."""
-    width = max(map(len, data.SOURCES))
-    lines = [f"{name:<{width}}  {description}" for name, description in data.SOURCES.items()]
+    sources = source_names()
+    width = max(map(len, sources))
+    lines = [f"{name:<{width}}  {_first_line(source)}" for name, source in sources.items()]
     knobs = ", ".join(_settings(knobs_of(data.Augmentation()), "augmentation."))
     return "\n".join([*lines, f"knobs (the defaults depend on the data): {knobs}"])
 

@@ -25,7 +25,7 @@ _HELP = {
     "regularizer": "Replace the method's regularizers (see `archgrad list regularizers`): NAME,NAME or none; "
     "+NAME,+NAME adds to them. [the method's]",
     "discretizer": "Replace the method's discretizer (see `archgrad list discretizers`). [the method's]",
-    "data": "Data (see `archgrad list data`). [digits]",
+    "data": "Data (see `archgrad list data`), or module:Name[:PATH]. [digits]",
     "data_dir": "Folder that holds cifar10 and cifar100. [ARCHGRAD_DATA]",
     "epochs": "Epochs of the search. [chosen by --time-limit, or published]",
     "seed": "Seed of all random numbers. [0]",
