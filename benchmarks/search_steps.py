@@ -9,9 +9,10 @@ from functools import partial
 import torch
 
 from archgrad import random_streams
+from archgrad.config import SearchConfig
 from archgrad.data import Augmentation, ImageData
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.regularizers import LayerAlignment, Regularizer
 from benchmarks.common import Case
@@ -28,7 +29,7 @@ class SearchSteps:
     def __init__(self, case: Case, method: Method) -> None:
         method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
         method = replace(method, regularizers=tuple(map(at_full_strength, method.regularizers)))
-        self.setup = Setup.of(case.build(), method, random_images(case), batch_size=case.batch)
+        self.setup = Setup.of(case.build(), method, random_images(case), SearchConfig(batch_size=case.batch))
         torch.manual_seed(0)
         self.state = self.setup.initial_state()
         self.stepper = self.setup.stepper(self.state)

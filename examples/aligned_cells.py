@@ -19,6 +19,7 @@ import torch
 
 import archgrad as ag
 from archgrad.autodiff.vectors import cosine, norm
+from archgrad.config import SearchConfig
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.regularizers import LayerAlignment, WeightStep
@@ -42,7 +43,7 @@ class Kept(LayerAlignment):
 def trained(steps: int = 60) -> tuple[Setup, SearchState]:
     """Return a supernet that was trained for some steps."""
     space = ag.spaces.NASBench201(channels=8, cells_per_stage=1)
-    setup = Setup.of(space, ag.recipes.darts(), ag.data.digits(), batch_size=64, seed=0)
+    setup = Setup.of(space, ag.recipes.darts(), ag.data.digits(), SearchConfig(batch_size=64, seed=0))
     torch.manual_seed(0)
     state = setup.initial_state()
     stepper = setup.stepper(state)

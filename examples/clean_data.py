@@ -71,7 +71,7 @@ def outer(weights: dict[str, Tensor], alpha: dict[str, Tensor], valid: Part) -> 
 
 
 def solve(samples: Tensor, train: Part, start: Tensor | None = None) -> Tensor:
-    """Minimise the inner loss by L-BFGS, from the last solution if there is one."""
+    """Minimize the inner loss by L-BFGS, from the last solution if there is one."""
     w = torch.zeros(train.x.shape[1], CLASSES, dtype=torch.float64) if start is None else start.clone()
     w.requires_grad_()
     optimizer = torch.optim.LBFGS([w], max_iter=200, tolerance_grad=1e-5, line_search_fn="strong_wolfe")

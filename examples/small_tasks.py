@@ -8,7 +8,7 @@ writes archives that `archgrad search --data npz:FOLDER/NAME.npz` reads:
 - animals    1,000 images of bird, cat, deer, dog and horse
 - mixed      1,000 images of airplane, automobile, frog, ship and truck
 - few        20 images of each of the ten classes
-- grey       the images of ten without colour
+- gray       the images of ten without color
 - rotations  1,000 digits, turned by 0, 90, 180 or 270 degrees; the class is the turn
 """
 
@@ -42,13 +42,13 @@ def tasks() -> dict[str, Task]:
     cifar, digits = ag.data.cifar10(image_size=SIZE), ag.data.digits(limit=IMAGES)
     ten = cifar.limited(IMAGES, seed=0)
     few = cifar.limited(FEW * 10, seed=0)
-    grey = ten.images.double().mean(1, keepdim=True).round().to(torch.uint8)
+    gray = ten.images.double().mean(1, keepdim=True).round().to(torch.uint8)
     return {
         "ten": (ten.images, ten.labels),
         "animals": of_classes(cifar, ANIMALS),
         "mixed": of_classes(cifar, OTHERS),
         "few": (few.images, few.labels),
-        "grey": (grey, ten.labels),
+        "gray": (gray, ten.labels),
         "rotations": rotated(digits.images),
     }
 

@@ -5,11 +5,22 @@ import signal
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from archgrad.files import atomic_write, write_bytes, write_text
+from archgrad.errors import UserError
+from archgrad.files import (
+    atomic_write,
+    check_regular,
+    existing_path,
+    list_folder,
+    open_regular,
+    read_regular,
+    write_bytes,
+    write_text,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -152,3 +163,73 @@ def test_a_killed_writer_leaves_the_old_content(tmp_path: Path) -> None:
     assert path.read_text() == "old"
     write_text(path, "new")
     assert path.read_text() == "new"
+
+
+def test_a_regular_file_is_read(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "a", b"abc")
+    check_regular(tmp_path / "a", most=3)
+    assert read_regular(tmp_path / "a", most=3) == b"abc"
+    with open_regular(tmp_path / "a") as file:
+        assert file.read(2) == b"ab"
+    assert existing_path(tmp_path / "a") == tmp_path / "a"
+    assert list_folder(tmp_path) == [tmp_path / "a"]
+
+
+def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write_bytes(tmp_path / "a", b"abc")
+    assert existing_path("~/a") == tmp_path / "a"
+    assert read_regular("~/a") == b"abc"
+
+
+@pytest.mark.parametrize("read", [check_regular, open_regular, read_regular])
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("absent", "there is no table at .*absent'; check the path"),
+        ("file/under", "there is no table at"),
+        ("folder", "is a folder; give the path of a regular file"),
+        ("pipe", "is a pipe; give"),
+        ("/dev/zero", "is a device; give"),
+        ("/dev/stdin", "is a|there is no"),
+        ("n" * 300, "File name too long"),
+        ("a\0b", "null"),
+        ("~nouser-of-this-name/x", "home directory"),
+        ("loop", "symbolic links"),
+        ("undecodable-\udcff", r"no table at .*\\udcff"),
+        ("sparse", "the table '.*sparse' has 1,100 MB or more; at most 1 MB are read"),
+    ],
+)
+def test_what_is_no_file_to_read_is_refused_at_once(
+    read: Callable[..., object], name: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1_100_000_000)
+    with pytest.raises(UserError, match=sentence) as error:
+        read(name, "table", most=1_000_000)
+    assert len(str(error.value)) < 300
+
+
+def test_a_file_without_an_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_bytes(tmp_path / "a", b"abcdef")
+    monkeypatch.setattr("archgrad.files._check_kind", lambda *found: None)  # files of /proc say that they are empty
+    with pytest.raises(UserError, match="at most 0 MB"):
+        read_regular(tmp_path / "a", most=5)
+
+
+def test_files_and_folders_without_permission_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    write_bytes(tmp_path / "a", b"x")
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(UserError, match=r"the file '.*a' cannot be read \(Permission denied\)"):
+        read_regular(tmp_path / "a")
+    with pytest.raises(UserError, match=r"the folder .* cannot be read \(Permission denied\)"):
+        list_folder(tmp_path)

@@ -22,7 +22,7 @@ from archgrad.schedule import Level
 
 @dataclasses.dataclass(frozen=True)
 class OnSimplex(Adam):
-    """Stands in for an optimiser of another domain."""
+    """Stands in for an optimizer of another domain."""
 
     domain: ClassVar[Domain] = "simplex"
 
@@ -34,7 +34,7 @@ def test_parts_of_two_domains_are_refused_before_anything_runs() -> None:
         dataclasses.replace(darts(), arch_optimizer=OnSimplex())
 
 
-def test_a_discretiser_that_does_not_fit_is_refused_before_training() -> None:
+def test_a_discretizer_that_does_not_fit_is_refused_before_training() -> None:
     method = dataclasses.replace(darts(), discretizer=TopEdges())
     method.check(ag.spaces.DARTS())
     with pytest.raises(UserError, match="does not fit the space 'nasbench201'"):
@@ -168,16 +168,16 @@ def test_options_of_the_supernet_are_given_in_one_place() -> None:
         SupernetOptions(edge_weights=1)  # type: ignore[arg-type]
 
 
-def test_a_regulariser_that_means_nothing_is_refused() -> None:
+def test_a_regularizer_that_means_nothing_is_refused() -> None:
     with pytest.raises(UserError, match=r"DirichletKL needs a Dirichlet distribution, but Softmax has none; use rel"):
         dataclasses.replace(darts(), regularizers=(DirichletKL(),))
 
 
 class OwnEntropy(EntropyTerm):
-    """A regulariser of the user's own, which no name on the command line stands for."""
+    """A regularizer of the user's own, which no name on the command line stands for."""
 
 
-def test_a_kind_of_regulariser_comes_once() -> None:
+def test_a_kind_of_regularizer_comes_once() -> None:
     for pair in [(LayerAlignment(), LayerAlignment("sign")), (EntropyTerm(0.1), BetaDecay(), EntropyTerm(0.2))]:
         with pytest.raises(UserError, match=r"is among the regularizers twice, .* '(layer-alignment|entropy)'; leave"):
             dataclasses.replace(darts(), regularizers=pair)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from archgrad.bilevel import BilevelProblem
     from archgrad.config import SearchConfig
     from archgrad.descent import Descent
-    from archgrad.errors import ArchgradError, DivergedError, SearchInterrupted, UserError
+    from archgrad.errors import ArchgradError, DiskError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, resume, search
     from archgrad.method import Method
     from archgrad.progressive import Progressive
@@ -47,6 +47,7 @@ __all__ = [
     "ArchgradError",
     "BilevelProblem",
     "Descent",
+    "DiskError",
     "DivergedError",
     "Genotype",
     "Method",
@@ -81,6 +82,7 @@ _HOMES = {
     "ArchgradError": "errors",
     "BilevelProblem": "bilevel",
     "Descent": "descent",
+    "DiskError": "errors",
     "DivergedError": "errors",
     "Genotype": "spaces",
     "Method": "method",

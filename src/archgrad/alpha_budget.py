@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -77,10 +78,9 @@ def read_budget(text: str | float) -> BudgetChoice:
     >>> read_budget("off"), read_budget("2.5")
     ('off', 2.5)
     """
-    try:
-        choice: Any = float(text)
-    except ValueError:
-        choice = text
+    choice: Any = text
+    with suppress(ValueError, TypeError):
+        choice = text if isinstance(text, bool) else float(text)
     check_budget(choice)
     budget: BudgetChoice = choice
     return budget

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 __all__ = [
     "ArchgradError",
+    "DiskError",
     "DivergedError",
     "SearchInterrupted",
     "UserError",
@@ -38,6 +39,10 @@ class UserError(ArchgradError, ValueError):
 
 class DivergedError(ArchgradError, ArithmeticError):
     """The loss became NaN or infinite; the last good checkpoint is kept."""
+
+
+class DiskError(ArchgradError, OSError):
+    """The disk is full or fails; the last good checkpoint is kept."""
 
 
 class SearchInterrupted(ArchgradError):  # noqa: N818 - it is no error, it is an answer to a signal

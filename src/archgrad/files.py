@@ -1,15 +1,45 @@
-"""Atomic writes: a reader sees the old content or the new one, never half of it."""
+"""Atomic writes, and reads that neither hang nor fill the memory.
+
+A reader of a file that is being written sees the old content or the new one, never half of it.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-__all__ = ["atomic_write", "write_bytes", "write_text"]
+from archgrad.errors import UserError, shortened
+
+__all__ = [
+    "PathLike",
+    "atomic_write",
+    "check_regular",
+    "existing_path",
+    "list_folder",
+    "open_regular",
+    "read_regular",
+    "shown_path",
+    "unfinished_files",
+    "write_bytes",
+    "write_text",
+]
+
+PathLike = str | os.PathLike[str]
+
+_PROBLEMS = (OSError, ValueError, RuntimeError)
+"""What the system raises about a path: a null byte is a ValueError, the ``~`` of an unknown user a RuntimeError."""
+_KINDS = {
+    stat.S_IFDIR: "a folder", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}  # fmt: skip
+_TOKEN_BYTES = 8
+_UNFINISHED = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.part")
 
 
 @contextmanager
@@ -20,7 +50,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A plain exclusive open, unlike mkstemp, leaves the permissions to the user's umask.
-    part = path.parent / f".{path.name[:40]}.{secrets.token_hex(8)}.part"
+    part = path.parent / f".{path.name[:40]}.{secrets.token_hex(_TOKEN_BYTES)}.part"
     file = part.open("xb")
     try:
         with file:
@@ -34,6 +64,11 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
+def unfinished_files(folder: Path) -> list[Path]:
+    """Return the temporary files that killed processes have left in a folder."""
+    return [path for path in folder.iterdir() if _UNFINISHED.fullmatch(path.name)]
+
+
 def write_bytes(path: Path, content: bytes) -> None:
     """Replace the file's content atomically."""
     with atomic_write(path) as file:
@@ -43,6 +78,90 @@ def write_bytes(path: Path, content: bytes) -> None:
 def write_text(path: Path, text: str) -> None:
     """Replace the file's content atomically, in UTF-8."""
     write_bytes(path, text.encode())
+
+
+def shown_path(path: PathLike) -> str:
+    """Return a path for a message: in quotes, escaped, and cut if it is long."""
+    return shortened(os.fspath(path), longest=150)
+
+
+def existing_path(path: PathLike, what: str = "file") -> Path:
+    """Return the path of something that exists, with ``~`` expanded; else raise a UserError."""
+    try:
+        found = Path(path).expanduser()
+        found.stat()
+        return found
+    except _PROBLEMS as problem:
+        raise _unreadable(problem, path, what) from problem
+
+
+def list_folder(path: Path, what: str = "folder") -> list[Path]:
+    """Return the sorted content of a folder; raise a UserError if it cannot be listed."""
+    try:
+        return sorted(path.iterdir())
+    except _PROBLEMS as problem:
+        raise _unreadable(problem, path, what) from problem
+
+
+def open_regular(path: PathLike, what: str = "file", most: int | None = None) -> IO[bytes]:
+    """Open a regular file of at most ``most`` bytes to read it; raise a UserError for anything else.
+
+    Pipes and devices are refused without waiting for them.
+    """
+    try:
+        found = Path(path).expanduser()
+        _check_kind(found.stat(), path, what, most)  # before it is opened: to open a device may change it
+        descriptor = os.open(found, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        file = os.fdopen(descriptor, "rb")
+        try:
+            _check_kind(os.fstat(descriptor), path, what, most)
+        except UserError:
+            file.close()
+            raise
+        return file
+    except _PROBLEMS as problem:
+        raise _unreadable(problem, path, what) from problem
+
+
+def check_regular(path: PathLike, what: str = "file", most: int | None = None) -> None:
+    """Raise a UserError unless ``path`` is a readable regular file of at most ``most`` bytes."""
+    open_regular(path, what, most).close()
+
+
+def read_regular(path: PathLike, what: str = "file", most: int = 1 << 30) -> bytes:
+    """Return the content of a regular file of at most ``most`` bytes, even if it is endless or grows meanwhile."""
+    with open_regular(path, what, most) as file:
+        try:
+            content = file.read(most + 1)
+        except _PROBLEMS as problem:
+            raise _unreadable(problem, path, what) from problem
+    if len(content) > most:
+        raise _too_large(path, what, len(content), most)
+    return content
+
+
+def _unreadable(problem: Exception, path: PathLike, what: str) -> UserError:
+    """Turn what the system says of a path into a sentence."""
+    if isinstance(problem, UserError):
+        return problem
+    if isinstance(problem, FileNotFoundError | NotADirectoryError):
+        return UserError(f"there is no {what} at {shown_path(path)}; check the path.")
+    reason = getattr(problem, "strerror", None) or str(problem).rstrip(".")
+    return UserError(f"the {what} {shown_path(path)} cannot be read ({reason}); give another path.")
+
+
+def _check_kind(found: os.stat_result, path: PathLike, what: str, most: int | None) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no file")
+        raise UserError(f"the {what} {shown_path(path)} is {kind}; give the path of a regular file.")
+    if most is not None and found.st_size > most:
+        raise _too_large(path, what, found.st_size, most)
+
+
+def _too_large(path: PathLike, what: str, size: int, most: int) -> UserError:
+    return UserError(
+        f"the {what} {shown_path(path)} has {size / 1e6:,.0f} MB or more; at most {most / 1e6:,.0f} MB are read."
+    )
 
 
 def _sync_folder(folder: Path) -> None:

@@ -18,12 +18,13 @@ from archgrad.autodiff.krylov import dense
 from archgrad.autodiff.vectors import flattened, unflattened
 from archgrad.bilevel import BilevelProblem
 from archgrad.callbacks import ArchCurvature, largest_eigenvalue
+from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.method import Method
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, random_nas
 from archgrad.spaces import NASBench201
@@ -96,7 +97,7 @@ def test_it_costs_one_gradient_more_than_it_takes_steps() -> None:
 def trained(method: Method, steps: int, seed: int = 0) -> Iterator[EvaluationPoint]:
     """Stand in a tiny search in float64 after some steps."""
     space = NASBench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
-    setup = Setup.of(space, method, images(), epochs=9, seed=seed, batch_size=12)
+    setup = Setup.of(space, method, images(), SearchConfig(epochs=9, seed=seed, batch_size=12))
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         state = setup.initial_state()

@@ -14,22 +14,22 @@ from typing import Any, ClassVar, get_args
 
 import pytest
 import torch
-from listening import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished, listening
+from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
 
 import archgrad as ag
 from archgrad import random_streams
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.autodiff.difference_check import difference_products
+from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis
 from archgrad.diagnostics.collapse_rules import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import RunFolder, SearchResult
 from archgrad.loop.evaluation import supernet_evaluation
-from archgrad.loop.fallback_state import FallbackInMemory
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
 from archgrad.reactions import switched
@@ -216,7 +216,7 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
     last = result.history[-1]
     assert [("discrete_accuracy" in record) for record in result.history] == [False, False, True]
     assert lines(tmp_path)[-1]["discrete_accuracy"] == last["discrete_accuracy"]
-    setup = Setup.of(SPACE, METHOD, DATA, epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop")
+    setup = Setup.of(SPACE, METHOD, DATA, SearchConfig(epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop"))
     state = restore_run(setup, tmp_path)
     evaluation = supernet_evaluation(setup, state)
     for name, mixture in (
@@ -303,7 +303,7 @@ def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick:
     settings = {"epochs": EPOCHS, "batch_size": 4, "seed": 3}
     with torch.random.fork_rng([]):
         torch.manual_seed(random_streams.seed_of(3, "global"))
-        setup = Setup.of(SPACE, METHOD, DATA, **settings)
+        setup = Setup.of(SPACE, METHOD, DATA, SearchConfig(**settings))
         state = setup.initial_state()
     plain, other = setup.stepper(state), replace(setup, method=switched(setup.method)).stepper(state)
     for index in range(EPOCHS * STEPS):
@@ -547,16 +547,3 @@ def test_a_search_that_really_collapses_switches_once(
     last = caplog.records[-1].getMessage()
     assert "GAEA (--method gaea) usually cures it" in last
     assert "λ-DARTS" not in last, "it has it by now"
-
-
-def test_what_is_kept_in_memory_does_not_move_with_the_search() -> None:
-    states: list[Any] = []
-
-    def listen(event: Event) -> None:
-        if isinstance(event, SearchStarted):
-            states.append(event.state)
-            shelf.save_fallback(event.state)
-
-    shelf = FallbackInMemory()
-    result = run(callbacks=listening(listen))
-    assert not torch.equal(shelf.load_fallback()["alpha"]["cell"], result.alpha["cell"])

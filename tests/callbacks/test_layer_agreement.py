@@ -14,6 +14,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
 from archgrad.callbacks import LayerAgreement, standard
+from archgrad.config import SearchConfig
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.relaxations import Uniform
 from archgrad.schedule import Schedule
@@ -103,10 +104,10 @@ def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architectu
 
 
 def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
+    from archgrad.loop.loaders import StepBatches
     from archgrad.loop.setup import Setup
-    from archgrad.loop.step_batches import StepBatches
 
-    setup = Setup.of(TINY, ag.recipes.darts(), DATA, epochs=2, batch_size=16, seed=0)
+    setup = Setup.of(TINY, ag.recipes.darts(), DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         state = setup.initial_state()

@@ -127,8 +127,7 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     config = fit_sizes(SearchConfig(time_limit=1e-6, **options), data).config
     space, method = config.build_space(), config.build_method()
     part = data if config.limit is None else data.limited(config.limit, seed=0)
-    training = config.build_training(space, method)
-    setup = Setup.of(space, method, part, weights=training, split=config.split, batch_size=config.batch_size)
+    setup = Setup.of(space, method, part, config)
     assert setup.steps > 0
     assert said == []
 

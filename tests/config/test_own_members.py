@@ -16,6 +16,7 @@ import torch
 import archgrad as ag
 from archgrad.arch_optimizers import Adam
 from archgrad.callbacks import Callback
+from archgrad.data import DataSource, ImageData
 from archgrad.discretizers import Argmax
 from archgrad.hypergradients import FirstOrder
 from archgrad.regularizers import Regularizer
@@ -55,6 +56,18 @@ class OwnCallback(Callback):
 @dataclass(frozen=True, kw_only=True)
 class OwnSpace(NASBench201):
     name: ClassVar[str] = "own-space"
+
+class OwnData(DataSource):
+    def read(self, path: Any, options: Any) -> Any:
+        images = (torch.arange(120 * 64) % 251).to(torch.uint8).view(120, 1, 8, 8)
+        return options.apply(ImageData("own-data", images, torch.arange(120) % 3, ("a", "b", "c")))
+
+class OwnFile(OwnData):
+    takes_path: ClassVar[bool] = True
+
+    def read(self, path: Any, options: Any) -> Any:
+        assert path.read_text() == "own"
+        return super().read(path, options)
 """
 
 TINY = ("--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--epochs", 1, "--method", "darts")
@@ -70,6 +83,8 @@ TINY = ("--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--epo
         ("--regularizer", "OwnRegularizer", ("own_members:OwnRegularizer.weight=3",)),
         ("--callback", "OwnCallback", ("own_members:OwnCallback.value=4",)),
         ("--space", "OwnSpace", ("space.exclude=none",)),
+        ("--data", "OwnData", ("augmentation.cutout=2",)),
+        ("--data", "OwnFile:own.txt", ("augmentation.cutout=2",)),
     ],
 )
 def test_a_member_of_ones_own_is_used_by_its_import_path(
@@ -77,11 +92,12 @@ def test_a_member_of_ones_own_is_used_by_its_import_path(
 ) -> None:
     (tmp_path / "own_members.py").write_text(OWN, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "own.txt").write_text("own", encoding="utf-8")
     given = [part for setting in settings for part in ("--set", setting)]
     code, _, err = archgrad("search", *TINY, option, f"own_members:{name}", *given, "--out", "run")
     assert code == 0, err
     kept = Path("run/config.toml").read_text(encoding="utf-8")
-    assert f"own_members:{name}" in kept
+    assert f"own_members:{name.replace(':', f':{tmp_path}/')}" in kept
     code, _, err = archgrad("resume", "run")
     assert code == 0, err
     if option == "--callback":

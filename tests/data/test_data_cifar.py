@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from archgrad.data import Augmentation, ImageData, cifar10, cifar100
-from archgrad.data.sources.cifar import cifar
+from archgrad.data.sources import Cifar10
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
 from archgrad.errors import UserError
 
@@ -51,7 +51,7 @@ def write_archive(layout: CifarLayout, root: Path) -> Path:
 
 
 def read(layout: CifarLayout, root: Path, train: bool = True, **sizes: Any) -> ImageData:
-    return cifar(layout, root, train, sizes.get("limit"), sizes.get("image_size"), 0)
+    return Cifar10(layout)(root, train, **sizes)
 
 
 @pytest.mark.parametrize("layout", [SMALL10, SMALL100])

@@ -9,6 +9,7 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.callbacks import DiscretizationGap
+from archgrad.config import SearchConfig
 from archgrad.data import measure
 from archgrad.diagnostics import Snapshot, measure_discretization
 from archgrad.discretizers import SupernetEvaluation
@@ -58,7 +59,10 @@ def test_it_is_measured_once_at_the_end() -> None:
 def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Level) -> None:
     method = replace(ag.recipes.gaea(level=level), supernet=OPTIONS)
     setup = Setup.of(
-        ag.spaces.NASBench201(channels=4, cells_per_stage=1), method, DATA, batch_size=16, seed=5, held_out=0
+        ag.spaces.NASBench201(channels=4, cells_per_stage=1),
+        method,
+        DATA,
+        SearchConfig(batch_size=16, seed=5, held_out=0),
     )
     torch.manual_seed(0)
     state = setup.initial_state()

@@ -1,4 +1,4 @@
-"""Bregman stationarity against closed forms, an independent optimiser, and the theorem it was made for."""
+"""Bregman stationarity against closed forms, an independent optimizer, and the theorem it was made for."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def test_of_a_linear_loss_it_is_one_step_away(name: str, seed: int, lam: float) 
 @every_seed
 @pytest.mark.parametrize("name", GEOMETRIES)
 @pytest.mark.parametrize("lam", [0.2, 2.0])
-def test_of_a_coupled_loss_it_is_what_another_optimiser_finds(name: str, seed: int, lam: float) -> None:
-    """Minimise λf + D by SLSQP in (w, θ) and put the result into Eq. 7."""
+def test_of_a_coupled_loss_it_is_what_another_optimizer_finds(name: str, seed: int, lam: float) -> None:
+    """Minimize λf + D by SLSQP in (w, θ) and put the result into Eq. 7."""
     geometry, mix, costs = GEOMETRIES[name], randn(3, 4, seed=seed), randn(4, seed=50 + seed)
     w, theta = randn(3, seed=100 + seed), simplex(1, 4, seed=200 + seed)
 

@@ -119,7 +119,7 @@ def test_the_sentences_have_the_numbers() -> None:
     assert found.sentences == (
         "skip connections are 50 % of the architecture, up from 0 % in epoch 1",
         "layer alignment is 0.03: the cells want different architectures",
-        "the last cells favour skip connections: their gradient is -0.0053, that of convolutions 0.0028",
+        "the last cells favor skip connections: their gradient is -0.0053, that of convolutions 0.0028",
         "the largest eigenvalue of the architecture's Hessian has grown 3.0 times",
     )
     assert found.advice.startswith("go back to an earlier epoch, or search again: λ-DARTS")

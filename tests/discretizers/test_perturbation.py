@@ -338,7 +338,7 @@ def test_a_signal_is_answered_before_the_next_decision(whole: tuple[SearchResult
 
 def standing_after_training() -> tuple[Setup, SearchState]:
     method = replace(lambda_darts(), discretizer=Perturbation(1))  # whose regularizer has no say in it
-    setup = Setup.of(SPACE, method, data(), epochs=2, seed=1, batch_size=8)
+    setup = Setup.of(SPACE, method, data(), SearchConfig(epochs=2, seed=1, batch_size=8))
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         state = setup.initial_state()

@@ -39,7 +39,7 @@ def test_the_archives_are_read_by_a_search(
     assert {name: (len(data), data.num_classes, data.channels) for name, data in found.items()} == {
         "animals": (1000, 5, 3),
         "few": (200, 10, 3),
-        "grey": (1000, 10, 1),
+        "gray": (1000, 10, 1),
         "mixed": (1000, 5, 3),
         "rotations": (1000, 4, 1),
         "ten": (1000, 10, 3),

@@ -6,6 +6,7 @@ import os
 import pickle
 import random
 import shutil
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -343,34 +344,93 @@ def test_a_folder_that_cannot_be_is_a_sentence(tmp_path: Path, place: str, resum
     assert (tmp_path / "file").read_text() == "taken"
 
 
-@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(28, "No space left on device")])
+@pytest.mark.parametrize(
+    ("error", "kind", "fix"),
+    [
+        (PermissionError(13, "Permission denied"), UserError, "choose a folder"),
+        (OSError(28, "No space left on device"), ag.DiskError, "make room on its disk, then start again"),
+    ],
+)
 def test_a_folder_that_cannot_be_written_is_a_sentence(
-    tmp_path: Path, error: OSError, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, error: OSError, kind: type, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: object) -> None:
         raise error
 
-    monkeypatch.setattr("archgrad.loop.folder.write_text", refuse)
     events: list[Event] = []
-    with pytest.raises(UserError, match=rf"{tmp_path} cannot be written \({error.strerror}\); choose a folder"):
-        run(tmp_path, callbacks=listening(events.append))
+    with monkeypatch.context() as patch:
+        patch.setattr("archgrad.loop.folder.write_text", refuse)
+        with pytest.raises(kind, match=rf"{tmp_path} cannot be written \({error.strerror}\); {fix}"):
+            run(tmp_path, callbacks=listening(events.append))
     assert not events
+    assert len(run(tmp_path).history) == 2
 
 
+FULL = OSError(28, "No space left on device")
+
+
+def hidden_by_torch(*args: object) -> None:
+    try:
+        raise FULL
+    except OSError:
+        raise RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 64 vs 0")  # noqa: B904
+
+
+def told_by_torch(*args: object) -> None:
+    raise RuntimeError("PytorchStreamWriter failed writing file data/0: file write failed")
+
+
+def full_disk(*args: object) -> None:
+    raise FULL
+
+
+@pytest.mark.parametrize(
+    ("where", "fails", "reason"),
+    [
+        ("torch.save", full_disk, "No space left on device"),
+        ("torch.save", hidden_by_torch, "No space left on device"),
+        ("torch.save", told_by_torch, "PytorchStreamWriter failed writing file data/0: file write failed"),
+        ("os.fsync", full_disk, "No space left on device"),
+        ("pathlib.Path.replace", full_disk, "No space left on device"),
+    ],
+)
 def test_a_disk_that_fills_up_is_a_sentence_and_the_run_resumes(
-    tmp_path: Path, finished: tuple[Path, SearchResult], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*args: object) -> None:
-        raise OSError(28, "No space left on device")
-
+    tmp_path: Path, finished: tuple[Path, SearchResult], where: str, fails: Any, reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     def fill(event: Event) -> None:
         if isinstance(event, StepFinished):
-            monkeypatch.setattr(torch, "save", full)
+            monkeypatch.setattr(where, fails)
 
-    with pytest.raises(UserError, match=r"cannot be written \(No space left on device\)"):
+    sentence = rf"cannot be written \({reason}\); make room on its disk, then `archgrad resume {tmp_path}` continues"
+    with pytest.raises(ag.DiskError, match=sentence):
         run(tmp_path, callbacks=listening(fill))
     monkeypatch.undo()
+    assert not list(tmp_path.glob(".*"))
     assert torch.equal(run(tmp_path, resume=True).alpha["cell"], finished[1].alpha["cell"])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits of this kind")
+def test_a_file_that_the_system_cuts_off_ends_the_command_with_1(tmp_path: Path) -> None:
+    """A limit on the size of files is as close to a full disk as a test can come; 3 seconds for the import of torch."""
+    command = ["search", "--data", "digits", "--limit", "64", "--epochs", "1", "--cells", "1", "--channels", "2"]
+    code = (
+        f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000));"
+        f"from archgrad.cli.app import main; sys.argv = ['archgrad', *{command}, '--out', {str(tmp_path / 'run')!r}];"
+        f"main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
+    assert "cannot be written (File too large); make room on its disk, then start again." in " ".join(
+        done.stderr.split()
+    )
+
+
+@pytest.mark.parametrize("name", [".metrics.jsonl.0123456789abcdef.part", ".config.toml.fedcba9876543210.part"])
+def test_a_folder_with_nothing_but_unfinished_files_may_begin_again(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"half")
+    run(tmp_path)
+    assert not list(tmp_path.glob(".*"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="folders are not locked there")

@@ -76,9 +76,9 @@ def test_by_default_the_supernet_is_called_as_ever(given: list[dict[str, Any]]) 
     assert all(set(call) == {"active", "seed"} for call in given)
 
 
-def test_the_weight_decay_of_the_optimiser_and_of_the_hypergradient_moves() -> None:
+def test_the_weight_decay_of_the_optimizer_and_of_the_hypergradient_moves() -> None:
     training = replace(SPACE.weights, weight_decay=0.0, weight_decay_end=0.4, epochs=4, batch_size=24)
-    made = Setup.of(SPACE, darts(), DATA, weights=training)
+    made = Setup.of(SPACE, darts(), DATA, SearchConfig(weights=training))
     state = made.initial_state()
     stepper, used = made.stepper(state), []
     while state.epoch < state.epochs:
@@ -94,7 +94,7 @@ def test_a_step_decays_by_what_the_schedule_says() -> None:
     training = ag.WeightTraining(
         lr=0.1, lr_min=0.1, momentum=0.0, weight_decay=0.0, weight_decay_end=1.0, clip=1e-12, epochs=2, batch_size=24
     )
-    made = Setup.of(SPACE, darts(), DATA, weights=training)
+    made = Setup.of(SPACE, darts(), DATA, SearchConfig(weights=training))
     torch.manual_seed(0)
     state = made.initial_state()
     for state.epoch, factor in ((0, 1.0), (1, 1 - 0.1 * 0.5)):

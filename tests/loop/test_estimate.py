@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import archgrad as ag
+from archgrad.config import SearchConfig
 from archgrad.loop import estimate as timing
 from archgrad.loop.estimate import estimate, stages_of, step_seconds
 from archgrad.loop.setup import Setup
@@ -15,8 +16,8 @@ from archgrad.loop.setup import Setup
 def test_steps_are_those_of_the_schedule() -> None:
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=100)
     method, training = ag.recipes.idarts(), ag.WeightTraining(epochs=8, batch_size=10)
-    found = estimate(space, method, data, weights=training)
-    setup = Setup.of(space, method, data, weights=training)
+    config = SearchConfig(space=space, method=method, weights=training)
+    found, setup = estimate(config, data), Setup.of(space, method, data, config)
     assert (found.weight_steps, found.arch_steps) == (8 * setup.steps, setup.arch_steps)
     assert found.weight_steps == 4 * found.arch_steps
     assert found.parameters == sum(weight.numel() for weight in setup.space.supernet().parameters())
@@ -38,7 +39,7 @@ def test_a_measurement_ends_when_its_time_is_over(
     method = ag.recipes.darts() if inner_steps == 1 else ag.recipes.idarts()
     assert method.schedule.inner_steps == inner_steps
     training = ag.WeightTraining(batch_size=10)
-    assert step_seconds(space, method, data, weights=training, at_most=at_most) == 1.0
+    assert step_seconds(SearchConfig(weights=training), space, method, data, at_most) == 1.0
     assert now[0] == 1 + steps  # the timer looks at the clock when it begins and after each step
 
 

@@ -34,11 +34,11 @@ RELAXATIONS: dict[str, Relaxation] = {
     "dirichlet": Dirichlet(),
     "dirichlet-per-cell": Dirichlet(per_cell=True),
 }
-# With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in regularisers
+# With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in regularizers
 # alone, which have a grid of their own.
 SAME = ("darts-2nd", "idarts", "amended", "gaea-bilevel")
-STABILISED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts-es")
-METHODS = [name for name in RECIPES if name not in (*SAME, *STABILISED) and not name.startswith("lambda-")]
+STABILIZED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts-es")
+METHODS = [name for name in RECIPES if name not in (*SAME, *STABILIZED) and not name.startswith("lambda-")]
 SAMPLED = ("gdas", "gaea-gdas", "snas", "drnas", "random-nas")
 # Operations on edges, and on nodes: every recipe searches the cheapest space of both kinds.
 KINDS = ("nasbench201", "nasbench1shot1-3")
@@ -207,7 +207,7 @@ def test_alignment_is_refused_where_every_cell_decides_alone(recipe: str) -> Non
 
 @pytest.mark.parametrize("discretizer", DISCRETIZERS)
 @pytest.mark.parametrize("recipe", ["darts", "gaea-simultaneous", "pc-darts", "gdas", "random-nas"])
-def test_every_discretiser_ends_searches_of_every_kind(recipe: str, discretizer: str) -> None:
+def test_every_discretizer_ends_searches_of_every_kind(recipe: str, discretizer: str) -> None:
     method = shortened(replace(ag.recipes.named(recipe), discretizer=ag.discretizers.DISCRETIZERS.create(discretizer)))
     space = "s2" if discretizer == "top-edges" else "nasbench201"
     check(*searched(method, space), moving=recipe != "random-nas")

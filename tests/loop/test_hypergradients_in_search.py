@@ -13,12 +13,13 @@ from listening import Event, StepFinished, listening
 
 import archgrad as ag
 from archgrad.callbacks import InnerCurvature
+from archgrad.config import SearchConfig
 from archgrad.data import Loader
 from archgrad.errors import UserError
 from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolled
 from archgrad.loop import SearchResult
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 
 DATA = ag.data.digits(limit=96)
@@ -104,7 +105,7 @@ def test_a_series_is_watched_by_default() -> None:
 
 
 def setup(method: ag.Method, name: str = "nasbench201", **settings: Any) -> Setup:
-    return Setup.of(small(name), method, DATA, **{"epochs": 2, "batch_size": 24, **settings})
+    return Setup.of(small(name), method, DATA, SearchConfig(**{"epochs": 2, "batch_size": 24, **settings}))
 
 
 def after_two_steps(made: Setup) -> tuple[Any, Stepper]:
@@ -226,7 +227,7 @@ class WithBuffers(ag.spaces.StagedSpace):
 @pytest.mark.parametrize("hypergradient", [Unrolled(), Neumann(2, 0.01, products="forward")], ids=["exact", "forward"])
 def test_an_architecture_step_leaves_buffers_as_they_were(hypergradient: Hypergradient) -> None:
     method = replace(ag.recipes.darts(), hypergradient=hypergradient)
-    made = Setup.of(WithBuffers(channels=2, cells_per_stage=1), method, DATA, epochs=2, batch_size=24)
+    made = Setup.of(WithBuffers(channels=2, cells_per_stage=1), method, DATA, SearchConfig(epochs=2, batch_size=24))
     state, stepper = after_two_steps(made)
     before = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
     stepper.architecture_step(state, StepBatches(made.weight_loader, made.arch_loader, state.index))

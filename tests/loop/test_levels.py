@@ -16,11 +16,12 @@ from listening import Event, SearchStarted, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
+from archgrad.config import SearchConfig
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import SearchResult
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, Regularizer, WeightStep
 from archgrad.schedule import Level, Schedule, Updates
@@ -61,7 +62,7 @@ class Tracing:
 def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) -> None:
     method, trace = single("simultaneous", base), Tracing()
     training = replace(SPACE.weights, batch_size=32, epochs=1)
-    setup = Setup.of(SPACE, method, DATA, seed=1, weights=training, held_out=0)
+    setup = Setup.of(SPACE, method, DATA, SearchConfig(seed=1, weights=training, held_out=0))
     ag.search(SPACE, method, DATA, seed=1, weights=training, held_out=0, callbacks=listening(trace), alpha_budget="off")
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
@@ -111,7 +112,7 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
 
         monkeypatch.setattr(Stepper, name, step)
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates, warmup_epochs=1))
-    setup = Setup.of(SPACE, method, DATA, batch_size=16, held_out=0)
+    setup = Setup.of(SPACE, method, DATA, SearchConfig(batch_size=16, held_out=0))
     found(method, seed=0)
     images = len(setup.weight_loader.indices), len(setup.arch_loader.indices)
     assert images == ((32, 32) if level == "bilevel" else (64, 64))
@@ -208,7 +209,7 @@ class Pull(Regularizer):
         self.shown.append(step.mixture_gradient)
 
 
-def test_regularisers_take_part_in_a_simultaneous_step() -> None:
+def test_regularizers_take_part_in_a_simultaneous_step() -> None:
     pull = Pull()
     method = replace(single("simultaneous"), regularizers=(pull,))
     plain = found(single("simultaneous"), epochs=1, alpha_budget="off")

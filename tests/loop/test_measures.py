@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from listening import EpochFinished, Event, SearchStarted, StepFinished, listening
 
 import archgrad as ag
+from archgrad.config import SearchConfig
 from archgrad.data import Batch, Loader
 from archgrad.errors import UserError
 from archgrad.hypergradients import ReverseMode
@@ -53,7 +54,7 @@ def test_the_validation_loss_is_that_at_the_weights_for_every_estimate(method: a
 
 
 @pytest.mark.parametrize("name", ["unrolled", "reverse", "neumann"])
-def test_it_is_measured_without_the_terms_of_regularisers(name: str) -> None:
+def test_it_is_measured_without_the_terms_of_regularizers(name: str) -> None:
     """Looking ahead, nothing is evaluated at the weights; layer alignment outside differentiates what is."""
     outside = ag.regularizers.LayerAlignment(objective="outer", schedule="constant", weight=5.0)
     method = replace(
@@ -76,7 +77,7 @@ def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
 
     method = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Fixed(), supernet=options)
     ag.search(space, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look), standard_callbacks=False)
-    setup = Setup.of(space, method, DATA, **SETTINGS)
+    setup = Setup.of(space, method, DATA, SearchConfig(**SETTINGS))
     batch, (weights, alpha) = setup.weight_loader.batch(0), states[0]
     mixture = expand_to_cells(setup.blocks, method.relaxation.probabilities(setup.blocks, alpha))
     logits = torch.func.functional_call(space.supernet(options, input_channels=1), weights, (batch.images, mixture))
@@ -108,7 +109,7 @@ def test_no_step_of_a_single_level_search_draws_what_is_held_out(monkeypatch: py
 
 
 def test_a_bilevel_search_measures_on_images_of_the_architecture() -> None:
-    setup = Setup.of(SPACE, ag.recipes.darts(), DATA, **SETTINGS)
+    setup = Setup.of(SPACE, ag.recipes.darts(), DATA, SearchConfig(**SETTINGS))
     assert setup.held_out_loader is not None
     held, own = (set(loader.indices.tolist()) for loader in (setup.held_out_loader, setup.arch_loader))
     assert len(held) == 10
@@ -125,7 +126,7 @@ def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() 
 
     method = ag.recipes.gaea()
     ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look))
-    setup = Setup.of(SPACE, method, DATA, **SETTINGS)
+    setup = Setup.of(SPACE, method, DATA, SearchConfig(**SETTINGS))
     (record, alpha, supernet), loader = states[0], setup.held_out_loader
     assert loader is not None
     batch = loader.batch(0)
@@ -138,7 +139,9 @@ def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() 
 def test_nothing_is_held_out_on_request() -> None:
     result = ag.search(SPACE, ag.recipes.gaea(), DATA, held_out=0, **SETTINGS)
     assert not any(name.startswith("heldout") for name in result.history[0])
-    assert len(Setup.of(SPACE, ag.recipes.gaea(), DATA, held_out=0, **SETTINGS).weight_loader.indices) == 100
+    assert (
+        len(Setup.of(SPACE, ag.recipes.gaea(), DATA, SearchConfig(held_out=0, **SETTINGS)).weight_loader.indices) == 100
+    )
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])

@@ -26,8 +26,7 @@ from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.knobs import knobs_of, with_settings
 from archgrad.loop import SearchResult
-from archgrad.loop.progressive import last_stage, method_of
-from archgrad.loop.setup import Setup
+from archgrad.loop.progressive import Stages, method_of
 from archgrad.progressive import Progressive, Stage, kept_choices
 from archgrad.reactions import check_reaction
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
@@ -439,7 +438,7 @@ def test_a_search_killed_in_the_second_stage_goes_on_from_its_last_checkpoint(
     with pytest.raises(KeyboardInterrupt):
         searched(out=tmp_path, callbacks=listening(die))
     assert shown(tmp_path) == [(1, 1)]
-    (tmp_path / ".metrics.jsonl.abc.part").touch()
+    (tmp_path / ".metrics.jsonl.0123456789abcdef.part").touch()
     same(whole, searched(out=tmp_path, resume=True))
     assert not list(tmp_path.glob(".*"))
 
@@ -455,16 +454,15 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         searched(out=tmp_path, callbacks=listening(die))
 
-    def prepared(space: SearchSpace, method: ag.Method, begun: Path | None = None) -> Setup:
-        return Setup.of(space, method, DATA, epochs=1, batch_size=10, seed=3)
-
-    number, setup, state = last_stage(NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, prepared, tmp_path)
+    config = SearchConfig(epochs=1, batch_size=10, seed=3)
+    stages = Stages(config, NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, DATA)
+    number, setup, state = stages.last_begun(tmp_path)
     assert (number, state.epoch, state.step) == (3, 0, 0)
     assert setup.space == watch.stages[2].space
     assert all(torch.equal(value, watch.weights[2][name]) for name, value in state.supernet.state_dict().items())
     for entry in (tmp_path / "stage-3").iterdir():
         entry.unlink()
-    number, setup, state = last_stage(NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, prepared, tmp_path)
+    number, setup, state = stages.last_begun(tmp_path)
     assert (number, state.epoch, setup.space) == (2, 1, watch.stages[1].space)
 
 

@@ -1,4 +1,4 @@
-"""Every regulariser with every relaxation, at either level and with second derivatives: real steps that go elsewhere
+"""Every regularizer with every relaxation, at either level and with second derivatives: real steps that go elsewhere
 than they would without it, or a sentence."""
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def after_two_steps(method: ag.Method, space: SearchSpace) -> Found:
 
 
 def takes_two_steps(method: ag.Method, space: SearchSpace = EDGES) -> None:
-    """The steps are finite, and what they move is not where it would be without each of the regularisers."""
+    """The steps are finite, and what they move is not where it would be without each of the regularizers."""
     found = after_two_steps(method, space)
     for regularizer in method.regularizers:
         others = tuple(part for part in method.regularizers if part is not regularizer)
@@ -107,7 +107,7 @@ def takes_two_steps(method: ag.Method, space: SearchSpace = EDGES) -> None:
 
 @pytest.mark.parametrize("relaxation", RELAXATIONS)
 @pytest.mark.parametrize("regularizer", MEMBERS)
-def test_every_regulariser_with_every_relaxation(regularizer: str, relaxation: str) -> None:
+def test_every_regularizer_with_every_relaxation(regularizer: str, relaxation: str) -> None:
     sentence = refusal(regularizer, relaxation)
     if (regularizer, relaxation) == ("adversarial-perturbation", "uniform-per-cell"):
         after_two_steps(method_of(regularizer, relaxation), EDGES)  # both perturbations lower the loss and are not kept
@@ -120,27 +120,27 @@ def test_every_regulariser_with_every_relaxation(regularizer: str, relaxation: s
 
 
 @pytest.mark.parametrize("regularizer", MEMBERS)
-def test_every_regulariser_with_operations_on_nodes(regularizer: str) -> None:
+def test_every_regularizer_with_operations_on_nodes(regularizer: str) -> None:
     takes_two_steps(method_of(regularizer, "dirichlet" if regularizer == "dirichlet-kl" else "softmax"), NODES)
 
 
 PLAIN = [name for name in MEMBERS if name != "dirichlet-kl"]
 SECOND = ("unrolled", "neumann", "amended")
-"""They differ in where they take the same two products; each regulariser meets one of them."""
+"""They differ in where they take the same two products; each regularizer meets one of them."""
 
 
 @pytest.mark.parametrize(
     ("regularizer", "hypergradient"),
     [(name, kind) for place, name in enumerate(PLAIN) for kind in (SECOND[place % 3], "per-example")],
 )
-def test_every_regulariser_with_gradients_of_higher_order(regularizer: str, hypergradient: str) -> None:
+def test_every_regularizer_with_gradients_of_higher_order(regularizer: str, hypergradient: str) -> None:
     method = method_of(regularizer, "softmax")
     takes_two_steps(replace(method, hypergradient=ag.hypergradients.HYPERGRADIENTS.create(hypergradient)))
 
 
 @pytest.mark.parametrize("updates", ["alternate", "simultaneous"])
 @pytest.mark.parametrize("regularizer", PLAIN)
-def test_every_regulariser_on_one_level(regularizer: str, updates: str) -> None:
+def test_every_regularizer_on_one_level(regularizer: str, updates: str) -> None:
     def single() -> ag.Method:
         return replace(method_of(regularizer, "softmax"), schedule=Schedule(level="single", updates=updates))
 

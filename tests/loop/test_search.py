@@ -214,7 +214,7 @@ def test_the_published_batch_size_is_cut_to_small_data() -> None:
     assert len(result.history) == 1
 
 
-def test_a_discretiser_that_does_not_fit_is_refused_before_training() -> None:
+def test_a_discretizer_that_does_not_fit_is_refused_before_training() -> None:
     method = replace(ag.recipes.darts(), discretizer=ag.discretizers.TopEdges(2))
     with pytest.raises(UserError, match="does not fit the space 'nasbench201'"):
         ag.search(small(), method, FEW, epochs=1)

@@ -39,10 +39,10 @@ def cell_space() -> SearchSpace:
 def loaders(training: ag.WeightTraining) -> tuple[Loader, Loader]:
     """The batches that a search with this seed sees: weights, architecture."""
     parts = ag.data.split(DATA.labels, (0.5, 0.5), SEED)
-    normalisation = measure(DATA, parts.weights)
+    normalization = measure(DATA, parts.weights)
     streams = (("weights", parts.weights), ("architecture", parts.architecture))
     first, second = (
-        Loader(DATA, indices, training.batch_size, normalisation, DATA.augmentation, SEED, stream)
+        Loader(DATA, indices, training.batch_size, normalization, DATA.augmentation, SEED, stream)
         for stream, indices in streams
     )
     return first, second
@@ -331,7 +331,7 @@ def test_weight_gradients_are_added_before_clipping(strength: float) -> None:
     assert norm == pytest.approx(0.05 * 1.9 * ONE_STEP.clip, rel=0.02 + decay)
 
 
-def test_the_weight_gradients_of_several_regularisers_are_read_at_the_same_state() -> None:
+def test_the_weight_gradients_of_several_regularizers_are_read_at_the_same_state() -> None:
     twice, once = traced(shown(Pull(5.0), Pull(5.0))[0]), traced(shown(Pull(10.0))[0])
     close(weights_of(twice.networks[1]), weights_of(once.networks[1]))
 

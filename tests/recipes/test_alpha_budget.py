@@ -75,7 +75,7 @@ FITTING = [pytest.param(*pair, id=f"{pair[0]}-{pair[1].name}") for pair in SIZED
 def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.SearchSpace) -> None:
     for sized, method in stages_of(recipe, space):
         epochs = method.schedule.warmup_epochs + 160  # enough steps for a factor below the largest
-        setup = Setup.of(sized, method, DATA, epochs=epochs, batch_size=8)
+        setup = Setup.of(sized, method, DATA, SearchConfig(epochs=epochs, batch_size=8))
         if not method.arch_optimizer.moves:
             assert setup.method.arch_optimizer == method.arch_optimizer
             continue
@@ -87,7 +87,9 @@ def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.Sear
 
 def setup_of(**settings: Any) -> Setup:
     space = spaces.NASBench201(channels=2, cells_per_stage=1)
-    return Setup.of(space, settings.pop("method", recipes.darts()), DATA, epochs=2, batch_size=20, **settings)
+    return Setup.of(
+        space, settings.pop("method", recipes.darts()), DATA, SearchConfig(epochs=2, batch_size=20, **settings)
+    )
 
 
 def test_off_keeps_the_bare_rate_and_a_number_multiplies_it() -> None:

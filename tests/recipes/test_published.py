@@ -9,7 +9,7 @@ import pytest
 
 import archgrad as ag
 from archgrad import recipes, spaces
-from archgrad.cli.settings_table import methods_page
+from archgrad.cli.listing import methods_page
 from archgrad.config import SearchConfig, named_config
 from archgrad.errors import UserError
 from archgrad.recipes import RECIPES, SETTINGS, declared, listed, named

@@ -13,6 +13,7 @@ import torch
 from listening import Event, StepFinished, listening
 
 import archgrad as ag
+from archgrad.config import SearchConfig
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann, Unrolled
 from archgrad.loop import SearchResult
@@ -114,7 +115,7 @@ def test_every_kind_of_space_can_be_searched_with_it(name: str) -> None:
 
 
 def test_the_reductions_beside_strided_edges_are_trained() -> None:
-    made = Setup.of(ag.spaces.S4(channels=2, cells=3), darts_minus(), DATA, epochs=1, batch_size=12)
+    made = Setup.of(ag.spaces.S4(channels=2, cells=3), darts_minus(), DATA, SearchConfig(epochs=1, batch_size=12))
     torch.manual_seed(0)
     state = made.initial_state()
     before = {name: value.clone() for name, value in state.supernet.named_parameters() if ".skips." in name}

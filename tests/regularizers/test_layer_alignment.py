@@ -19,9 +19,10 @@ import archgrad as ag
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.vectors import added, cosine, norm, scaled
+from archgrad.config import SearchConfig
 from archgrad.errors import UserError
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.step_batches import StepBatches
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.relaxations import GumbelHard, Softmax
@@ -408,7 +409,7 @@ TINY = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 
 
 def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Setup]:
-    setup = Setup.of(TINY, method, DATA, epochs=2, batch_size=16, seed=0)
+    setup = Setup.of(TINY, method, DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         state = setup.initial_state()

@@ -183,7 +183,7 @@ STOPPED: dict[str, ag.Method] = {
 
 
 @pytest.mark.parametrize("method", STOPPED.values(), ids=STOPPED)
-def test_a_stabilised_search_that_was_stopped_goes_on_to_the_same_bits(method: ag.Method, tmp_path: Path) -> None:
+def test_a_stabilized_search_that_was_stopped_goes_on_to_the_same_bits(method: ag.Method, tmp_path: Path) -> None:
     def stop(event: Event) -> None:
         if isinstance(event, StepFinished) and event.state.index == 3:
             os.kill(os.getpid(), signal.SIGINT)

@@ -6,23 +6,12 @@ import random
 from itertools import islice
 
 import pytest
+from reference.nasbench1shot1_cells import genotypes, hashed_modules, hashes
 
 from archgrad.errors import UserError
 from archgrad.spaces import CellGenotype, Decision, Genotype, NASBench201
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
-from archgrad.spaces.nasbench101 import (
-    CONV1X1,
-    CONV3X3,
-    INPUT,
-    MAXPOOL3X3,
-    OUTPUT,
-    Module,
-    genotype_of,
-    genotypes,
-    hashed_modules,
-    hashes,
-    module_of,
-)
+from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module, genotype_of, module_of
 
 every_space = pytest.mark.parametrize("which", [1, 2, 3])
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import archgrad as ag
+from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import diagnose, layer_similarity
 from archgrad.loop.restore import evaluate_at_state
@@ -187,7 +188,7 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
     space = ag.spaces.NASBench1Shot1(number=3, channels=2, cells=6)
 
     method = replace(ag.recipes.gaea(), relaxation=Simplex(skip_zero=sparse))
-    setup = Setup.of(space, method, data, epochs=1, batch_size=8)
+    setup = Setup.of(space, method, data, SearchConfig(epochs=1, batch_size=8))
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         state = setup.initial_state()

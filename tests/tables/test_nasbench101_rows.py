@@ -8,14 +8,12 @@ import struct
 from collections import Counter
 from pathlib import Path
 
-import google_crc32c
 import pytest
+from records101 import write
 
 from archgrad.errors import UserError
-from archgrad.tables.nasbench101.protobuf import Malformed, fields
+from archgrad.tables.nasbench101.metrics import Malformed, Snapshot, decode, fields
 from archgrad.tables.nasbench101.rows import read_rows
-from archgrad.tables.nasbench101.run_metrics import Snapshot, decode
-from archgrad.tables.nasbench101.tfrecord import mask_checksum
 
 REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
 needs_real = pytest.mark.skipif(
@@ -64,16 +62,6 @@ def row(**changes: object) -> bytes:
         "metrics": base64.encodebytes(GOOD).decode(),
     }
     return json.dumps(list((content | changes).values())).encode()
-
-
-def file_of(path: Path, *records: bytes) -> Path:
-    def check(data: bytes) -> bytes:
-        return struct.pack("<I", mask_checksum(google_crc32c.value(data)))
-
-    lengths = [struct.pack("<Q", len(data)) for data in records]
-    framed = (length + check(length) + data + check(data) for length, data in zip(lengths, records, strict=True))
-    path.write_bytes(b"".join(framed))
-    return path
 
 
 # --- the wire format ----------------------------------------------------------------------------------------------
@@ -172,7 +160,7 @@ def test_metrics_that_cannot_be_are_refused(packed: bytes, problem: str) -> None
 
 
 def test_a_row_is_read(tmp_path: Path) -> None:
-    path = file_of(tmp_path / "a", row(), row(epochs=36))
+    path = write(tmp_path / "a", row(), row(epochs=36))
     first, second = read_rows(path)
     assert first[:6] == (0, len(row()) + 16, HASH, 108, "0100", "input,output")
     assert first.metrics == decode(GOOD)
@@ -208,7 +196,7 @@ def test_a_row_is_read(tmp_path: Path) -> None:
     ids=range(22),
 )
 def test_foreign_rows_are_refused_with_file_and_offset(tmp_path: Path, record: bytes, problem: str) -> None:
-    path = file_of(tmp_path / "some.tfrecord", row(), record)
+    path = write(tmp_path / "some.tfrecord", row(), record)
     with pytest.raises(UserError, match=problem) as caught:
         list(read_rows(path))
     assert str(caught.value).startswith(f"{path}, record at byte {len(row()) + 16}: ")

@@ -24,7 +24,7 @@ __all__ = ["EigenvalueStop"]
 class EigenvalueStop(Callback):
     """Stop once the architecture's loss grows sharp: R-DARTS-ES (Zela et al., 2020, Section 4.3).
 
-    λ̄(i) is the mean of the largest eigenvalue of ∇²α L2 over the ``window`` epochs up to i. (The paper centres the
+    λ̄(i) is the mean of the largest eigenvalue of ∇²α L2 over the ``window`` epochs up to i. (The paper centers the
     window on i, which needs later epochs.) The search stops after epoch i if λ̄(i − window) / λ̄(i) < ``ratio``, and
     returns the architecture of epoch i − window. Both windows must be full, so no search ends before epoch 2·window.
     While λ̄(i) ≤ 0 the search continues; a rise from λ̄ ≤ 0 to λ̄ > 0 counts as larger than any ratio. Every epoch is

@@ -7,12 +7,7 @@ from typing import Annotated
 
 import typer
 
-from archgrad.cli.commands.draw import draw
-from archgrad.cli.commands.inspect import inspect
-from archgrad.cli.commands.list import list_
-from archgrad.cli.commands.plot import plot
-from archgrad.cli.commands.query import query
-from archgrad.cli.commands.search import resume, search
+from archgrad.cli.commands import draw, inspect, list_, plot, query, resume, search
 from archgrad.errors import ArchgradError, SearchInterrupted, UserError
 
 __all__ = ["app", "main"]

@@ -241,7 +241,4 @@ def _step_seconds(config: SearchConfig, data: ImageData, at_most: float) -> floa
     from archgrad.loop.estimate import stages_of, step_seconds
 
     *_, (space, method) = stages_of(config.build_space(), config.build_method())
-    return step_seconds(
-        space, method, data, weights=config.build_training(space, method), seed=config.seed, split=config.split,
-        held_out=config.held_out, device=config.device, at_most=at_most,
-    )  # fmt: skip
+    return step_seconds(config, space, method, data, at_most)

@@ -6,11 +6,12 @@ import io
 import json
 import logging
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from rich.console import Console
 
-__all__ = ["errors", "log_to", "never_fail_to_print", "print_json", "results", "say"]
+__all__ = ["errors", "log_to", "never_fail_to_print", "print_result", "results", "say", "say_loading"]
 
 
 def results() -> Console:
@@ -28,9 +29,19 @@ def say(text: str, console: Console | None = None) -> None:
     (console or results()).print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
-def print_json(content: Any) -> None:
-    """Print one JSON document."""
-    sys.stdout.write(json.dumps(content, indent=2) + "\n")
+def say_loading(as_json: bool) -> Console:
+    """Say that PyTorch is loading, which takes seconds; return the console for progress beside the result."""
+    console = errors() if as_json else results()
+    say("loading PyTorch", console)
+    return console
+
+
+def print_result(content: Any, show: Callable[[Any], str], as_json: bool) -> None:
+    """Print a result as one JSON document, or as the text that ``show`` makes of it."""
+    if as_json:
+        sys.stdout.write(json.dumps(content, indent=2) + "\n")
+    else:
+        say(show(content))
 
 
 def never_fail_to_print() -> None:

@@ -29,10 +29,7 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     space, method = config.build_space(), config.build_method()
     training = config.build_training(space, method)
     say("measuring a few steps", console)
-    found = estimate(
-        space, method, data, weights=training, batch_size=config.batch_size, seed=config.seed, split=config.split,
-        held_out=config.held_out, device=config.device,
-    )  # fmt: skip
+    found = estimate(config, data)
     stages = method.progressive
     sizes = {
         "space": config.space, "method": config.method, "data": config.data, "images": len(data),

@@ -144,18 +144,18 @@ def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
     """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
     from archgrad.cli.search import with_threads
     from archgrad.config import read_run_config
-    from archgrad.loop.entry import prepare
-    from archgrad.loop.progressive import last_stage
+    from archgrad.loop.progressive import Stages
     from archgrad.loop.restore import restore_run
+    from archgrad.loop.setup import Setup
 
     config = read_run_config(folder)
     config = with_threads(config if device is None else replace(config, device=device))
     space, method = config.build_space(), config.build_method()
-    prepared = prepare(config, space, method, config.load_data())
+    images = config.load_data()
     if method.progressive is None:
-        setup = prepared(space, method, folder)
+        setup = Setup.of(space, method, images, config, folder)
         return setup, restore_run(setup, folder), None
-    number, setup, state = last_stage(space, method, method.progressive, prepared, folder)
+    number, setup, state = Stages(config, space, method, method.progressive, images).last_begun(folder)
     return setup, state, number
 
 

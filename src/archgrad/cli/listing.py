@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,11 +18,13 @@ from archgrad import (
     relaxations,
     spaces,
 )
+from archgrad.data.catalog import source_names
+from archgrad.errors import chosen
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.registry import Registry
 from archgrad.supernet import SupernetOptions
 
-__all__ = ["LISTS", "list_settings"]
+__all__ = ["LISTS", "list_settings", "methods_page"]
 
 
 def _first_line(thing: Any) -> str:
@@ -35,10 +37,6 @@ def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
 
 def _changed(knobs: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in knobs.items() if value != usual[name]}
-
-
-def _shown(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def list_spaces() -> str:
@@ -64,34 +62,26 @@ def list_methods() -> str:
     lines = []
     for name, recipe in recipes.RECIPES.items():
         method = recipe()
+        parts: list[tuple[str, str | None, Any]] = [
+            (part, part, getattr(method, part)) for part in (*PARTS, *OPTIONAL_PARTS)
+        ]
+        parts += [("regularizer", regularizers.name_of(one), one) for one in method.regularizers]
         lines.append(f"{name}: {_first_line(recipe)}")
-        for part in PARTS:
-            member = getattr(method, part)
-            settings = ", ".join(_settings(knobs_of(member), f"{part}."))
-            lines.append(f"    {part}: {type(member).__name__}  {settings}".rstrip())
-        for part in OPTIONAL_PARTS:
-            if (member := getattr(method, part)) is not None:
-                settings = ", ".join(_settings(knobs_of(member), f"{part}."))
-                lines.append(f"    {part}: {type(member).__name__}  {settings}")
-        for regularizer in method.regularizers:
-            settings = ", ".join(_settings(knobs_of(regularizer), f"{regularizers.name_of(regularizer)}."))
-            lines.append(f"    regularizer: {type(regularizer).__name__}  {settings}")
+        for kind, prefix, member in parts:
+            if member is not None:
+                settings = ", ".join(_settings(knobs_of(member), f"{prefix}."))
+                lines.append(f"    {kind}: {type(member).__name__}  {settings}".rstrip())
         if method.weights:
             lines.append(f"    weights: {', '.join(_settings(method.weights, 'weights.'))}")
     return "\n".join(lines)
 
 
 def list_settings(name: str, space: str | None, markdown: bool) -> str:
-    """Describe every setting of a recipe, or of all recipes, with its source."""
-    from archgrad.cli import settings_table
-
-    if name == "all":
-        return (
-            settings_table.methods_page()
-            if markdown
-            else "\n\n".join(settings_table.as_text(recipe, space) for recipe in recipes.RECIPES)
-        )
-    return settings_table.as_markdown(name) + "\n" if markdown else settings_table.as_text(name, space)
+    """Describe every setting of a recipe, or of all recipes, in every space or in one, with its source."""
+    names = list(recipes.RECIPES) if name == "all" else [name]
+    if not markdown:
+        return "\n\n".join(_settings_text(recipe, space) for recipe in names)
+    return methods_page() if name == "all" else _settings_markdown(name) + "\n"
 
 
 def _list_parts(family: Registry[Any], part: str | None) -> str:
@@ -106,8 +96,9 @@ def _list_parts(family: Registry[Any], part: str | None) -> str:
 
 def list_data() -> str:
     """Describe every source of data."""
-    width = max(map(len, data.SOURCES))
-    lines = [f"{name:<{width}}  {description}" for name, description in data.SOURCES.items()]
+    sources = source_names()
+    width = max(map(len, sources))
+    lines = [f"{name:<{width}}  {_first_line(source)}" for name, source in sources.items()]
     knobs = ", ".join(_settings(knobs_of(data.Augmentation()), "augmentation."))
     return "\n".join([*lines, f"knobs (the defaults depend on the data): {knobs}"])
 
@@ -128,3 +119,102 @@ LISTS: dict[str, Callable[[], str]] = {
     **{name: partial(_list_parts, *family) for name, family in FAMILIES.items()},
     "data": list_data,
 }
+
+_EXAMPLES = {
+    "nasbench201": "nasbench201",
+    "darts": "darts",
+    "amended": "amended-a1",
+    "nasbench1shot1": "nasbench1shot1-1",
+}
+"""A space of each family."""
+
+
+def _rows(name: str, space: str | None = None) -> list[tuple[str, str, str, str]]:
+    """Return setting, value, spaces and source of all settings of a recipe; spaces with the same value share a row."""
+    chosen("method", name, recipes.RECIPES)
+    families = {recipes.family_of(space): space} if space is not None else _EXAMPLES
+    found: dict[tuple[str, str, str], list[str]] = {}
+    for family, example in families.items():
+        sized = spaces.SPACES.constructor(example)()
+        for setting in recipes.listed(recipes.named(name, sized), sized):
+            found.setdefault((setting.path, _shown(setting.value), setting.source), []).append(family)
+    order = list(dict.fromkeys(path for path, _, _ in found))
+    rows = sorted(found.items(), key=lambda item: order.index(item[0][0]))
+    return [
+        (
+            path,
+            value,
+            "all" if len(own) == len(families) else ", ".join(recipes.FAMILIES[family] for family in own),
+            source,
+        )
+        for (path, value, source), own in rows
+    ]
+
+
+def _shown(value: Any) -> str:
+    """Write a value as ``--set`` takes it."""
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return ",".join(map(_shown, value)) or "()"
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def methods_page() -> str:
+    """Return the Markdown page of all recipes."""
+    return "\n\n".join([_INTRODUCTION, *(_settings_markdown(name) for name in recipes.RECIPES)]) + "\n"
+
+
+def _settings_text(name: str, space: str | None = None) -> str:
+    """Return the table in columns."""
+    head = ("setting", "value", "spaces", "source")
+    rows = [head, *_rows(name, space)]
+    columns = [0, 1, 3] if space is not None else [0, 1, 2, 3]
+    widths = {column: max(len(row[column]) for row in rows) for column in columns[:-1]}
+    lines = [
+        "  ".join([*(f"{row[column]:<{widths[column]}}" for column in columns[:-1]), row[columns[-1]]]) for row in rows
+    ]
+    return "\n".join([f"{name}: {_first_line(recipes.RECIPES[name])}", *lines])
+
+
+def _settings_markdown(name: str) -> str:
+    """Return the table as a section of a page."""
+    lines = [
+        f"## `{name}`",
+        "",
+        _first_line(recipes.RECIPES[name]),
+        "",
+        "| setting | value | spaces | source |",
+        "|---|---|---|---|",
+    ]
+    return "\n".join([*lines, *(_markdown_row(row) for row in _rows(name))])
+
+
+def _markdown_row(row: Sequence[str]) -> str:
+    path, value, families, source = (cell.replace("|", "\\|") for cell in row)
+    return f"| `{path}` | {value} | {families} | {source} |"
+
+
+_INTRODUCTION = """# Every recipe, every setting, and where it stands
+
+A recipe has the settings that are published for the space it searches: `archgrad search --method NAME --space SPACE` or
+`ag.recipes.named(NAME, space)` in Python. This page lists them all, as the recipes really have them; the command below
+writes it, and a test compares it with the recipes.
+
+```console
+$ archgrad list methods all --markdown > docs/recipes.md
+$ archgrad list methods lambda-darts --space darts      # one of them, in one space
+```
+
+"Code" is the search code that the authors published. "Ours" is what nobody says. A method in a space that it was not
+published for has its own settings from the spaces named behind "ours", and all others that the space has.
+`none` as a value means that the part has no such limit or takes it from elsewhere: `hypergradient.lr=none` is the
+weights' current learning rate. `space.*` and `augmentation.*` are set by the command; in Python they are arguments of
+the space and of the data. The spaces of a family share their settings: S1 to S4 those of DARTS, A1 and A2 those of
+Amended-DARTS.
+
+What the recipes leave out of what was published: the term of SNAS for the size of the network; the widening of weights
+in DrNAS, whose second stage begins anew; the chance of cutout in R-DARTS, which grows over the search there; the
+retraining of several strengths by which the authors of R-DARTS choose; batches of 96 and ε0 = 1e-3 for Λ-DARTS in S1 to
+S4 on CIFAR-100 and SVHN (A.9.3), which are settings of those data. All searches measure every epoch on a tenth of
+the images (`--held-out`), which a single-level search trains nothing on: that is ours."""

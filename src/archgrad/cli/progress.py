@@ -1,9 +1,10 @@
-"""Progress of a search: a live display on a terminal, plain lines elsewhere."""
+"""Progress of a search and of reading a large file: a live display on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks import Callback, Decision, Record, Search, Stage
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
 
-__all__ = ["LiveProgress", "PlainProgress", "progress_for"]
+__all__ = ["LiveProgress", "PlainProgress", "progress_for", "reading_progress"]
 
 
 def progress_for(console: Console) -> LiveProgress | PlainProgress:
@@ -22,13 +23,12 @@ def progress_for(console: Console) -> LiveProgress | PlainProgress:
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)
 
 
-class PlainProgress(Callback):
-    """Print the estimated time after a few steps, and two lines per epoch; explain each number once."""
+class _Progress(Callback):
+    """What both displays print: stages, decisions, how far α may move, and why a search was stopped."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._clock = _Clock()
-        self._explained: set[str] = set()
 
     def on_stage_start(self, stage: Stage) -> None:
         """Say which stage begins."""
@@ -36,9 +36,37 @@ class PlainProgress(Callback):
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
     def on_search_start(self, search: Search) -> None:
-        """Say how far α may move, and where a resumed search continues."""
+        """Say how far α may move."""
         self._clock.start(search.index)
         self._print(search.budget_line)
+
+    def on_decision(self, search: Search, decision: Decision) -> None:
+        """Print the decision."""
+        self._print(f"decision {decision.done}/{decision.total}: {decision.what}")
+
+    def on_search_end(self, search: Search) -> None:
+        """Say why a search was stopped."""
+        self.close()
+        if search.stopped is not None:
+            self._print(search.stopped)
+
+    def close(self) -> None:
+        """Stop the display; plain lines need no clean-up."""
+
+    def _print(self, line: str) -> None:
+        say(line, self.console)
+
+
+class PlainProgress(_Progress):
+    """Print the estimated time after a few steps, and two lines per epoch; explain each number once."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self._explained: set[str] = set()
+
+    def on_search_start(self, search: Search) -> None:
+        """Say how far α may move, and where a resumed search continues."""
+        super().on_search_start(search)
         if search.index:
             self._print(f"resuming at epoch {search.epoch + 1}, step {search.step + 1}")
 
@@ -46,10 +74,6 @@ class PlainProgress(Callback):
         """Print the estimated time, once."""
         if estimate := self._clock.first_estimate(search):
             self._print(estimate)
-
-    def on_decision(self, search: Search, decision: Decision) -> None:
-        """Print the decision."""
-        self._print(_decision(decision))
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
         """Print the numbers of the epoch and its cell."""
@@ -62,45 +86,23 @@ class PlainProgress(Callback):
         self._print(f"epoch {record['epoch']}/{search.epochs}: {line}")
         self._print(f"  {_cell(record)}")
 
-    def on_search_end(self, search: Search) -> None:
-        """Say why a search was stopped."""
-        if search.stopped is not None:
-            self._print(search.stopped)
 
-    def close(self) -> None:
-        """Do nothing: plain lines need no clean-up."""
-
-    def _print(self, line: str) -> None:
-        say(line, self.console)
-
-
-class LiveProgress(Callback):
+class LiveProgress(_Progress):
     """Show bars for epochs and steps, the time left, the numbers of this and the last epoch, and the current cell."""
 
     def __init__(self, console: Console) -> None:
-        self.console = console
+        super().__init__(console)
         self._live: Live | None = None
         self._record: dict[str, Any] = {}
-        self._clock = _Clock()
-
-    def on_stage_start(self, stage: Stage) -> None:
-        """Say which stage begins."""
-        say(_stage(stage), self.console)
-        self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
     def on_search_start(self, search: Search) -> None:
         """Say how far α may move, and start the display."""
         from rich.live import Live
 
-        say(search.budget_line, self.console)
-        self._clock.start(search.index)
+        super().on_search_start(search)
         self._record = search.history[-1] if search.history else {}
         self._live = Live(self._view(search, {}), console=self.console, refresh_per_second=4, transient=True)
         self._live.start(refresh=True)
-
-    def on_decision(self, search: Search, decision: Decision) -> None:
-        """Print the decision."""
-        say(_decision(decision), self.console)
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
         """Keep the numbers of the epoch to show."""
@@ -110,12 +112,6 @@ class LiveProgress(Callback):
         """Update the display."""
         if self._live is not None:
             self._live.update(self._view(search, means))
-
-    def on_search_end(self, search: Search) -> None:
-        """Say why a search was stopped."""
-        self.close()
-        if search.stopped is not None:
-            say(search.stopped, self.console)
 
     def close(self) -> None:
         """Stop the display."""
@@ -211,5 +207,33 @@ def _time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{int(seconds) % 60:02}" if hours else f"{minutes}:{int(seconds) % 60:02}"
 
 
-def _decision(decision: Decision) -> str:
-    return f"decision {decision.done}/{decision.total}: {decision.what}"
+@contextmanager
+def reading_progress(console: Console) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function ``(bytes_read, bytes_total)`` that shows how much of a large file is read.
+
+    It shows a bar on a terminal, and a line for each tenth elsewhere; its first call opens the display.
+    """
+    if not console.is_terminal:
+        yield _Tenths(console)
+        return
+    from rich.progress import Progress
+
+    with Progress(console=console, transient=True) as bars:
+        task = bars.add_task(_READING, total=None, visible=False)
+        yield lambda done, total: bars.update(task, completed=done, total=total, visible=True)
+
+
+_READING = "reading the table (only once)"
+
+
+class _Tenths:
+    """Print a line for each tenth of the file."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self._told = console, -1
+
+    def __call__(self, done: int, total: int) -> None:
+        tenth = 10 * done // total if total else 10
+        if tenth > self._told:
+            self._told = tenth
+            say(f"{_READING}: {10 * tenth} % of {total / 1e6:.1f} MB", self.console)

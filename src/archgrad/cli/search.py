@@ -131,7 +131,7 @@ def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tupl
     """Return the callbacks that look up accuracies, and a text that names their tables."""
     from archgrad import tables
     from archgrad.cli.console import errors, say
-    from archgrad.cli.file_progress import reading_progress
+    from archgrad.cli.progress import reading_progress
 
     watched: list[Callback] = []
     sources: list[str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from archgrad import callbacks, data, recipes
@@ -155,9 +154,8 @@ def build_training(config: SearchConfig, space: SearchSpace, method: Method) -> 
 def load_data(config: SearchConfig) -> ImageData:
     """Load the images."""
     if isinstance(config.data, str):
-        folder = None if config.data_dir is None else Path(config.data_dir)
         size, limit = config.image_size, config.limit
-        images = data.load(config.data, data_dir=folder, limit=limit, image_size=size, seed=config.seed)
+        images = data.load(config.data, data_dir=config.data_dir, limit=limit, image_size=size, seed=config.seed)
         augmentation = _published_augmentation(config, images)
     else:
         images = config.data if config.limit is None else config.data.limited(config.limit, config.seed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -62,10 +61,12 @@ def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images
     if isinstance(config.split, tuple):
         changes["split"] = f"{config.split[0]}:{config.split[1]}"
     if isinstance(config.data, str):
-        kind, colon, path = config.data.partition(":")
-        folder = config.data_dir or os.environ.get("ARCHGRAD_DATA")
-        changes["data"] = f"{kind}:{Path(path).resolve()}" if colon else config.data
-        changes["data_dir"] = str(Path(folder).resolve()) if folder and not colon else None
+        from archgrad.data.catalog import absolute_name, find_source
+
+        source, _ = find_source(config.data)
+        folder = None if source.takes_path else source.located(config.data_dir)
+        changes["data"] = absolute_name(config.data)
+        changes["data_dir"] = None if folder is None else str(folder.resolve())
     else:
         changes |= _origin(config, images)
     return replace(config, **changes)
@@ -76,10 +77,13 @@ def _origin(config: SearchConfig, images: ImageData) -> dict[str, Any]:
     origin = images.origin
     if origin is None or config.limit is not None or config.image_size is not None:
         return {"data": images.name, "needs": ("data",), "limit": None, "image_size": None}
-    if origin.limit is not None and origin.seed != config.seed:  # another seed would choose other images
+    limit, image_size = origin.options.limit, origin.options.image_size
+    if limit is not None and origin.options.seed != config.seed:  # another seed would choose other images
         return {"data": images.name, "needs": ("data",)}
+    from archgrad.data.catalog import absolute_name
+
     folder = None if origin.folder is None else str(Path(origin.folder).resolve())
-    return {"data": origin.spec, "data_dir": folder, "limit": origin.limit, "image_size": origin.image_size}
+    return {"data": absolute_name(origin.spec), "data_dir": folder, "limit": limit, "image_size": image_size}
 
 
 def _families() -> Mapping[str, Registry[Any]]:

@@ -184,6 +184,13 @@ class SearchConfig:
 
         return build.build_training(self, space, method)
 
+    def check_data(self) -> None:
+        """Reject unknown data, and a path without data, before anything is read."""
+        from archgrad.data.catalog import check_data
+
+        if isinstance(self.data, str):
+            check_data(self.data, self.data_dir)
+
     def load_data(self) -> ImageData:
         """Load the images."""
         from archgrad.config import build

@@ -12,7 +12,7 @@ from typing import Any
 from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError, unknown
 
-__all__ = ["config_to_toml", "read_config", "read_run_config"]
+__all__ = ["KINDS", "config_to_toml", "read_config", "read_run_config"]
 
 FORMAT = "archgrad.config/1"
 
@@ -76,7 +76,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 def _checked(name: str, value: Any, path: Path) -> Any:
     if name == "needs":
         return tuple(map(str, value)) if isinstance(value, list) else ()
-    kinds = _KINDS[name]
+    kinds = KINDS[name]
     if type(value) is int and float in kinds:
         return float(value)
     if type(value) not in kinds:
@@ -99,7 +99,7 @@ def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 _WORDS: dict[Any, str] = {bool: "true or false", str: "text in quotes", int: "a whole number", float: "a number"}
-_KINDS = {
+KINDS = {
     one.name: [kind for kind in _WORDS if kind.__name__ in re.findall(r"\w+", str(one.type))]
     for one in fields(SearchConfig)
 }

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.catalog import SOURCES, load
-from archgrad.data.dataset import ImageData
+from archgrad.data.catalog import load
+from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure
-from archgrad.data.sources.cifar import cifar10, cifar100
-from archgrad.data.sources.digits import digits
-from archgrad.data.sources.folder import folder
-from archgrad.data.sources.npz import npz
-from archgrad.data.sources.parquet import parquet
+from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, Npz, Parquet
 from archgrad.data.split import HALVES, Split, parse_split, split, split_fractions
 
 __all__ = [
@@ -19,9 +15,12 @@ __all__ = [
     "SOURCES",
     "Augmentation",
     "Batch",
+    "DataSource",
     "ImageData",
+    "LoadOptions",
     "Loader",
     "Normalization",
+    "Parquet",
     "Split",
     "cifar10",
     "cifar100",
@@ -36,3 +35,6 @@ __all__ = [
     "split",
     "split_fractions",
 ]
+
+digits, cifar10, cifar100 = Digits(), Cifar10(), Cifar100()
+folder, npz, parquet = Folder(), Npz(), Parquet()

@@ -2,61 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+import os
+from importlib.util import find_spec
 from pathlib import Path
 
-from archgrad.data.dataset import ImageData, Origin
-from archgrad.data.sources.cifar import cifar10, cifar100
-from archgrad.data.sources.digits import digits
-from archgrad.data.sources.folder import folder
-from archgrad.data.sources.npz import npz
-from archgrad.data.sources.parquet import parquet
+from archgrad.data.dataset import ImageData
+from archgrad.data.sources import SOURCES, DataSource
 from archgrad.errors import UserError, unknown
 
-__all__ = ["SOURCES", "load"]
-
-SOURCES: dict[str, str] = {
-    "digits": "1797 handwritten digits, gray, 8×8, 10 classes; comes with scikit-learn",
-    "cifar10": "CIFAR-10, color, 32×32, 10 classes; read from --data-dir or ARCHGRAD_DATA",
-    "cifar100": "CIFAR-100, color, 32×32, 100 classes; read from --data-dir or ARCHGRAD_DATA",
-    "parquet:PATH": "parquet files in the layout of the Hugging Face hub: a file or a folder",
-    "folder:PATH": "a folder with one sub-folder of image files per class",
-    "npz:PATH": "a NumPy archive with the arrays x and y",
-}
-
-_CIFAR = {"cifar10": cifar10, "cifar100": cifar100}
-_FROM_PATH: dict[str, Callable[..., ImageData]] = {"parquet": parquet, "folder": folder, "npz": npz}
+__all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 
 
 def load(
     spec: str,
     *,
-    data_dir: Path | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
     limit: int | None = None,
     image_size: int | None = None,
     seed: int = 0,
     train: bool = True,
 ) -> ImageData:
-    """Load the data that ``spec`` names: a key of :data:`SOURCES` with PATH replaced.
+    """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
 
     ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them.
 
     >>> load("digits", limit=50, image_size=4).images.shape
     torch.Size([50, 1, 4, 4])
     """
+    source, path = find_source(spec)
+    return source(path or data_dir, train, limit=limit, image_size=image_size, seed=seed)
+
+
+def check_data(spec: str, data_dir: str | os.PathLike[str] | None = None) -> None:
+    """Reject an unknown source, and a path without data, before anything is read."""
+    source, path = find_source(spec)
+    source.check(source.located(path or data_dir))
+
+
+def absolute_name(spec: str) -> str:
+    """Return the name of data with its path made absolute."""
+    _, path = find_source(spec)
+    return f"{spec.removesuffix(path)}{Path(path).expanduser().resolve()}" if path else spec
+
+
+def find_source(spec: str) -> tuple[DataSource, str | None]:
+    """Return the source of ``NAME``, ``NAME:PATH``, ``module:Name`` or ``module:Name:PATH``, and the path.
+
+    >>> find_source("npz:my.npz")[1]
+    'my.npz'
+    """
     name, colon, path = spec.partition(":")
-    if name in _FROM_PATH:
-        if not path:
-            raise UserError(f"the data {spec!r} has no path; write {name}:PATH, such as {name}:my-data.")
-        images = _FROM_PATH[name](path, train, limit=limit, image_size=image_size, seed=seed)
-        return replace(images, origin=Origin(spec, limit, image_size, seed) if train else None)
-    if name not in SOURCES:
-        raise unknown("data", spec, SOURCES)
-    if colon:
+    if name not in SOURCES and colon:
+        own, _, path = path.partition(":")
+        name = f"{name}:{own}"
+    if name not in SOURCES and not _is_importable(name):
+        raise unknown("data", f"{spec.partition(':')[0]}:PATH" if colon else spec, (*source_names(), "module:Name"))
+    source = SOURCES.create(name)
+    if source.takes_path and not path:
+        raise UserError(f"the data {spec!r} has no path; write {name}:PATH, such as {name}:my-data.")
+    if spec != name and not source.takes_path:
         raise UserError(f"the data {name!r} takes no path, but {spec!r} has one; write {name}.")
-    if name in _CIFAR:
-        return _CIFAR[name](data_dir, train, limit=limit, image_size=image_size, seed=seed)
-    if not train:
-        raise UserError("the digits have no test images; hold some out with archgrad.data.split.")
-    return digits(limit=limit, image_size=image_size, seed=seed)
+    return source, path or None
+
+
+def source_names() -> dict[str, DataSource]:
+    """Return all sources of the package by what the command line writes.
+
+    >>> list(source_names())
+    ['digits', 'cifar10', 'cifar100', 'parquet:PATH', 'folder:PATH', 'npz:PATH']
+    """
+    sources = {name: SOURCES.create(name) for name in SOURCES}
+    return {f"{name}:PATH" if source.takes_path else name: source for name, source in sources.items()}
+
+
+def _is_importable(name: str) -> bool:
+    """Tell whether a name is ``module:Name``, and the module's package exists."""
+    steps = name.replace(":", ".").split(".")
+    return ":" in name and all(map(str.isidentifier, steps)) and find_spec(steps[0]) is not None

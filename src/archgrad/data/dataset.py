@@ -14,7 +14,7 @@ from archgrad.data.resize import resize
 from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError
 
-__all__ = ["ImageData", "Origin", "check_labels"]
+__all__ = ["ImageData", "LoadOptions", "Origin", "check_labels"]
 
 
 def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
@@ -33,13 +33,30 @@ def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class Origin:
-    """How to load images again: the arguments of :func:`archgrad.data.load`."""
+class LoadOptions:
+    """Which images to load: ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them."""
 
-    spec: str
+    train: bool = True
     limit: int | None = None
     image_size: int | None = None
     seed: int = 0
+
+    def choose(self, labels: Tensor) -> Tensor:
+        """Return the sorted indices of the labels [N] to keep, before any image is decoded."""
+        return torch.arange(len(labels)) if self.limit is None else stratified_sample(labels, self.limit, self.seed)
+
+    def apply(self, data: ImageData) -> ImageData:
+        """Limit and resize data that is already in memory."""
+        limited = data if self.limit is None else data.limited(self.limit, self.seed)
+        return limited if self.image_size is None else limited.resized(self.image_size)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How to load images again: by the name of the data, with these options, from this data folder."""
+
+    spec: str
+    options: LoadOptions = LoadOptions()
     folder: str | None = None
 
 

@@ -222,7 +222,7 @@ class CollapseRules:
         return alignment is not None and alignment < self.limits.misaligned
 
     @property
-    def _favours_skip(self) -> bool:
+    def _favors_skip(self) -> bool:
         """Whether the last cells make skip connections grow, and faster than convolutions."""
         skip, conv = self._now("skip_gradient_last"), self._now("conv_gradient_last")
         return skip is not None and conv is not None and skip < min(conv, 0.0)
@@ -250,9 +250,9 @@ class CollapseRules:
             sentences.append(
                 f"layer alignment is {alignment:.2f}: {apart if self._is_misaligned else 'the cells agree'}"
             )
-        if self._favours_skip:
+        if self._favors_skip:
             sentences.append(
-                f"the last cells favour skip connections: their gradient is {skip:.2g}, that of convolutions {conv:.2g}"
+                f"the last cells favor skip connections: their gradient is {skip:.2g}, that of convolutions {conv:.2g}"
             )
         if self._eigenvalue_grows:
             sentences.append(f"the largest eigenvalue of the architecture's Hessian has grown {self._growth:.1f} times")

@@ -31,7 +31,7 @@ class Thresholds:
     by ``rise`` above its lowest and has not fallen by as much from its highest, and the layer alignment is below
     ``misaligned``, which is the cause (Λ-DARTS, Section 3.3); where alignment is not measured, the skip connections
     alone decide. Three more findings are reported but decide nothing, because healthy searches have them too:
-    alignment near 0, a gradient of the last cells that favours skip connections over convolutions (Fig. 2), and an
+    alignment near 0, a gradient of the last cells that favors skip connections over convolutions (Fig. 2), and an
     eigenvalue of ∇²α L2 that grew ``growth`` times from one window to the next (R-DARTS, Section 4.3: 1/0.75).
     """
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from torch import Tensor
@@ -43,7 +44,7 @@ class Checkpoints:
         """Write a checkpoint, and keep the one before it."""
         body = {"format": _FORMAT, "identity": dict(identity.data), "content": content}
         with atomic_write(self.current) as file:
-            torch.save(body | {"digest": _digest(body)}, file)
+            _write(body | {"digest": _digest(body)}, file)
             file.flush()
             os.fsync(file.fileno())  # a full disk must show before anything is renamed
             if self.current.exists() and not self._current_is_broken:
@@ -81,6 +82,14 @@ class Checkpoints:
                 f"{' '.join(problems)} Nothing is left to resume from; start a new search in another folder."
             )
         raise UserError(f"there is no checkpoint in {self.current.parent}; start a new search.")
+
+
+def _write(body: dict[str, Any], file: IO[bytes]) -> None:
+    try:
+        torch.save(body, file)
+    except RuntimeError as error:  # PyTorch may hide the error of a full disk behind one of its own
+        hidden = error.__context__
+        raise hidden if isinstance(hidden, OSError) else OSError(errno.EIO, str(error).splitlines()[0]) from error
 
 
 def _read(path: Path) -> dict[str, Any]:

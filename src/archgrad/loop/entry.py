@@ -15,11 +15,10 @@ from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
 from archgrad.errors import UserError, unknown
-from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import own_modes, seed_globally
 from archgrad.loop.interrupts import catch_signals
-from archgrad.loop.progressive import MakeSetup, in_stages
+from archgrad.loop.progressive import Stages
 from archgrad.loop.result import SearchResult
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
@@ -29,7 +28,7 @@ from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import SearchSpace
 from archgrad.warn_once import forget_warnings
 
-__all__ = ["prepare", "resume", "run_search", "search"]
+__all__ = ["resume", "run_search", "search"]
 
 
 _POSITIONAL = ("space", "method", "data")
@@ -118,30 +117,14 @@ def run_search(
     _check_compile(config.compile, method)
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
-    prepared = prepare(config, space, method, images)
     run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
     texts = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
     texts |= files or {}
     if method.progressive is not None:
-        stages = partial(in_stages, space, method, method.progressive, prepared, run_one)
-        return stages(out=folder, files=texts, resume=resume, callbacks=watched)
-    setup = prepared(space, method, folder if resume else None)
+        stages = Stages(config, space, method, method.progressive, images)
+        return stages.search(run_one, out=folder, files=texts, resume=resume, callbacks=watched)
+    setup = Setup.of(space, method, images, config, folder if resume else None)
     return run_one(setup, RunFolder(folder, setup.identity, texts) if folder else None, resume, watched)
-
-
-def prepare(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> MakeSetup:
-    """Return the function that makes the setup of a search or of one of its stages, with all other options set."""
-    make = partial(
-        Setup.of, data=images, seed=config.seed, weights=config.build_training(space, method),
-        batch_size=config.batch_size, split=config.split, held_out=config.held_out, device=config.device,
-        on_collapse=config.on_collapse, alpha_budget=config.budget,
-    )  # fmt: skip
-
-    def make_setup(space: SearchSpace, method: Method, begun: Path | None = None) -> Setup:
-        saved = {} if begun is None else Checkpoints(begun).saved_identity()
-        return make(space, method, kept_factor=saved.get("alpha_budget"))
-
-    return make_setup
 
 
 def _described(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> str:

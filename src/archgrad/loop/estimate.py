@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from archgrad import random_streams
 from archgrad.callbacks import Callback, Search
+from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.discretizers import Argmax
 from archgrad.loop.entry import search
@@ -21,7 +21,6 @@ from archgrad.loop.progressive import method_of
 from archgrad.loop.setup import Setup
 from archgrad.method import Method
 from archgrad.spaces import SearchSpace
-from archgrad.training import WeightTraining
 
 __all__ = ["OVERHEAD", "Estimate", "estimate", "stages_of", "step_seconds"]
 
@@ -48,16 +47,12 @@ class Estimate:
     peak_megabytes: float | None
 
 
-def estimate(
-    space: SearchSpace, method: Method, data: ImageData, *, weights: WeightTraining, **options: Any
-) -> Estimate:
-    """Estimate the cost of :func:`search` with these arguments by a few of its steps; leave no files behind."""
+def estimate(config: SearchConfig, data: ImageData) -> Estimate:
+    """Estimate the cost of a search of these images by a few of its steps; leave no files behind."""
     _forget_peak()
-    stages = list(stages_of(space, method))
-    setups = [Setup.of(*stage, data, weights=weights, **options) for stage in stages]
-    options.pop("batch_size", None)  # the setups have checked it, and it is in the weights
-    sized = replace(weights, batch_size=setups[0].weight_loader.batch_size)
-    times = [step_seconds(*stage, data, weights=sized, **options) for stage in stages]
+    stages = list(stages_of(config.build_space(), config.build_method()))
+    setups = [Setup.of(*stage, data, config) for stage in stages]
+    times = [step_seconds(config, *stage, data) for stage in stages]
     steps = [setup.weights.epochs * setup.steps for setup in setups]
     seconds = sum(count * taken for count, taken in zip(steps, times, strict=True))
     return Estimate(
@@ -71,27 +66,22 @@ def estimate(
 
 
 def step_seconds(
-    space: SearchSpace,
-    method: Method,
-    data: ImageData,
-    *,
-    weights: WeightTraining,
-    at_most: float = math.inf,
-    **options: Any,
+    config: SearchConfig, space: SearchSpace, method: Method, data: ImageData, at_most: float = math.inf
 ) -> float:
     """Measure a step of a search: the mean of a few after the first, without warm-up, early stop and diagnostics.
 
-    The measurement ends early when it has taken ``at_most`` seconds and has timed two steps after the first.
+    ``space`` and ``method`` are those of the configuration, or of a stage. The measurement ends early when it has taken
+    ``at_most`` seconds and has timed two steps after the first.
     """
     schedule = replace(method.schedule, warmup_epochs=0)
     derivation = Argmax() if method.discretizer.measures else method.discretizer
-    method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
     timer = _StepTimer(schedule.inner_steps, at_most)
-    weights = replace(weights, epochs=10 * timer.most)
+    weights = replace(config.build_training(space, method), epochs=10 * timer.most)
+    method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
     with suppress(_TimedEnough):
         search(
-            space, method, data, weights=weights, callbacks=[timer], standard_callbacks=False, on_collapse="ignore",
-            alpha_budget="off", **options,
+            space, method, data, weights=weights, seed=config.seed, split=config.split, held_out=config.held_out,
+            device=config.device, callbacks=[timer], standard_callbacks=False, on_collapse="ignore", alpha_budget="off",
         )  # fmt: skip
     return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback, Record, Search
-from archgrad.errors import UserError
-from archgrad.files import write_text
+from archgrad.errors import DiskError, UserError
+from archgrad.files import unfinished_files, write_text
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.state import nothing_decided
@@ -25,6 +26,9 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = ["RunFolder", "StageOf", "stage_folder"]
+
+_OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Errors that a search meets although its folder is right: the disk is full, or it fails."""
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
 
@@ -115,7 +119,7 @@ class RunFolder(Callback):
                 f"or choose another folder."
             )
         with self._writing():
-            found = sorted(entry.name for entry in self.path.iterdir())
+            found = sorted(entry.name for entry in {*self.path.iterdir()}.difference(unfinished_files(self.path)))
             if found and not self._is_fresh():
                 raise UserError(
                     f"{self.path} is not empty: it holds {', '.join(found[:3])}{', …' if len(found) > 3 else ''}; "
@@ -193,14 +197,13 @@ class RunFolder(Callback):
             self.fallback.save(search.tensors(), self.identity)
 
     def load_fallback(self) -> dict[str, Any]:
-        """Return the saved state."""
-        return self.fallback.load(self.identity)
+        """Return the saved state; empty if there is none."""
+        return self.fallback.load(self.identity) if self.fallback.exist() else {}
 
     def _sweep(self) -> None:
-        """Remove partial files of a killed process."""
-        for name in (self.checkpoints.current.name, self.fallback.current.name, _METRICS, _GENOTYPE, _SUMMARY):
-            for part in self.path.glob(f".{name}.*.part"):
-                part.unlink(missing_ok=True)
+        """Remove unfinished files of a killed process."""
+        for path in unfinished_files(self.path):
+            path.unlink(missing_ok=True)
 
     def show(self, history: Sequence[Record], genotype: Genotype) -> None:
         """Write the records of all epochs so far, and the genotype of the last one."""
@@ -235,9 +238,13 @@ class RunFolder(Callback):
         try:
             yield
         except OSError as error:
+            reason = f"the run folder {self.path} cannot be written ({error.strerror or error})"
+            if error.errno in _OF_THE_DISK:
+                begun = self.checkpoints.exist()
+                then = f"`archgrad resume {self.home}` continues from the last checkpoint" if begun else "start again"
+                raise DiskError(f"{reason}; make room on its disk, then {then}.") from error
             raise UserError(
-                f"the run folder {self.path} cannot be written ({error.strerror or error}); "
-                f"choose a folder that exists or can be made, with space and permission to write."
+                f"{reason}; choose a folder that exists or can be made, with permission to write."
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""The loaders of a search: which images train the weights, train the architecture, and measure both."""
+"""The batches of a search: which images train the weights, train the architecture, and measure both."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad.data import ImageData, Loader, Split, measure
+from archgrad.data import Batch, ImageData, Loader, Split, measure
 from archgrad.errors import UserError
 
-__all__ = ["Loaders", "check_batch_size"]
+__all__ = ["Loaders", "StepBatches", "check_batch_size"]
 
 
 class Loaders(NamedTuple):
@@ -45,6 +45,30 @@ class Loaders(NamedTuple):
             loader(parts.held_out, "judge", even) if evaluates_held_out else loader(parts.architecture, "judge"),
             loader(parts.held_out, "held-out", even) if holds_out else None,
         )
+
+
+class StepBatches:
+    """The batches of one step, each drawn on first use.
+
+    The k-th inner batch is that of the weight step k steps later; ``inner_steps`` weight steps share an outer batch.
+    """
+
+    def __init__(self, weight_loader: Loader, arch_loader: Loader, index: int, inner_steps: int = 1) -> None:
+        self._loaders, self._index, self._inner_steps = (weight_loader, arch_loader), index, inner_steps
+        self._inner: dict[int, Batch] = {}
+        self._outer: Batch | None = None
+
+    def inner(self, step: int) -> Batch:
+        """Return a batch that trains the weights."""
+        if step not in self._inner:
+            self._inner[step] = self._loaders[0].batch(self._index + step)
+        return self._inner[step]
+
+    def outer(self) -> Batch:
+        """Return the batch that trains the architecture."""
+        if self._outer is None:
+            self._outer = self._loaders[1].batch(self._index // self._inner_steps)
+        return self._outer
 
 
 def check_batch_size(batch_size: int | None, parts: Split, single_level: bool) -> None:

@@ -10,9 +10,9 @@ from archgrad.callbacks import Callback, Measures, Need, Record
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
-from archgrad.loop.step_batches import StepBatches
 
 __all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "measure_gradients", "measure_points"]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks import Callback, Record, Search, Stage
+from archgrad.config import SearchConfig
+from archgrad.data import ImageData
 from archgrad.discretizers import Argmax
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.loop.checkpoint import Checkpoints
@@ -23,85 +25,81 @@ from archgrad.spaces import SearchSpace
 if TYPE_CHECKING:
     from archgrad.loop.result import SearchResult
 
-__all__ = ["MakeSetup", "in_stages", "last_stage", "method_of"]
-
-
-class MakeSetup(Protocol):
-    """Makes the setup of a search or of one of its stages."""
-
-    def __call__(self, space: SearchSpace, method: Method, begun: Path | None = None) -> Setup:
-        """Return the setup with all other options; ``begun`` is the folder of a run to continue."""
-
+__all__ = ["Stages", "method_of"]
 
 RunOne = Callable[[Setup, RunFolder | None, bool, Sequence[Callback]], "SearchResult"]
 """Runs one search: its setup, its folder, whether to resume, and its callbacks."""
 
 
-def in_stages(
-    space: SearchSpace,
-    method: Method,
-    plan: Progressive,
-    make_setup: MakeSetup,
-    run_one: RunOne,
-    *,
-    out: Path | None = None,
-    files: Mapping[str, str] | None = None,
-    resume: bool = False,
-    callbacks: Sequence[Callback] = (),
-) -> SearchResult:
-    """Search in the stages of a plan; return what the last one found, with the records of all.
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """A search in the stages of a plan: its configuration, and what that describes.
 
-    A stage has its own weights and α, and its own folder ``stage-1``, ``stage-2``, … within ``out``, which holds the
-    records of the whole search. A resume reads the finished stages and continues the unfinished one. Records count the
-    epochs of all stages and name their ``stage``; ``switched_from`` counts the epochs of its stage.
+    A stage has its own weights and α, and its own folder ``stage-1``, ``stage-2``, … within that of the search.
     """
-    whole = make_setup(space, method, out if resume else None)
-    folder = None if out is None else RunFolder(out, whole.identity, files)
-    overall, stages = _OverallRecords(folder), len(plan.stages)
-    seconds = 0.0
-    with folder.opened(resume) if folder else nullcontext():
-        searched = plan.sized(space, 0)
-        for number in range(1, stages + 1):
-            begun = None if out is None else stage_folder(out, number)
-            setup = make_setup(searched, method_of(method, plan, number, searched), begun)
-            own = None if folder is None else folder.stage(setup.identity, StageOf(folder.path, number, stages))
-            watching = (overall,) if own is not None and own.is_finished() else (overall, *callbacks)
-            for callback in watching:
-                callback.on_stage_start(Stage(number, stages, setup.space))
-            result = run_one(setup, own, own is not None and own.is_begun(), watching)
-            overall.records, seconds = overall.so_far(result.history), seconds + result.seconds
-            if number < stages:
-                found = {name: weights[0] for name, weights in result.mixture.items()}
-                searched = plan.narrowed(searched, found, number)
-        if folder is not None:
-            folder.show(overall.records, result.genotype)
-            planned, more = stages * whole.weights.epochs, {"stages": stages, "switched": _switches(overall.records)}
-            folder.conclude(overall.records, result.genotype, planned, seconds, more)
-    return replace(result, history=tuple(overall.records), seconds=seconds)
+
+    config: SearchConfig
+    space: SearchSpace
+    method: Method
+    plan: Progressive
+    images: ImageData
+
+    def setup(self, number: int, searched: SearchSpace, begun: Path | None) -> Setup:
+        """Return the setup of a stage, counted from 1; ``begun`` is its folder."""
+        method = method_of(self.method, self.plan, number, searched)
+        return Setup.of(searched, method, self.images, self.config, begun)
+
+    def search(
+        self, run_one: RunOne, out: Path | None, files: Mapping[str, str], resume: bool, callbacks: Sequence[Callback]
+    ) -> SearchResult:
+        """Search all stages; return what the last one found, with the records of all.
+
+        ``out`` holds the records of the whole search. A resume reads the finished stages and continues the unfinished
+        one. Records count the epochs of all stages and name their ``stage``; ``switched_from`` counts the epochs of its
+        stage.
+        """
+        whole = Setup.of(self.space, self.method, self.images, self.config, out if resume else None)
+        folder = None if out is None else RunFolder(out, whole.identity, files)
+        overall, stages, seconds = _OverallRecords(folder), len(self.plan.stages), 0.0
+        with folder.opened(resume) if folder else nullcontext():
+            searched = self.plan.sized(self.space, 0)
+            for number in range(1, stages + 1):
+                setup = self.setup(number, searched, None if out is None else stage_folder(out, number))
+                own = None if folder is None else folder.stage(setup.identity, StageOf(folder.path, number, stages))
+                watching = (overall,) if own is not None and own.is_finished() else (overall, *callbacks)
+                for callback in watching:
+                    callback.on_stage_start(Stage(number, stages, setup.space))
+                result = run_one(setup, own, own is not None and own.is_begun(), watching)
+                overall.records, seconds = overall.so_far(result.history), seconds + result.seconds
+                if number < stages:
+                    found = {name: weights[0] for name, weights in result.mixture.items()}
+                    searched = self.plan.narrowed(searched, found, number)
+            if folder is not None:
+                folder.show(overall.records, result.genotype)
+                more = {"stages": stages, "switched": _switches(overall.records)}
+                folder.conclude(overall.records, result.genotype, stages * whole.weights.epochs, seconds, more)
+        return replace(result, history=tuple(overall.records), seconds=seconds)
+
+    def last_begun(self, home: Path) -> tuple[int, Setup, SearchState]:
+        """Return the number, the setup and the saved state of the last stage that has begun in a folder.
+
+        The final α of the earlier stages narrows its space again.
+        """
+        number, searched = 1, self.plan.sized(self.space, 0)
+        while True:
+            own = stage_folder(home, number)
+            setup = self.setup(number, searched, own)
+            if number == len(self.plan.stages) or not Checkpoints(stage_folder(home, number + 1)).exist():
+                return number, setup, restore_run(setup, own)
+            alpha = Checkpoints(own).load(setup.identity)["alpha"]
+            found = setup.method.relaxation.probabilities(setup.blocks, alpha)
+            searched, number = self.plan.narrowed(searched, found, number), number + 1
 
 
 def _switches(records: Sequence[Record]) -> list[dict[str, Any]] | None:
     """Return the stages that switched their method, and in which of their epochs; None if none did."""
     names = ("stage", "switched_from")
     return [{name: record[name] for name in names} for record in records if "switched_from" in record] or None
-
-
-def last_stage(
-    space: SearchSpace, method: Method, plan: Progressive, make_setup: MakeSetup, home: Path
-) -> tuple[int, Setup, SearchState]:
-    """Return the number, the setup and the saved state of the last stage that has begun in a folder.
-
-    The final α of the earlier stages narrows its space again.
-    """
-    number, searched = 1, plan.sized(space, 0)
-    while True:
-        own = stage_folder(home, number)
-        setup = make_setup(searched, method_of(method, plan, number, searched), own)
-        if number == len(plan.stages) or not Checkpoints(stage_folder(home, number + 1)).exist():
-            return number, setup, restore_run(setup, own)
-        alpha = Checkpoints(own).load(setup.identity)["alpha"]
-        found = setup.method.relaxation.probabilities(setup.blocks, alpha)
-        searched, number = plan.narrowed(searched, found, number), number + 1
 
 
 def method_of(method: Method, plan: Progressive, number: int, space: SearchSpace) -> Method:

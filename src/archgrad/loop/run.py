@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from archgrad import random_streams
 from archgrad.callbacks import Callback, Decision, Record
@@ -12,15 +14,13 @@ from archgrad.diagnostics import Snapshot
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop import measuring
 from archgrad.loop.divergence import check_state
-from archgrad.loop.evaluation import supernet_evaluation
-from archgrad.loop.fallback_state import FallbackInMemory, FallbackStore
+from archgrad.loop.evaluation import evaluate_held_out, supernet_evaluation
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
-from archgrad.loop.held_out import evaluate_held_out
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import MetricSums, SearchState
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper, StepResult
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.schedule import Moves
@@ -36,7 +36,8 @@ _log = logging.getLogger("archgrad")
 class Run:
     """The loop and everything it needs besides the state; the stepper changes if the search switches its method.
 
-    The loop calls the ``callbacks`` in their order. The folder, if there is one, is the first of them.
+    The loop calls the ``callbacks`` in their order. The folder, if there is one, is the first of them. ``kept`` is the
+    state to go back to; a folder keeps it on disk.
     """
 
     setup: Setup
@@ -45,7 +46,7 @@ class Run:
     folder: RunFolder | None
     interrupt: Interrupt
     compile: bool
-    memory: FallbackStore = field(default_factory=FallbackInMemory)
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
@@ -81,17 +82,22 @@ class Run:
         """Save the state, or go back to the saved one and continue with another method, if a callback asks for it."""
         if state.switched is not None or state.step or state.stopped is not None:
             return
-        store = self.folder or self.memory
         for callback in self.callbacks:
             if callback.keep_state(state):
-                store.save_fallback(state)
+                if self.folder is None:
+                    self.kept = copy.deepcopy(state.tensors())
+                else:
+                    self.folder.save_fallback(state)
             elif (goes_on := callback.go_back(state)) is not None:
-                self._go_back(state, store, goes_on)
+                self._go_back(state, goes_on)
                 return
 
-    def _go_back(self, state: SearchState, store: FallbackStore, goes_on: str) -> None:
+    def _go_back(self, state: SearchState, goes_on: str) -> None:
         came_to, spent = state.epoch, state.seconds
-        state.restore(store.load_fallback())
+        kept = self.kept if self.folder is None else self.folder.load_fallback()
+        if not kept:
+            raise UserError("a callback asks to go back, but none has asked to keep a state before; see keep_state.")
+        state.restore(kept)
         state.switched, state.seconds, state.trusted = (came_to, state.epoch), spent, {}
         _log.warning("going back to epoch %d, and continuing from there with %s.", state.epoch, goes_on)
         self.stepper = self.setup.stepper(state, self.compile)

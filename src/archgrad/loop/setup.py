@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
-from archgrad.data import ImageData, Loader, split_fractions
+from archgrad.config import SearchConfig
+from archgrad.data import ImageData, Loader
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
+from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
-from archgrad.loop.loaders import Loaders, check_batch_size
+from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.state import SearchState
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.method import Method
@@ -55,50 +56,35 @@ class Setup:
     described: Mapping[str, Any]
     budget: AlphaBudget
     budget_line: str
-    on_collapse: str = "warn"
 
     @classmethod
     def of(
-        cls,
-        space: SearchSpace,
-        method: Method,
-        data: ImageData,
-        *,
-        epochs: int | None = None,
-        seed: int = 0,
-        batch_size: int | None = None,
-        weights: WeightTraining | None = None,
-        split: tuple[float, float] | str | None = None,
-        held_out: float = 0.1,
-        device: torch.device | str = "cpu",
-        on_collapse: str = "warn",
-        alpha_budget: BudgetChoice = "published",
-        kept_factor: float | None = None,
+        cls, space: SearchSpace, method: Method, data: ImageData, config: SearchConfig, begun: Path | None = None
     ) -> Setup:
-        """Check and complete what a search was given.
+        """Check and complete the setup of a search, or of one of its stages: its space, method and images are given.
 
-        ``kept_factor`` is the factor on α's rate that a resumed run began with; this version may choose another.
+        ``begun`` is the folder of a run to continue. The factor on α's rate is then the one that the run began with;
+        this version may choose another.
         """
-        _check_seed(seed)
         method.check(space)
-        check_reaction(on_collapse, method, space)
-        options = method.supernet_options(space)
-        settings = _with_sizes(weights or method.trained(space.weights), epochs, batch_size)
-        fractions = split_fractions(split, method.schedule.level)
-        parts = split_data(data.labels, fractions, int(seed), held_out)
-        check_batch_size(batch_size, parts, fractions is None)
-        device = _usable(device)
+        check_reaction(config.on_collapse, method, space)
+        options, settings = method.supernet_options(space), config.build_training(space, method)
+        seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
+        parts = split_data(data.labels, fractions, seed, config.held_out)
+        check_batch_size(config.batch_size, parts, fractions is None)
+        device = _usable(config.device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
-            "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": int(seed),
-            "held_out": float(held_out), "on_collapse": on_collapse,
+            "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
+            "held_out": float(config.held_out), "on_collapse": config.on_collapse,
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
-        setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "", on_collapse)
+        setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "")
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
-        return setup._with_budget(alpha_budget, kept_factor)
+        saved = {} if begun is None else Checkpoints(begun).saved_identity()
+        return setup._with_budget(config.budget, saved.get("alpha_budget"))
 
     def _with_budget(self, choice: BudgetChoice, kept_factor: float | None) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
@@ -190,18 +176,8 @@ class Setup:
         return Stepper(losses, self.weights)
 
 
-def _check_seed(seed: object) -> None:
-    if isinstance(seed, bool) or not isinstance(seed, Integral):
-        raise UserError(f"seed is {seed!r}; it must be a whole number.")
-
-
 def _about(data: ImageData) -> dict[str, Any]:
     return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
-
-
-def _with_sizes(training: WeightTraining, epochs: int | None, batch_size: int | None) -> WeightTraining:
-    given: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size}
-    return replace(training, **{name: value for name, value in given.items() if value is not None})
 
 
 def _check_length(setup: Setup) -> None:

@@ -16,9 +16,8 @@ from archgrad.discretizers import Tuning
 from archgrad.hypergradients import Batches
 from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
 from archgrad.loop.divergence import check_arch_gradient, check_finite
-from archgrad.loop.fixed_rows import FixedRows
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.state import BatchMetrics, SearchState
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.weight_pass import pass_weights
 from archgrad.method import Method
@@ -55,7 +54,7 @@ class Stepper:
     def tuning(self, tuning: Tuning) -> Stepper:
         """Return the steps of a search in which some rows are fixed, without regularizers."""
         method, rate = replace(self.method, regularizers=()), tuning.rate * self.weights.lr
-        losses = replace(self.losses, method=method, fixed=FixedRows.of(tuning))
+        losses = replace(self.losses, method=method, tuning=tuning)
         return Stepper(losses, replace(self.weights, lr=rate, lr_min=rate))
 
     def architecture_step(self, state: SearchState, batches: StepBatches) -> StepResult:

@@ -15,7 +15,7 @@ from torch.func import functional_call
 from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Batch
-from archgrad.loop.fixed_rows import FixedRows
+from archgrad.discretizers import Tuning
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
@@ -35,7 +35,7 @@ class SupernetLosses:
     """Computes mixtures and losses of one method on one supernet.
 
     All randomness comes from streams that are named by the run's seed and the step's number. ``forward`` may be
-    compiled, ``plain`` never is. ``fixed`` replaces rows of every mixture.
+    compiled, ``plain`` never is. ``tuning`` has rows that replace those of every mixture.
     """
 
     space: SearchSpace
@@ -44,7 +44,7 @@ class SupernetLosses:
     seed: int
     forward: Forward
     plain: Forward
-    fixed: FixedRows | None = None
+    tuning: Tuning | None = None
 
     @classmethod
     def of(
@@ -88,7 +88,7 @@ class SupernetLosses:
     def relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
         """Return the mixture of α, with the fixed rows in their places."""
         relaxed = self.method.relaxation.relax(self.blocks, alpha, noise, state.progress)
-        return relaxed if self.fixed is None else self.fixed.put_into(relaxed)
+        return relaxed if self.tuning is None else _with_fixed_rows(relaxed, self.tuning)
 
     def perturb(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
         """Return the mixture after all regularizers have perturbed it."""
@@ -143,3 +143,14 @@ class SupernetLosses:
         warmup = self.method.schedule.warmup_epochs
         time = SearchTime(state.current_epoch, state.epochs, warmup, state.progress)
         return merge_arguments(self.modifiers, purpose, time)
+
+
+def _with_fixed_rows(relaxed: Relaxed, tuning: Tuning) -> Relaxed:
+    """Replace the rows of a mixture that a discretizer has decided, in all cells."""
+    mixture, active = Mixture(dict(relaxed.mixture)), dict(relaxed.active or {})
+    for name, decided in tuning.decided.items():
+        rows, weights = decided[:, None].to(mixture[name].device), tuning.weights[name].to(mixture[name])
+        mixture[name] = torch.where(rows, weights, mixture[name])
+        if name in active:
+            active[name] = torch.where(rows, weights != 0, active[name])
+    return Relaxed(mixture, None if relaxed.active is None else active)

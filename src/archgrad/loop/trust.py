@@ -13,8 +13,8 @@ from archgrad.autodiff.vectors import Vector
 from archgrad.data import Batch
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint
+from archgrad.loop.loaders import StepBatches
 from archgrad.loop.state import PRODUCTS, SearchState
-from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
 from archgrad.loop.weight_pass import added_gradient
 from archgrad.regularizers import Regularizer

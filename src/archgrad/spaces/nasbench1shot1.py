@@ -41,7 +41,6 @@ class NASBench1Shot1(SearchSpace):
     resolution is halved and the width doubled.
 
     The plain network of a genotype is that of NAS-Bench-101, which trained them all with ``channels=128``.
-    :mod:`~archgrad.spaces.nasbench101.enumeration` explains the published numbers of architectures.
 
     >>> [(block.name, block.shape) for block in NASBench1Shot1(number=3).blocks]
     [('operations', (5, 3)), ('inputs', (4, 5)), ('output', (1, 6))]

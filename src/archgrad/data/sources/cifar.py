@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import tarfile
 import zlib
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,106 +12,91 @@ import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData, Origin
+from archgrad.data.dataset import ImageData, LoadOptions
+from archgrad.data.sources.base import FOLDER_VARIABLE, DataSource
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
-from archgrad.data.sources.common import existing_path, limit_and_resize
-from archgrad.data.sources.parquet import parquet
+from archgrad.data.sources.common import existing_path
+from archgrad.data.sources.parquet import Parquet
 from archgrad.errors import UserError
 from archgrad.restricted_pickle import read_arrays
 
-__all__ = ["FOLDER_VARIABLE", "cifar", "cifar10", "cifar100"]
-
-FOLDER_VARIABLE = "ARCHGRAD_DATA"
+__all__ = ["Cifar", "Cifar10", "Cifar100"]
 
 _SIDE = 32
 _ROW = 3 * _SIDE * _SIDE
 _AUGMENTATION = Augmentation(crop_padding=4, flip=True)
 
 
-def cifar10(
-    folder: str | os.PathLike[str] | None = None,
-    train: bool = True,
-    *,
-    limit: int | None = None,
-    image_size: int | None = None,
-    seed: int = 0,
-) -> ImageData:
-    """Load CIFAR-10 (10 classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
-    origin = Origin("cifar10", limit, image_size, seed, None if folder is None else str(folder)) if train else None
-    return replace(cifar(CIFAR10, folder, train, limit, image_size, seed), origin=origin)
+@dataclass(frozen=True)
+class Cifar(DataSource):
+    """The official archive of one layout, its extracted folder, or parquet files, whichever is found first."""
 
+    layout: CifarLayout
 
-def cifar100(
-    folder: str | os.PathLike[str] | None = None,
-    train: bool = True,
-    *,
-    limit: int | None = None,
-    image_size: int | None = None,
-    seed: int = 0,
-) -> ImageData:
-    """Load CIFAR-100 (100 fine classes, 32×32 in colour) from ``folder`` or that of the variable ARCHGRAD_DATA."""
-    origin = Origin("cifar100", limit, image_size, seed, None if folder is None else str(folder)) if train else None
-    return replace(cifar(CIFAR100, folder, train, limit, image_size, seed), origin=origin)
+    def check(self, path: Path | None) -> None:
+        """Reject a folder without the files."""
+        self._found(path, train=True)
 
+    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+        """Read the official images, or decode the chosen ones from parquet."""
+        layout = self.layout
+        file = self._found(path, options.train)
+        if file.suffix == ".parquet":
+            return self._from_parquet(file, options)
+        read = _from_archive if file.name == layout.archive else _from_folder
+        contents = read(layout, file, options.train)
+        rows = layout.rows[0 if options.train else 1]
+        parts = [_part(layout, name, contents[name], rows) for name in layout.files(options.train)]
+        images, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
+        return options.apply(ImageData(layout.name, images, labels, layout.classes, _AUGMENTATION))
 
-def cifar(
-    layout: CifarLayout,
-    folder: str | os.PathLike[str] | None,
-    train: bool,
-    limit: int | None,
-    image_size: int | None,
-    seed: int,
-) -> ImageData:
-    """Load from the official archive, its extracted folder, or parquet files, whichever is found first."""
-    root = _root(layout, folder)
-    if (root / layout.archive).is_file():
-        return limit_and_resize(_official(layout, _from_archive(layout, root, train), train), limit, image_size, seed)
-    for extracted in (root / layout.folder, root):
-        if (extracted / layout.files(train)[0]).is_file():
-            return limit_and_resize(
-                _official(layout, _from_folder(layout, extracted, train), train), limit, image_size, seed
+    def _found(self, path: Path | None, train: bool) -> Path:
+        """Return the archive, the first extracted file, or the parquet file."""
+        layout = self.layout
+        if path is None:
+            raise UserError(
+                f"no folder was given for {layout.title}; use --data-dir, or set the variable {FOLDER_VARIABLE} "
+                f"to the folder that has {layout.archive}."
             )
-    for tables in (root / layout.name, root):
-        file = tables / ("train.parquet" if train else "test.parquet")
-        if file.is_file():
-            return _from_parquet(layout, file, limit, image_size, seed)
-    raise UserError(
-        f"{layout.title} is not in {str(root)!r}; put {layout.archive}, the extracted {layout.folder}, "
-        f"or {layout.name}/train.parquet and test.parquet there."
-    )
+        root = existing_path(path, "data folder")
+        first, table = layout.files(train)[0], "train.parquet" if train else "test.parquet"
+        places = (layout.archive, f"{layout.folder}/{first}", first, f"{layout.name}/{table}", table)
+        found = next((root / place for place in places if (root / place).is_file()), None)
+        if found is None:
+            raise UserError(
+                f"{layout.title} is not in {str(root)!r}; put {layout.archive}, the extracted {layout.folder}, "
+                f"or {layout.name}/train.parquet and test.parquet there."
+            )
+        return found
+
+    def _from_parquet(self, file: Path, options: LoadOptions) -> ImageData:
+        size = options.image_size or _SIDE
+        source = Parquet(self.layout.classes, self.layout.name, _AUGMENTATION.scaled(_SIDE, size))
+        data = source.read(file, options)
+        if data.images.shape[1:] != (3, size, size):
+            raise UserError(
+                f"{str(file)!r} is not {self.layout.title}: its images are {list(data.images.shape[1:])} and not "
+                f"{[3, size, size]}. For other data use parquet:PATH."
+            )
+        return data
 
 
-def _root(layout: CifarLayout, folder: str | os.PathLike[str] | None) -> Path:
-    chosen = folder if folder is not None else os.environ.get(FOLDER_VARIABLE)
-    if not chosen:
-        raise UserError(
-            f"no folder was given for {layout.title}; use --data-dir, or set the variable {FOLDER_VARIABLE} "
-            f"to the folder that has {layout.archive}."
-        )
-    return existing_path(chosen, "data folder")
+@dataclass(frozen=True)
+class Cifar10(Cifar):
+    """CIFAR-10, color, 32×32, 10 classes; read from --data-dir or ARCHGRAD_DATA."""
+
+    layout: CifarLayout = CIFAR10
 
 
-def _from_parquet(layout: CifarLayout, file: Path, limit: int | None, image_size: int | None, seed: int) -> ImageData:
-    size = image_size or _SIDE
-    data = parquet(
-        file,
-        limit=limit,
-        image_size=image_size,
-        seed=seed,
-        classes=layout.classes,
-        name=layout.name,
-        augmentation=_AUGMENTATION.scaled(_SIDE, size),
-    )
-    if data.images.shape[1:] != (3, size, size):
-        raise UserError(
-            f"{str(file)!r} is not {layout.title}: its images are {list(data.images.shape[1:])} and not "
-            f"{[3, size, size]}. For other data use parquet:PATH."
-        )
-    return data
+@dataclass(frozen=True)
+class Cifar100(Cifar):
+    """CIFAR-100, color, 32×32, 100 classes; read from --data-dir or ARCHGRAD_DATA."""
+
+    layout: CifarLayout = CIFAR100
 
 
-def _from_folder(layout: CifarLayout, folder: Path, train: bool) -> dict[str, bytes]:
-    contents = {}
+def _from_folder(layout: CifarLayout, first: Path, train: bool) -> dict[str, bytes]:
+    folder, contents = first.parent, {}
     for name in layout.files(train):
         try:
             contents[name] = (folder / name).read_bytes()
@@ -124,9 +108,8 @@ def _from_folder(layout: CifarLayout, folder: Path, train: bool) -> dict[str, by
     return contents
 
 
-def _from_archive(layout: CifarLayout, root: Path, train: bool) -> dict[str, bytes]:
+def _from_archive(layout: CifarLayout, path: Path, train: bool) -> dict[str, bytes]:
     """Read the needed members into memory by their known names, without writing to the disk."""
-    path = root / layout.archive
     names = {f"{layout.folder}/{name}": name for name in layout.files(train)}
     most = 2 * _ROW * max(layout.rows)
     contents = {}
@@ -143,13 +126,6 @@ def _from_archive(layout: CifarLayout, root: Path, train: bool) -> dict[str, byt
     if missing := [name for name in names if names[name] not in contents]:
         raise UserError(f"{str(path)!r} has no usable {', '.join(missing)}; get the official archive again.")
     return contents
-
-
-def _official(layout: CifarLayout, contents: dict[str, bytes], train: bool) -> ImageData:
-    rows = layout.rows[0 if train else 1]
-    parts = [_part(layout, name, contents[name], rows) for name in layout.files(train)]
-    images, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
-    return ImageData(layout.name, images, labels, layout.classes, _AUGMENTATION)
 
 
 def _part(layout: CifarLayout, name: str, content: bytes, rows: int) -> tuple[Tensor, Tensor]:

@@ -1,26 +1,16 @@
-"""Helpers that all sources of images share."""
+"""Helpers that sources of images share."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData
-from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError
 
-__all__ = [
-    "choose_images",
-    "default_augmentation",
-    "existing_path",
-    "limit_and_resize",
-    "missing_extra",
-    "numbered_classes",
-]
+__all__ = ["default_augmentation", "existing_path", "missing_extra", "numbered_classes"]
 
 
 def missing_extra(library: str, need: str) -> UserError:
@@ -28,7 +18,7 @@ def missing_extra(library: str, need: str) -> UserError:
     return UserError(f'{need} needs {library}, which is not installed; run: pip install "archgrad[images]"')
 
 
-def existing_path(path: str | os.PathLike[str], what: str) -> Path:
+def existing_path(path: str | os.PathLike[str], what: str = "data") -> Path:
     """Return the path if it exists; else raise a UserError."""
     found = Path(path).expanduser()
     if not found.exists():
@@ -51,14 +41,3 @@ def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
 def default_augmentation(images: Tensor) -> Augmentation:
     """Return crops for all images [N, C, H, W], and flips for color only: gray images are often writing."""
     return Augmentation(crop_padding=max(1, min(images.shape[2:]) // 8), flip=images.shape[1] == 3)
-
-
-def choose_images(labels: Tensor, limit: int | None, seed: int) -> Tensor:
-    """Return the sorted indices that ``ImageData.limited`` would keep, before any image is decoded."""
-    return torch.arange(len(labels)) if limit is None else stratified_sample(labels, limit, seed)
-
-
-def limit_and_resize(data: ImageData, limit: int | None, image_size: int | None, seed: int) -> ImageData:
-    """Apply ``limit`` and ``image_size`` to data that is already in memory."""
-    limited = data if limit is None else data.limited(limit, seed)
-    return limited if image_size is None else limited.resized(image_size)

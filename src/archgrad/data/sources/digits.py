@@ -1,29 +1,35 @@
-"""The handwritten digits that come with scikit-learn: 1797 gray images of 8×8 pixels."""
+"""The handwritten digits that come with scikit-learn."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 
 import torch
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData, Origin
-from archgrad.data.sources.common import limit_and_resize
+from archgrad.data.dataset import ImageData, LoadOptions
+from archgrad.data.sources.base import DataSource
+from archgrad.errors import UserError
 
-__all__ = ["digits"]
+__all__ = ["Digits"]
 
 
-def digits(*, limit: int | None = None, image_size: int | None = None, seed: int = 0) -> ImageData:
-    """Load the digits; nothing is downloaded.
+class Digits(DataSource):
+    """1797 handwritten digits, gray, 8×8, 10 classes; comes with scikit-learn.
 
-    >>> data = digits(limit=100)
+    >>> data = Digits()(limit=100)
     >>> len(data), data.channels, data.image_size
     (100, 1, 8)
     """
-    from sklearn.datasets import load_digits
 
-    bunch = load_digits()
-    images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]
-    labels = torch.from_numpy(bunch.target).long()
-    data = ImageData("digits", images, labels, tuple(map(str, range(10))), Augmentation(crop_padding=1))
-    return replace(limit_and_resize(data, limit, image_size, seed), origin=Origin("digits", limit, image_size, seed))
+    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+        """Read the images; nothing is downloaded."""
+        from sklearn.datasets import load_digits
+
+        if not options.train:
+            raise UserError("the digits have no test images; hold some out with archgrad.data.split.")
+        bunch = load_digits()
+        images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]
+        labels = torch.from_numpy(bunch.target).long()
+        data = ImageData("digits", images, labels, tuple(map(str, range(10))), Augmentation(crop_padding=1))
+        return options.apply(data)

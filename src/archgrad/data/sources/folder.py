@@ -2,46 +2,46 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
-from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import choose_images, default_augmentation, existing_path
+from archgrad.data.dataset import ImageData, LoadOptions
+from archgrad.data.sources.base import DataSource
+from archgrad.data.sources.common import default_augmentation, existing_path
 from archgrad.data.sources.decode import Encoded, decode_all
 from archgrad.errors import UserError
 
-__all__ = ["folder"]
+__all__ = ["Folder"]
 
 _SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 _PARTS = {True: ("train",), False: ("test", "val", "validation")}
 
 
-def folder(
-    path: str | os.PathLike[str],
-    train: bool = True,
-    *,
-    limit: int | None = None,
-    image_size: int | None = None,
-    seed: int = 0,
-) -> ImageData:
-    """Load the images in the class sub-folders of ``path``, or of its ``train`` (``test``, ``val``) sub-folder.
+class Folder(DataSource):
+    """A folder with one sub-folder of image files per class.
 
-    Classes are the names of the sub-folders, sorted. There is one channel if all images are gray, else three.
+    Classes are the names of the sub-folders, sorted. If there is a sub-folder ``train`` (``test``, ``val``), the
+    classes are in it. There is one channel if all images are gray, else three.
     """
-    root = _part(existing_path(path, "folder"), train)
-    classes = tuple(sub.name for sub in _subfolders(root))
-    files = [_images(root / name) for name in classes]
-    name = f"folder:{Path(path).name}"
-    labels = torch.arange(len(classes)).repeat_interleave(torch.tensor([len(part) for part in files], dtype=torch.long))
-    _check_classes(root, classes, files)
-    check_labels(name, labels, classes)
-    paths = [file for part in files for file in part]
-    chosen = choose_images(labels, limit, seed)
-    images = decode_all(_encoded([paths[index] for index in chosen.tolist()]), image_size)
-    return ImageData(name, images, labels[chosen], classes, default_augmentation(images))
+
+    takes_path: ClassVar[bool] = True
+
+    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+        """Decode the chosen images."""
+        home = existing_path(path or "", "folder")
+        root = _part(home, options.train)
+        classes = tuple(sub.name for sub in _subfolders(root))
+        files = [_images(root / name) for name in classes]
+        _check_classes(root, classes, files)
+        sizes = torch.tensor([len(part) for part in files], dtype=torch.long)
+        labels = torch.arange(len(classes)).repeat_interleave(sizes)
+        paths = [file for part in files for file in part]
+        chosen = options.choose(labels)
+        images = decode_all(_encoded([paths[index] for index in chosen.tolist()]), options.image_size)
+        return ImageData(f"folder:{home.name}", images, labels[chosen], classes, default_augmentation(images))
 
 
 def _part(root: Path, train: bool) -> Path:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import math
-import os
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import (
-    choose_images,
-    default_augmentation,
-    existing_path,
-    limit_and_resize,
-    numbered_classes,
-)
+from archgrad.data.dataset import ImageData, LoadOptions, check_labels
+from archgrad.data.sources.base import DataSource
+from archgrad.data.sources.common import default_augmentation, existing_path, numbered_classes
 from archgrad.errors import UserError
 
-__all__ = ["npz"]
+__all__ = ["Npz"]
 
 _MOST_BYTES = 4 << 30
 _NAMES = {
@@ -32,32 +26,32 @@ _NAMES = {
 }
 
 
-def npz(
-    path: str | os.PathLike[str],
-    train: bool = True,
-    *,
-    limit: int | None = None,
-    image_size: int | None = None,
-    seed: int = 0,
-) -> ImageData:
-    """Load an archive with ``x``, ``images`` or ``x_train`` and ``y``, ``labels`` or ``y_train``.
+class Npz(DataSource):
+    """A NumPy archive with the arrays x and y, or images and labels, or x_train and y_train.
 
     Images are [N, H, W], [N, H, W, C] or [N, C, H, W], as bytes or as floats in [0, 1] or [0, 255]. Arrays of Python
     objects, which could run code, are rejected.
     """
-    file = existing_path(path, "archive")
-    image_names, label_names = _NAMES[train]
-    images, labels = _read(file, image_names), _labels(_read(file, label_names), file)
-    if len(images) != len(labels):
-        raise UserError(f"{str(file)!r} has {len(images)} images but {len(labels)} labels; give one label per image.")
-    name = f"npz:{file.name}"
-    classes = numbered_classes(name, labels)
-    check_labels(name, labels, classes)
-    scale = _scale(images, file)
-    chosen = choose_images(labels, limit, seed)
-    pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
-    data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
-    return limit_and_resize(data, None, image_size, seed)
+
+    takes_path: ClassVar[bool] = True
+
+    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+        """Read the arrays, and keep the chosen images."""
+        file = existing_path(path or "", "archive")
+        image_names, label_names = _NAMES[options.train]
+        images, labels = _read(file, image_names), _labels(_read(file, label_names), file)
+        if len(images) != len(labels):
+            raise UserError(
+                f"{str(file)!r} has {len(images)} images but {len(labels)} labels; give one label per image."
+            )
+        name = f"npz:{file.name}"
+        classes = numbered_classes(name, labels)
+        check_labels(name, labels, classes)
+        scale = _scale(images, file)
+        chosen = options.choose(labels)
+        pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
+        data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
+        return data if options.image_size is None else data.resized(options.image_size)
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:

@@ -2,58 +2,48 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData, check_labels
-from archgrad.data.sources.common import choose_images, default_augmentation, existing_path, numbered_classes
+from archgrad.data.dataset import ImageData, LoadOptions, check_labels
+from archgrad.data.sources.base import DataSource
+from archgrad.data.sources.common import default_augmentation, existing_path, numbered_classes
 from archgrad.data.sources.decode import decode_all
 from archgrad.data.sources.parquet_table import ParquetTable
 from archgrad.errors import UserError
 
-__all__ = ["parquet"]
+__all__ = ["Parquet"]
 
 _PARTS = {True: ("train",), False: ("test", "val")}
 
-PathLike = str | os.PathLike[str]
 
+@dataclass(frozen=True)
+class Parquet(DataSource):
+    """Parquet files in the layout of the Hugging Face hub: a file or a folder.
 
-def parquet(
-    path: PathLike | Sequence[PathLike],
-    train: bool = True,
-    *,
-    limit: int | None = None,
-    image_size: int | None = None,
-    seed: int = 0,
-    classes: Sequence[str] | None = None,
-    name: str | None = None,
-    augmentation: Augmentation | None = None,
-) -> ImageData:
-    """Load a parquet file, a list of them, or a folder of them.
-
-    In a folder, files whose names start with ``train`` (or ``test``, ``val``) are used if there are any. Only the
-    ``limit`` images that are kept are decoded; the result is the same as with ``limited`` and ``resized`` later.
+    In a folder, files whose names start with ``train`` (or ``test``, ``val``) are used if there are any. ``classes``,
+    ``title`` and ``augmentation`` replace those that the files suggest.
     """
-    files = _files(path, train)
-    table = ParquetTable(files)
-    title = name or f"parquet:{files[0].name}"
-    labels = table.labels()
-    names = tuple(classes or table.class_names or numbered_classes(title, labels))
-    check_labels(title, labels, names)
-    chosen = choose_images(labels, limit, seed)
-    images = decode_all(table.encoded(chosen), image_size)
-    return ImageData(title, images, labels[chosen], names, augmentation or default_augmentation(images))
 
+    classes: tuple[str, ...] | None = None
+    title: str | None = None
+    augmentation: Augmentation | None = None
+    takes_path: ClassVar[bool] = True
 
-def _files(path: PathLike | Sequence[PathLike], train: bool) -> list[Path]:
-    if not isinstance(path, str | os.PathLike):
-        if not path:
-            raise UserError("the list of parquet files is empty; give at least one.")
-        return [existing_path(file, "parquet file") for file in path]
-    found = existing_path(path, "parquet file or folder")
-    return _in_folder(found, train) if found.is_dir() else [found]
+    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+        """Decode the chosen images; the result is the same as with ``limited`` and ``resized`` later."""
+        found = existing_path(path or "", "parquet file or folder")
+        files = _in_folder(found, options.train) if found.is_dir() else [found]
+        table = ParquetTable(files)
+        title = self.title or f"parquet:{files[0].name}"
+        labels = table.labels()
+        classes = self.classes or table.class_names or numbered_classes(title, labels)
+        check_labels(title, labels, classes)
+        chosen = options.choose(labels)
+        images = decode_all(table.encoded(chosen), options.image_size)
+        return ImageData(title, images, labels[chosen], classes, self.augmentation or default_augmentation(images))
 
 
 def _in_folder(folder: Path, train: bool) -> list[Path]:

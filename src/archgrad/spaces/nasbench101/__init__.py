@@ -1,8 +1,6 @@
 """NAS-Bench-101 (Ying et al., 2019): modules with operations at their vertices, their hash and their network."""
 
-from archgrad.spaces.nasbench101.canonical import canonical_hash
 from archgrad.spaces.nasbench101.conversion import genotype_of, module_of, pruned_genotype
-from archgrad.spaces.nasbench101.enumeration import count, genotypes, hashed_modules, hashes, wirings
 from archgrad.spaces.nasbench101.module import (
     CONV1X1,
     CONV3X3,
@@ -13,6 +11,7 @@ from archgrad.spaces.nasbench101.module import (
     OPERATIONS,
     OUTPUT,
     Module,
+    canonical_hash,
 )
 from archgrad.spaces.nasbench101.network import NASBench101Net, vertex_channels
 
@@ -28,13 +27,8 @@ __all__ = [
     "Module",
     "NASBench101Net",
     "canonical_hash",
-    "count",
     "genotype_of",
-    "genotypes",
-    "hashed_modules",
-    "hashes",
     "module_of",
     "pruned_genotype",
     "vertex_channels",
-    "wirings",
 ]

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from archgrad.errors import UserError
 from archgrad.spaces.block import DecisionBlock, Row
-from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
+from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OUTPUT, Module
 from archgrad.spaces.notation.node_form import BLOCKS, NodeChoice, genotype_with
 from archgrad.spaces.space import SearchSpace
 
-__all__ = ["cell_rows", "genotype_of", "inputs_and_output", "module_of", "offered_operations", "pruned_genotype"]
+__all__ = ["cell_rows", "genotype_of", "module_of", "offered_operations", "pruned_genotype"]
 
 _FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
 
@@ -176,26 +176,15 @@ def _genotype(
     module: Module, places: Mapping[int, int], rows: Sequence[Row], offers: Mapping[int, tuple[str, ...]]
 ) -> Genotype:
     vertices = {node: vertex for vertex, node in places.items()}
-    operations, inputs = [], []
+    nodes = []
     for row in rows:
-        node = row.target
-        read = sorted(places[source] for source in module.sources_of(vertices[node])) if node in vertices else None
-        inputs.append(tuple(row.choices[: row.picks] if read is None else map(str, read)))
-        if node in offers:
-            operation = module.operations[vertices[node]] if node in vertices else offers[node][0]
-            operations.append(Decision(node, None, operation))
-    return Genotype.of({"operations": CellGenotype(tuple(operations)), **inputs_and_output(rows, inputs)})
-
-
-def inputs_and_output(rows: Sequence[Row], inputs: Sequence[Sequence[str]]) -> dict[str, CellGenotype]:
-    """Return the blocks ``inputs`` and ``output``; a node without a choice has no decision."""
-    decided = [
-        [Decision(row.target, None, source) for source in read]
-        for row, read in zip(rows, inputs, strict=True)
-        if row.picks < row.target or row is rows[-1]
-    ]
-    nodes = tuple(decision for decisions in decided[:-1] for decision in decisions)
-    return {"inputs": CellGenotype(nodes), "output": CellGenotype(tuple(decided[-1]))}
+        if row.target in vertices:
+            vertex = vertices[row.target]
+            sources = sorted(places[source] for source in module.sources_of(vertex))
+            nodes.append(NodeChoice(module.operations[vertex], tuple(sources)))
+        else:
+            nodes.append(NodeChoice(offers[row.target][0], tuple(map(int, row.choices[: row.picks]))))
+    return genotype_with(nodes)
 
 
 def _listed(numbers: Sequence[int]) -> str:

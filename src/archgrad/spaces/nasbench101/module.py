@@ -7,10 +7,10 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import md5
 from typing import Any
 
 from archgrad.errors import UserError, unknown
-from archgrad.spaces.nasbench101.canonical import canonical_hash
 from archgrad.spaces.notation.common import unique_keys
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "OPERATIONS",
     "OUTPUT",
     "Module",
+    "canonical_hash",
+    "vertices_on_paths",
 ]
 
 INPUT = "input"
@@ -138,6 +140,39 @@ class Module:
                 f"the module has {pruned.vertices} vertices and {pruned.edges} edges after pruning; NAS-Bench-101 "
                 f"holds modules of at most {MOST_VERTICES} vertices and {MOST_EDGES} edges. Remove some."
             )
+
+
+def canonical_hash(matrix: Sequence[Sequence[int]], labels: Sequence[int]) -> str:
+    """Return the hash of a labeled graph (Ying et al., 2019, Section 2.3); isomorphic graphs have the same.
+
+    It takes as many rounds of message passing as there are vertices:
+    h⁰(v) = md5(str((out-degree, in-degree, label))); in a round, h(v) ← md5(sorted h of what enters v, "|", sorted h of
+    what leaves it, "|", h(v)); the result is md5(str(sorted h)). The labels are -1 for the input, -2 for the output and
+    the number of the operation for every other vertex.
+
+    >>> canonical_hash([[0, 1], [0, 0]], [-1, -2])
+    '043721b9c7fe8c5fad811d47d83132ec'
+    """
+    vertices = range(len(labels))
+    sources = [[v for v in vertices if matrix[v][w]] for w in vertices]
+    targets = [[w for w in vertices if matrix[v][w]] for v in vertices]
+    hashes = [_md5(str((len(targets[v]), len(sources[v]), labels[v]))) for v in vertices]
+    for _ in vertices:
+        hashes = [
+            _md5(
+                "".join(sorted([hashes[w] for w in sources[v]]))
+                + "|"
+                + "".join(sorted([hashes[w] for w in targets[v]]))
+                + "|"
+                + hashes[v]
+            )
+            for v in vertices
+        ]
+    return _md5(str(sorted(hashes)))
+
+
+def _md5(text: str) -> str:
+    return md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def vertices_on_paths(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:

@@ -1,15 +1,14 @@
 """The printed DARTS form: ``Genotype(normal=[('sep_conv_3x3', 0), …], normal_concat=range(2, 6), …)``.
 
 It looks like Python but has its own grammar: only names, whole numbers, quoted names, lists, tuples and
-``range(a, b)``.
+``range(a, b)``. The grammar has a fixed depth, so regular expressions read it from left to right.
 """
 
 from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from collections.abc import Sequence
 
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.notation.common import MOST_NODES, NAME, fail, show
@@ -19,187 +18,113 @@ __all__ = ["EXAMPLE", "parse", "write"]
 EXAMPLE = "Genotype(normal=[('sep_conv_3x3', 0), ('skip_connect', 1), …], normal_concat=range(2, 6), …)"
 _INPUTS = 2
 
-
-class _Token(NamedTuple):
-    """A token of the printed form: a name, a number, a quoted text, a mark or the end, with its position."""
-
-    kind: str
-    value: str
-    position: int
-
-
-_TOKEN = re.compile(
-    r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)|(?P<number>[0-9]{1,9}(?![0-9]))|(?P<mark>[()\[\],=])|"
-    r"'(?P<text>[^'\\\n]*)'|\"(?P<text2>[^\"\\\n]*)\""
-)
-_SPACE = re.compile(r"\s*")
-_CLOSING = {"[": "]", "(": ")"}
+_HEAD = re.compile(r"Genotype\s*\(\s*")
+_FIELD = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\s*=\s*")
+_OPEN = re.compile(r"[(\[]\s*")
+_EDGE = re.compile(r"""(?:(\()|\[)\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*,\s*([0-9]{1,9})\s*(?:,\s*)?(?(1)\)|\])\s*""")
+_NODES = re.compile(r"(list\s*\(\s*)?(?:(\[)|(range\s*)?\()([0-9,\s]*)(?(2)\]|\))\s*(?(1)\)\s*)")
+_COMMA = re.compile(r",\s*")
+_END = re.compile(r"\)")
+_CLOSING = {"[": re.compile(r"\]\s*"), "(": re.compile(r"\)\s*")}
 
 
-def _tokens(text: str, position: int) -> Iterator[_Token]:
-    """Yield the tokens lazily: a long text costs no more than the part before its first error."""
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None or match.lastgroup is None:
-            fail(text, position, "this cannot be part of it", f"write {EXAMPLE}")
-        yield _Token(match.lastgroup.rstrip("2"), match[match.lastgroup], position)
-        position = _SPACE.match(text, match.end()).end()  # type: ignore[union-attr]  # it always matches
-    yield _Token("end", "", len(text))
+def parse(text: str, start: int) -> Genotype:
+    """Read the printed form that begins at ``start``."""
+    head = _HEAD.match(text, start)
+    if head is None:
+        fail(text, start, "it is not one call Genotype(…)", f"write {EXAMPLE}")
+    position = head.end()
+    cells: dict[str, tuple[int, tuple[Decision, ...]]] = {}
+    concats: dict[str, tuple[int, Sequence[int]]] = {}
+    while not (end := _END.match(text, position)):
+        field = _FIELD.match(text, position)
+        if field is None:
+            fail(text, position, "fields must be given by name", f"write {EXAMPLE}")
+        if field[1] in cells or field[1] in concats:
+            fail(text, position, f"{show(field[1])} is given twice", "keep one of them")
+        if field[1].endswith("_concat"):
+            nodes, position = _read_nodes(text, field.end())
+            concats[field[1]] = field.end(), nodes
+        else:
+            decisions, position = _read_cell(text, field.end())
+            cells[field[1]] = field.start(), decisions
+        position = _after_item(text, position, _END, "put ',' between the fields and ')' at the end")
+    if end.end() != len(text):
+        fail(text, end.end(), "something follows the call Genotype(…)", "remove it")
+    return _joined(text, cells, concats)
 
 
-class _Reader:
-    """Reads the printed form from left to right; its grammar has a fixed depth, so nothing recurses."""
-
-    def __init__(self, text: str, start: int) -> None:
-        self.text = text
-        self.tokens = _tokens(text, start)
-        self.token = next(self.tokens)
-
-    def fail(self, problem: str, fix: str = f"write {EXAMPLE}", token: _Token | None = None) -> NoReturn:
-        fail(self.text, (token or self.token).position, problem, fix)
-
-    def take(self) -> _Token:
-        token = self.token
-        self.token = next(self.tokens, token)
-        return token
-
-    def accept(self, mark: str) -> bool:
-        found = self.token.kind == "mark" and self.token.value == mark
-        if found:
-            self.take()
-        return found
-
-    def expect(self, mark: str, fix: str) -> None:
-        if not self.accept(mark):
-            self.fail(f"{mark!r} is missing", fix)
-
-    def genotype(self) -> Genotype:
-        head = self.take()
-        if head.value != "Genotype" or not self.accept("("):
-            self.fail("it is not one call Genotype(…)", token=head)
-        cells: dict[str, tuple[_Token, tuple[Decision, ...]]] = {}
-        concats: dict[str, tuple[_Token, Sequence[int]]] = {}
-        while not self.accept(")"):
-            name = self.field()
-            if name.value in cells or name.value in concats:
-                self.fail(f"{show(name.value)} is given twice", "keep one of them", name)
-            if name.value.endswith("_concat"):
-                concats[name.value] = self.token, self.concat()
-            else:
-                cells[name.value] = name, self.cell()
-            if not self.accept(",") and (self.token.kind, self.token.value) != ("mark", ")"):
-                self.fail("',' or ')' is missing", "put ',' between the fields and ')' at the end")
-        if self.token.kind != "end":
-            self.fail("something follows the call Genotype(…)", "remove it")
-        return self.joined(cells, concats)
-
-    def joined(
-        self,
-        cells: dict[str, tuple[_Token, tuple[Decision, ...]]],
-        concats: dict[str, tuple[_Token, Sequence[int]]],
-    ) -> Genotype:
-        """Join cells with their concatenated nodes."""
-        if not cells and not concats:
-            self.fail("it has no cell")
-        for name, (place, _) in concats.items():
-            if name.removesuffix("_concat") not in cells:
-                self.fail(f"{show(name)} belongs to no cell", f"add {name.removesuffix('_concat')[:40]}=[…]", place)
-        blocks: dict[str, CellGenotype] = {}
-        for name, (place, decisions) in cells.items():
-            if f"{name}_concat" not in concats:
-                fix = f"add {name[:40]}_concat=range(2, 6)"
-                self.fail(f"the cell {show(name)} does not say which nodes it concatenates", fix, place)
-            place, nodes = concats[f"{name}_concat"]
-            if not _fits(nodes, last := decisions[-1].target):
-                fix = f"use nodes from 0 to {last}, each once"
-                self.fail(f"{show(list(nodes[:8]))} does not name nodes of the cell", fix, place)
-            blocks[name] = CellGenotype(decisions, tuple(nodes))
-        return Genotype.of(blocks)
-
-    def field(self) -> _Token:
-        name = self.take()
-        if name.kind != "name":
-            self.fail("fields must be given by name", token=name)
-        self.expect("=", "fields must be given by name, as in normal=[…]")
-        return name
-
-    def opening(self, problem: str, fix: str) -> str:
-        """Take the bracket that opens a list or a tuple, and return the one that closes it."""
-        if self.token.kind != "mark" or self.token.value not in _CLOSING:
-            self.fail(problem, fix)
-        return _CLOSING[self.take().value]
-
-    def cell(self) -> tuple[Decision, ...]:
-        place, fix = self.token, "list ('operation', input) twice for each node"
-        closing = self.opening("a cell is a list with two edges for each node", fix)
-        decisions: list[Decision] = []
-        while not self.accept(closing):
-            decisions.append(self.edge(_INPUTS + len(decisions) // 2))
-            if not self.accept(","):
-                self.expect(closing, fix)
-                break
-        if not decisions or len(decisions) % 2:
-            self.fail(f"a cell has two edges for each node, but this one has {len(decisions)} in all", fix, place)
-        return tuple(decisions)
-
-    def edge(self, target: int) -> Decision:
-        place, fix = self.token, "write ('sep_conv_3x3', 0)"
-        closing = self.opening("an edge is a pair", fix)
-        operation = self.take()
-        if operation.kind != "text" or not NAME.match(operation.value):
-            self.fail("an edge begins with the quoted name of its operation", fix, operation)
-        self.expect(",", fix)
-        source = self.node()
-        self.accept(",")
-        self.expect(closing, fix)
+def _read_cell(text: str, start: int) -> tuple[tuple[Decision, ...], int]:
+    """Return the edges of the cell at a position, and the position after it."""
+    fix = "list ('operation', input) twice for each node"
+    opening = _OPEN.match(text, start)
+    if opening is None:
+        fail(text, start, "a cell is a list with two edges for each node", fix)
+    position, decisions, closing = opening.end(), list[Decision](), _CLOSING[text[start]]
+    while not (end := closing.match(text, position)):
+        edge = _EDGE.match(text, position)
+        if edge is None or not NAME.match(operation := edge[2] or edge[3] or ""):
+            fail(text, position, "an edge is a pair of a quoted operation and a node", "write ('sep_conv_3x3', 0)")
+        target, source = _INPUTS + len(decisions) // 2, int(edge[4])
         if source >= target:
             fix = f"node {target} takes its inputs from 0 to {target - 1}"
-            self.fail(f"the input {source} does not come before node {target}", fix, place)
-        return Decision(target, source, operation.value)
+            fail(text, position, f"the input {source} does not come before node {target}", fix)
+        decisions.append(Decision(target, source, operation))
+        position = _after_item(text, edge.end(), closing, fix)
+    if not decisions or len(decisions) % 2:
+        fail(text, start, f"a cell has two edges for each node, but this one has {len(decisions)} in all", fix)
+    return tuple(decisions), end.end()
 
-    def concat(self) -> Sequence[int]:
-        if self.token.kind == "name" and self.token.value == "list":
-            self.take()
-            self.expect("(", "write range(2, 6)")
-            nodes = self.nodes()
-            self.expect(")", "write list(range(2, 6))")
-            return nodes
-        return self.nodes()
 
-    def nodes(self) -> Sequence[int]:
-        fix = "write range(2, 6)"
-        counted = self.token.kind == "name" and self.token.value == "range"
-        if counted:
-            self.take()
-        place = self.token
-        closing = self.opening("the concatenated nodes are a list or a range", fix)
-        numbers: list[int] = []
-        while not self.accept(closing):
-            numbers.append(self.node())
-            if not self.accept(","):
-                self.expect(closing, fix)
-                break
-        if not counted:
-            return numbers
-        if place.value != "(" or not 1 <= len(numbers) <= 2:
-            self.fail("range takes one or two numbers", fix, place)
-        return range(*numbers)
+def _read_nodes(text: str, start: int) -> tuple[Sequence[int], int]:
+    """Return the concatenated nodes at a position, and the position after them."""
+    found = _NODES.match(text, start)
+    numbers = [] if found is None else [number.strip() for number in found[4].split(",")]
+    if numbers and not numbers[-1]:
+        numbers.pop()  # a comma may follow the last one
+    if found is None or not all(re.fullmatch("[0-9]{1,9}", number) for number in numbers):
+        fail(text, start, "the concatenated nodes are a list or a range of whole numbers", "write range(2, 6)")
+    nodes = [int(number) for number in numbers]
+    if any(node >= MOST_NODES for node in nodes):
+        fail(text, start, f"a node is a whole number from 0 to {MOST_NODES - 1}", "write its number")
+    if found[3] and not 1 <= len(nodes) <= 2:
+        fail(text, start, "range takes one or two numbers", "write range(2, 6)")
+    return range(*nodes) if found[3] else nodes, found.end()
 
-    def node(self) -> int:
-        token = self.take()
-        if token.kind != "number" or int(token.value) >= MOST_NODES:
-            self.fail(f"a node is a whole number from 0 to {MOST_NODES - 1}", "write its number", token)
-        return int(token.value)
+
+def _after_item(text: str, position: int, closing: re.Pattern[str], fix: str) -> int:
+    """Return the position after the comma that follows an item; the last item needs none."""
+    comma = _COMMA.match(text, position)
+    if comma is None and not closing.match(text, position):
+        fail(text, position, "',' or the closing bracket is missing", fix)
+    return position if comma is None else comma.end()
+
+
+def _joined(
+    text: str, cells: dict[str, tuple[int, tuple[Decision, ...]]], concats: dict[str, tuple[int, Sequence[int]]]
+) -> Genotype:
+    """Join cells with their concatenated nodes."""
+    if not cells and not concats:
+        fail(text, len(text), "it has no cell", f"write {EXAMPLE}")
+    for name, (place, _) in concats.items():
+        if name.removesuffix("_concat") not in cells:
+            fail(text, place, f"{show(name)} belongs to no cell", f"add {name.removesuffix('_concat')[:40]}=[…]")
+    blocks: dict[str, CellGenotype] = {}
+    for name, (place, decisions) in cells.items():
+        if f"{name}_concat" not in concats:
+            fix = f"add {name[:40]}_concat=range(2, 6)"
+            fail(text, place, f"the cell {show(name)} does not say which nodes it concatenates", fix)
+        place, nodes = concats[f"{name}_concat"]
+        if not _fits(nodes, last := decisions[-1].target):
+            fix = f"use nodes from 0 to {last}, each once"
+            fail(text, place, f"{show(list(nodes[:8]))} does not name nodes of the cell", fix)
+        blocks[name] = CellGenotype(decisions, tuple(nodes))
+    return Genotype.of(blocks)
 
 
 def _fits(nodes: Sequence[int], last: int) -> bool:
     """Tell whether concatenated nodes are nodes of a cell that ends with the node ``last``."""
     return 0 < len(nodes) <= last + 1 and min(nodes) >= 0 and max(nodes) <= last and len(set(nodes)) == len(nodes)
-
-
-def parse(text: str, start: int) -> Genotype:
-    """Read the printed form that begins at ``start``."""
-    return _Reader(text, start).genotype()
 
 
 def write(genotype: Genotype) -> str | None:

@@ -1,9 +1,8 @@
 """NAS-Bench-101: the training results of 423,624 cells, from the benchmark's own file."""
 
-from archgrad.tables.nasbench101.index import Index, open_index
+from archgrad.tables.nasbench101.index import DamagedIndex, Index, open_index
 from archgrad.tables.nasbench101.index_builder import build_index
 from archgrad.tables.nasbench101.index_cache import cached_index
-from archgrad.tables.nasbench101.index_schema import DamagedIndex
 from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
 from archgrad.tables.nasbench101.rows import read_rows
 from archgrad.tables.nasbench101.table import (

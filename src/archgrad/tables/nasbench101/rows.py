@@ -15,11 +15,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from archgrad.tables.nasbench101.protobuf import Malformed
-from archgrad.tables.nasbench101.run_metrics import Metrics, decode
+from archgrad.errors import UserError, shortened
+from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.nasbench101.metrics import Malformed, Metrics, decode
 from archgrad.tables.nasbench101.tfrecord import damaged_record, read_records
 
-__all__ = ["Row", "read_rows"]
+__all__ = ["Row", "module_from", "read_rows"]
 
 _HASH = re.compile(r"[0-9a-f]{32}")
 _MATRIX = re.compile(r"[01]{4,49}")
@@ -51,6 +52,25 @@ def read_rows(path: Path) -> Iterator[Row]:
         yield Row(offset, offset + len(data) + 16, hash_, epochs, matrix, operations, metrics)
 
 
+def module_from(matrix: object, operations: object) -> Module:
+    """Return the module of a matrix and operations as a row has them; raise Malformed if there is none."""
+    digits, names = _checked(matrix, operations)
+    size = math.isqrt(len(digits))
+    rows = (digits[start : start + size] for start in range(0, len(digits), size))
+    try:
+        return Module(tuple(tuple(map(int, row)) for row in rows), tuple(names.split(",")))
+    except UserError as error:
+        raise Malformed(f"its cell cannot be ({error})") from None
+
+
+def _checked(matrix: object, operations: object) -> tuple[str, str]:
+    if not isinstance(matrix, str) or not _MATRIX.fullmatch(matrix) or math.isqrt(len(matrix)) ** 2 != len(matrix):
+        raise Malformed(f"its matrix is {shortened(matrix)}, not the digits 0 and 1 of a square of 2 to 7 rows")
+    if not isinstance(operations, str):
+        raise Malformed(f"its operations are {shortened(operations)}, not text")
+    return matrix, operations
+
+
 def _fields(data: bytes) -> tuple[str, int, str, str, str]:
     try:
         content = json.loads(data)
@@ -60,18 +80,9 @@ def _fields(data: bytes) -> tuple[str, int, str, str, str]:
         raise Malformed("it is not a list of hash, epochs, matrix, operations and metrics")
     hash_, epochs, matrix, operations, packed = content
     if not isinstance(hash_, str) or not _HASH.fullmatch(hash_):
-        raise Malformed(f"its hash is {_shown(hash_)}, not 32 hexadecimal digits")
+        raise Malformed(f"its hash is {shortened(hash_)}, not 32 hexadecimal digits")
     if isinstance(epochs, bool) or not isinstance(epochs, int) or not 0 < epochs <= _MOST_EPOCHS:
-        raise Malformed(f"its number of epochs is {_shown(epochs)}")
-    if not isinstance(matrix, str) or not _MATRIX.fullmatch(matrix) or math.isqrt(len(matrix)) ** 2 != len(matrix):
-        raise Malformed(f"its matrix is {_shown(matrix)}, not the digits 0 and 1 of a square of 2 to 7 rows")
-    if not isinstance(operations, str):
-        raise Malformed(f"its operations are {_shown(operations)}, not text")
+        raise Malformed(f"its number of epochs is {shortened(epochs)}")
     if not isinstance(packed, str) or not packed.isascii():
-        raise Malformed(f"its metrics are {_shown(packed)}, not base64")
-    return hash_, epochs, matrix, operations, packed
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}…"
+        raise Malformed(f"its metrics are {shortened(packed)}, not base64")
+    return hash_, epochs, *_checked(matrix, operations), packed

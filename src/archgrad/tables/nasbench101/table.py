@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from statistics import fmean, stdev
 
 from archgrad.errors import UserError, check_one_of
 from archgrad.spaces import Genotype, NASBench1Shot1
-from archgrad.spaces.nasbench101 import Module, genotype_of, hashed_modules, module_of
+from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101.index import Cell, Index, Measure, open_index
 from archgrad.tables.nasbench101.index_cache import cached_index
-from archgrad.tables.nasbench101.index_packing import Run
-from archgrad.tables.nasbench101.index_schema import DamagedIndex
+from archgrad.tables.nasbench101.metrics import Run
 from archgrad.warn_once import warn_once
 
 __all__ = [
@@ -45,18 +43,16 @@ INDEX_SUFFIX = ".sqlite"
 
 _IN_DATA_FOLDER = ("nasbench_full.tfrecord", "nasbench_only108.tfrecord")
 _PUBLISHED_CELLS = 423_624
-_FIRST_BATCH = 32
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Optimum:
-    """The lowest errors in per cent of all single runs in a space; ``source`` says where they come from."""
+    """The lowest errors in per cent of all single runs in a space."""
 
     test_error: float
     valid_error: float
-    source: str = "published"
 
     def regret(self, record: CellRecord) -> dict[Measure, float]:
         """Return the mean errors of a cell minus the lowest of single runs, in per cent."""
@@ -151,33 +147,6 @@ class CellTable:
         found, _ = self._query(_module(cell), epochs)
         return 1 + self.index.better(found, measure, epochs)
 
-    def optimum(self, hashes: Iterable[str], epochs: int = EPOCHS) -> Optimum | None:
-        """Return the lowest errors of single runs of these cells; None unless all of them are in the table."""
-        self.check_epochs(epochs)
-        valid = test = 0.0
-        for some in _batches(iter(hashes)):
-            found = self.index.highest(some, epochs)
-            if found.cells < len(some):
-                return None
-            valid, test = max(valid, found.valid), max(test, found.test)
-        return Optimum(100 - 100 * test, 100 - 100 * valid, self.source)
-
-    def space_optimum(self, number: int) -> Optimum:
-        """Return the optimum of a NAS-Bench-1Shot1 space: the table's own if it has every cell, else the published.
-
-        The first call enumerates the space; then the index stores the result.
-        """
-        name = f"optimum of space {number}"
-        known = self.index.remembered(name)
-        if known is None:
-            space = NASBench1Shot1(number=number)
-            found = self.optimum(hash_ for hash_, _ in hashed_modules(space)) if EPOCHS in self.epochs else None
-            known = [] if found is None else [found.test_error, found.valid_error]
-            self.index.remember(name, known)
-        if known != [] and not _are_errors(known):
-            raise DamagedIndex(self.index.path, f"what it remembers as {name} is no pair of errors")
-        return Optimum(known[0], known[1], self.source) if known else PUBLISHED_OPTIMA[number]
-
     def check_epochs(self, epochs: int) -> None:
         """Raise a UserError unless some cells were trained for this many epochs."""
         if epochs not in self.epochs:
@@ -258,20 +227,6 @@ def _lies_in(number: int, cell: Module | Genotype) -> bool:
 
 def _module(cell: Module | Genotype) -> Module:
     return cell if isinstance(cell, Module) else module_of(cell)
-
-
-def _batches(hashes: Iterator[str]) -> Iterator[list[str]]:
-    """Yield growing lists: if the first cells are missing, few are looked up in vain."""
-    size = _FIRST_BATCH
-    while some := list(islice(hashes, size)):
-        yield some
-        size *= 2
-
-
-def _are_errors(values: object) -> bool:
-    if not isinstance(values, list) or len(values) != 2:
-        return False
-    return all(isinstance(value, float | int) and 0 <= value <= 100 for value in values)
 
 
 def _complete(path: Path, table: CellTable) -> CellTable:

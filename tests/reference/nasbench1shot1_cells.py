@@ -22,10 +22,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import combinations, product
 
 from archgrad.errors import chosen
-from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.spaces.nasbench101.canonical import canonical_hash
-from archgrad.spaces.nasbench101.conversion import cell_rows, inputs_and_output, offered_operations
-from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, vertices_on_paths
+from archgrad.spaces.genotype import Genotype
+from archgrad.spaces.nasbench101.conversion import cell_rows, offered_operations
+from archgrad.spaces.nasbench101.module import INPUT, LABELS, OUTPUT, Module, canonical_hash, vertices_on_paths
+from archgrad.spaces.notation.node_form import NodeChoice, genotype_with
 from archgrad.spaces.space import SearchSpace
 
 __all__ = ["RULES", "count", "genotypes", "hashed_modules", "hashes", "pruned_modules", "wirings"]
@@ -43,16 +43,11 @@ def wirings(space: SearchSpace) -> Iterator[Wiring]:
 
 def genotypes(space: SearchSpace) -> Iterator[Genotype]:
     """Yield every genotype of the space."""
-    rows = cell_rows(space)
     offers = offered_operations(space)
-    cells = [
-        CellGenotype(tuple(Decision(node, None, choice) for node, choice in zip(offers, choices, strict=True)))
-        for choices in product(*offers.values())
-    ]
     for wiring in wirings(space):
-        read = inputs_and_output(rows, wiring)
-        for cell in cells:
-            yield Genotype.of({"operations": cell, **read})
+        sources = [tuple(map(int, read)) for read in wiring]
+        for operations in product(*offers.values()):
+            yield genotype_with([NodeChoice(*node) for node in zip((*operations, OUTPUT), sources, strict=True)])
 
 
 def pruned_modules(space: SearchSpace) -> Iterator[tuple[Matrix, tuple[str, ...]]]:

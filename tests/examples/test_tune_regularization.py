@@ -9,7 +9,7 @@ import torch
 
 import archgrad as ag
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "tune_regularisation.py"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "tune_regularization.py"
 
 
 @pytest.fixture(scope="module")

@@ -5,23 +5,12 @@ from __future__ import annotations
 from itertools import permutations
 
 import pytest
+from reference.nasbench1shot1_cells import count, genotypes, hashed_modules, hashes, pruned_modules, wirings
 
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, NASBench201
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
-from archgrad.spaces.nasbench101 import (
-    CONV1X1,
-    CONV3X3,
-    MAXPOOL3X3,
-    Module,
-    count,
-    genotypes,
-    hashed_modules,
-    hashes,
-    module_of,
-    wirings,
-)
-from archgrad.spaces.nasbench101.enumeration import pruned_modules
+from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, Module, module_of
 
 SIZES = {
     "all": (14_580, 29_160, 1_312_200),

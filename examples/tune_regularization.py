@@ -1,4 +1,4 @@
-"""One L2 strength per feature, tuned by hypergradient: `python examples/tune_regularisation.py`.
+"""One L2 strength per feature, tuned by hypergradient: `python examples/tune_regularization.py`.
 
 Logistic regression on the breast-cancer data. Inner problem: the training loss + Σ exp(α_i)·w_i², solved to optimality.
 Outer problem: the validation loss of its solution. The rival is the best single strength of a grid.
@@ -68,7 +68,7 @@ def inner(weights: dict[str, Tensor], alpha: dict[str, Tensor], train: Part) -> 
 
 
 def solve(log_l2: Tensor, train: Part, start: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """Minimise the inner loss by Newton's method, from an earlier solution if there is one."""
+    """Minimize the inner loss by Newton's method, from an earlier solution if there is one."""
     w = start["w"] if start else torch.zeros(train.x.shape[1], dtype=torch.float64)
     penalty = F.pad(2 * log_l2.exp(), (0, 1))
     for _ in range(100):

@@ -1,0 +1,272 @@
+"""The commands: parse the options, call what does the work, print.
+
+Importing them stays fast: each imports PyTorch and the rest of the library only when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from archgrad.cli.options import AsJson, with_config_options
+from archgrad.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from archgrad.config import SearchConfig
+
+__all__ = ["draw", "inspect", "list_", "plot", "query", "resume", "search"]
+
+
+@with_config_options
+def search(
+    *,
+    callback: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Add this callback to the search (see `archgrad list callbacks`). Repeatable. [the standard ones]",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PART.KNOB=VALUE",
+            help="Set a knob of a part: arch_optimizer.lr=0.001. Repeatable. [as published for method and space]",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with these options; the command line overrides it. [none]")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Estimate time and memory of this search from a few steps; start nothing.")
+    ] = False,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Search for an architecture."""
+    given = {name: value for name, value in options.items() if value is not None}
+    chosen = _config(given, callback or [], settings or [], config)
+    if dry_run:
+        _estimate(chosen, as_json)
+    else:
+        _run(chosen, out, False, as_json)
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of an unfinished search.")],
+    as_json: AsJson = False,
+) -> None:
+    """Continue a search that was stopped or killed, to the same result."""
+    from archgrad.config import read_run_config
+
+    _run(read_run_config(folder), folder, True, as_json)
+
+
+def _config(
+    given: Mapping[str, Any], callbacks: Sequence[str], settings: Sequence[str], file: Path | None
+) -> SearchConfig:
+    """Return the configuration that the options of ``search`` describe; they override those of the file."""
+    from archgrad.config import SearchConfig, read_config
+    from archgrad.knobs import parse_setting
+
+    values: dict[str, Any] = ({} if file is None else read_config(file)) | dict(given)
+    if callbacks:
+        values["callback"] = ",".join(callbacks)
+    values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings))}
+    return SearchConfig(**values)
+
+
+def _estimate(config: SearchConfig, as_json: bool) -> None:
+    from archgrad.cli.console import print_result, say_loading
+
+    console = say_loading(as_json)
+    from archgrad.cli.dry_run import dry_run, show_dry_run
+
+    print_result(dry_run(config, console), show_dry_run, as_json)
+
+
+def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
+    from archgrad.cli.console import print_result, say_loading
+
+    console = say_loading(as_json)
+    from archgrad.cli.final_report import show_final_report
+    from archgrad.cli.search import run
+
+    print_result(run(config, out, resuming, console), show_final_report, as_json)
+
+
+def inspect(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directory; several with --warnings.")],
+    hypergradient: Annotated[
+        bool, typer.Option("--hypergradient", help="Compare architecture gradients with a long conjugate gradient.")
+    ] = False,
+    discretization: Annotated[
+        bool,
+        typer.Option("--discretization", help="Measure the accuracy lost when the mixture becomes one architecture."),
+    ] = False,
+    layers: Annotated[
+        bool, typer.Option("--layers", help="Compare node gradients and convolutions of the cells in each stage.")
+    ] = False,
+    warnings: Annotated[
+        bool, typer.Option("--warnings", help="Check on finished runs whether the doctor's warnings were right.")
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Draw the curves into FILE.svg, .png or .pdf. [diagnosis.svg in the run]"),
+    ] = None,
+    batches: Annotated[int | None, typer.Option(min=1, help="Number of batches to compare on. [4]")] = None,
+    steps: Annotated[int | None, typer.Option(min=1, help="Conjugate gradient steps of the reference. [50]")] = None,
+    device: Annotated[str | None, typer.Option(help="Measure on this device. [that of the run]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look into a run: its health, how wrong its architecture gradient is, or what its discretization costs.
+
+    Without options it shows the last epoch and a diagnosis, and draws the curves behind it.
+    """
+    from archgrad.cli import inspect_health, inspect_run
+    from archgrad.cli.console import errors, print_result
+
+    _check_inspection(locals(), folders)
+    folder = folders[0]
+    if hypergradient:
+        found = inspect_run.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
+        show = inspect_run.show_estimates
+    elif discretization:
+        found, show = inspect_run.inspect_discretization(folder, device), inspect_run.show_discretization
+    elif layers:
+        found, show = inspect_run.inspect_layers(folder, batches or 4, device), inspect_run.show_layers
+    elif warnings:
+        found, show = inspect_health.inspect_warnings(folders), inspect_health.show_warnings
+    else:
+        found, show = inspect_health.inspect_diagnosis(folder, out), inspect_health.show_diagnosis
+    print_result(found, show, as_json)
+
+
+def _check_inspection(given: Mapping[str, Any], folders: Sequence[Path]) -> None:
+    """Reject options of ``inspect`` that do not belong together."""
+    kinds = [name for name in ("hypergradient", "discretization", "layers", "warnings") if given[name]]
+    if len(kinds) > 1:
+        raise UserError(f"{' and '.join(f'--{kind}' for kind in kinds)} are different inspections; choose one.")
+    kind = kinds[0] if kinds else None
+    if given["steps"] is not None and kind != "hypergradient":
+        raise UserError("--steps works only with --hypergradient; leave it out.")
+    if given["batches"] is not None and kind not in ("hypergradient", "layers"):
+        raise UserError("--batches works only with --hypergradient or --layers; leave it out.")
+    if given["device"] is not None and kind not in ("hypergradient", "discretization", "layers"):
+        raise UserError("--device works only with --hypergradient, --discretization or --layers; leave it out.")
+    if given["out"] is not None and kind is not None:
+        raise UserError(f"--out names the file for the curves, but --{kind} draws none; leave one of the two out.")
+    if len(folders) > 1 and kind != "warnings":
+        raise UserError(f"{len(folders)} runs are given, but only --warnings takes several; give one run.")
+
+
+def list_(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|discretizers|callbacks|data",
+            help="What to list.",
+        ),
+    ],
+    name: Annotated[str | None, typer.Argument(help="A method, or all: list every setting with its source.")] = None,
+    space: Annotated[str | None, typer.Option(help="List the method's settings in this space only.")] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the settings as a Markdown page.")] = False,
+) -> None:
+    """List spaces, methods, the parts that methods are made of, or data, with their knobs.
+
+    `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so.
+    """
+    from archgrad.cli import listing
+    from archgrad.cli.console import say
+
+    if what not in listing.LISTS:
+        raise unknown("list", what, listing.LISTS)
+    if name is None and space is None and not markdown:
+        say(listing.LISTS[what]())
+        return
+    if what != "methods" or name is None:
+        raise UserError("NAME, --space and --markdown work only with `archgrad list methods NAME`; leave them out.")
+    if markdown and space is not None:
+        raise UserError("--markdown prints the settings in all spaces; leave --space out.")
+    typer.echo(listing.list_settings(name, space, markdown), nl=not markdown)
+
+
+def query(
+    genotype: Annotated[
+        str | None,
+        typer.Argument(
+            help="A NAS-Bench-201 or -1Shot1 genotype, a NAS-Bench-101 module as JSON, or a file or run directory "
+            "with one."
+        ),
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            help="Accuracy table: CSV for NAS-Bench-201 [ARCHGRAD_DATA, then archgrad[nasbench201]], TFRecord for "
+            "NAS-Bench-101 [ARCHGRAD_DATA]."
+        ),
+    ] = None,
+    best: Annotated[bool, typer.Option("--best", help="Look up the best cell of the table instead.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
+    from archgrad.cli.console import errors, print_result
+    from archgrad.cli.progress import reading_progress
+    from archgrad.cli.query import find_best, look_up, read_architecture
+
+    with reading_progress(errors()) as progress:
+        if genotype is not None and not best:
+            answer = look_up(read_architecture(genotype), table, progress)
+        elif best and genotype is None and table is not None:
+            answer = find_best(table, progress)
+        else:
+            raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
+    print_result(answer.content, lambda content: answer.text, as_json)
+
+
+def draw(
+    genotype: Annotated[
+        str, typer.Argument(help="A genotype, a NAS-Bench-101 module as JSON, or a file or run directory with one.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="FILE.svg, .png, .pdf, .dot or .txt. [print as text]")
+    ] = None,
+) -> None:
+    """Draw the cells of a genotype, or a module without its loose ends."""
+    from archgrad import report
+    from archgrad.cli.console import errors, say
+    from archgrad.cli.query import read_drawable
+
+    cell = read_drawable(genotype)
+    if out is None:
+        say(report.to_text(cell))
+        return
+    drawn = report.draw(cell, out)
+    if drawn != out:
+        say(f"{out} needs Graphviz (the program dot and the Python package); the cell is drawn as text:", errors())
+    say(str(drawn))
+
+
+def plot(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            help="Measure to plot, by its name in metrics.jsonl. [the oracle accuracy that all runs have, else "
+            "heldout_accuracy]"
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.svg, .png or .pdf.")] = Path("curves.svg"),
+    as_json: AsJson = False,
+) -> None:
+    """Plot a measure over the epochs of runs: the mean of each method, and the standard deviation of its seeds."""
+    from archgrad.cli.console import print_result
+    from archgrad.cli.plot import curves_content, plot_runs, show_curves
+
+    measure, curves = plot_runs(folders, measure, out)
+    print_result(curves_content(curves), lambda content: f"{show_curves(curves, measure)}\n{out}", as_json)

@@ -1,0 +1,93 @@
+"""NumPy archives."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from image_files import STACK, Y
+
+from archgrad.data import npz
+from archgrad.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("images", "expected"),
+    [
+        (STACK, STACK.transpose(0, 3, 1, 2)),
+        (STACK.transpose(0, 3, 1, 2), STACK.transpose(0, 3, 1, 2)),
+        (STACK[..., 0], STACK[:, None, :, :, 0]),
+        ((STACK / 255).astype(np.float32), STACK.transpose(0, 3, 1, 2)),
+        (STACK.astype(np.float64), STACK.transpose(0, 3, 1, 2)),
+        (STACK.astype(np.int64), STACK.transpose(0, 3, 1, 2)),
+    ],
+)
+@pytest.mark.parametrize("names", [("x", "y"), ("images", "labels"), ("x_train", "y_train")])
+def test_npz_layouts(tmp_path: Path, images: np.ndarray, expected: np.ndarray, names: tuple[str, str]) -> None:
+    np.savez_compressed(tmp_path / "a.npz", **{names[0]: images, names[1]: Y})
+    data = npz(tmp_path / "a.npz")
+    assert np.array_equal(data.images.numpy(), expected)
+    assert data.labels.tolist() == Y.tolist()
+    some = npz(tmp_path / "a.npz", limit=4, image_size=4)
+    assert torch.equal(some.images, data.limited(4, 0).resized(4).images)
+
+
+def test_npz_parts(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x_train=STACK, y_train=Y[:, None], x_test=STACK[:4], y_test=Y[:4])
+    assert len(npz(tmp_path / "a.npz")) == 8
+    assert len(npz(tmp_path / "a.npz", train=False)) == 4
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": STACK}, "no array called y_train or .* it has x"),
+        ({"x": STACK, "y": Y[:5]}, "8 images but 5 labels"),
+        ({"x": STACK, "y": Y.astype(float)}, "one integer per image"),
+        ({"x": STACK, "y": np.eye(2, dtype=int)[Y]}, "one-hot"),
+        ({"x": STACK, "y": Y - 1}, "mislabeled"),
+        ({"x": STACK, "y": Y * 0}, "1 class"),
+        ({"x": STACK * 2.0, "y": Y}, "values from"),
+        ({"x": np.where(STACK > 9, np.nan, 0), "y": Y}, "values from nan"),
+        ({"x": STACK[..., :2], "y": Y}, r"shape \[8, 8, 8, 2\]"),
+        ({"x": STACK[:, 0, 0], "y": Y}, r"shape \[8, 3\]"),
+        ({"x": np.array([{}] * 8), "y": Y}, "has the type object"),
+        ({"x": np.array(["a"] * 8), "y": Y}, "has the type <U1"),
+    ],
+)
+def test_npz_mistakes(tmp_path: Path, arrays: dict[str, np.ndarray], message: str) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(UserError, match=message):
+        npz(tmp_path / "a.npz")
+
+
+def test_npz_truncated_or_lying(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=STACK, y=Y)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"a\.npz' is truncated or is no NumPy archive"):
+        npz(path)
+    damaged = bytearray(whole)
+    damaged[400] ^= 255
+    path.write_bytes(damaged)
+    with pytest.raises(UserError, match="truncated or is no NumPy archive"):
+        npz(path)
+    encrypted = bytearray(whole)
+    for signature, offset in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
+        encrypted[whole.index(signature) + offset] |= 1
+    path.write_bytes(encrypted)
+    with pytest.raises(UserError, match="is encrypted"):
+        npz(path)
+    for shape, message in (((10**6, 1000, 1000), "takes .* MiB; the most is"), ((10**6, 32, 32), "is truncated")):
+        stream = io.BytesIO()
+        header = {"descr": "|u1", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(stream, header)
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("x.npy", stream.getvalue() + bytes(100))
+        with pytest.raises(UserError, match=message):
+            npz(path)
