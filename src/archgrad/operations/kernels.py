@@ -103,7 +103,8 @@ class _Mix(Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         count, needs = ctx.count, needed_gradients(ctx, first=1)
-        weights, tensors = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
+        saved = ctx.saved_tensors  # unpacked once: recomputed activations allow no second time
+        weights, tensors = saved[:count], saved[count:]
         of_weights = [apply(_Inner, x, grad) if need else None for x, need in zip(tensors, needs, strict=False)]
         of_tensors = [_scaled(grad, w) if need else None for w, need in zip(weights, needs[count:], strict=False)]
         return (None, *of_weights, *of_tensors, *(grad if need else None for need in needs[2 * count :]))
