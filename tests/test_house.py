@@ -17,6 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
     (
         "errors",
+        "fields",
         "files",
         "restricted_pickle",
         "warn_once",

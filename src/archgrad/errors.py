@@ -74,7 +74,10 @@ def shortened(value: object, longest: int = 80) -> str:
     >>> shortened("abcdef", longest=4)
     "'abc…"
     """
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a user's own __repr__, or a whole number of thousands of digits
+        text = f"a value of type {type(value).__name__} that cannot be printed"
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
@@ -89,26 +92,28 @@ def check_one_of(what: str, value: object, allowed: Iterable[str]) -> None:
     """Raise a UserError unless ``value`` is one of the allowed words."""
     words = list(allowed)
     if not isinstance(value, str) or value not in words:
-        raise unknown(f"value of {what}:", str(value), words)
+        raise unknown(f"value of {what}:", value if isinstance(value, str) else shortened(value), words)
 
 
 def check_bool(what: str, value: object) -> None:
     """Raise a UserError unless ``value`` is True or False."""
     if not isinstance(value, bool):
-        raise UserError(f"{what} is {value!r}; it must be true or false.")
+        raise UserError(f"{what} is {shortened(value)}; it must be true or false.")
 
 
 def check_whole(what: str, value: object, least: int = 1) -> None:
     """Raise a UserError unless ``value`` is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{what} is {value!r}; it must be at least {least} and a whole number.")
+        raise UserError(f"{what} is {shortened(value)}; it must be at least {least} and a whole number.")
 
 
 def check_held_out(value: object) -> None:
     """Raise a UserError unless ``value`` is a share from 0 to less than 1."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not 0 <= number < 1:
-        raise UserError(f"held_out is {value}; it must be a share of the images from 0 to less than 1, such as 0.1.")
+        raise UserError(
+            f"held_out is {shortened(value)}; it must be a share of the images from 0 to less than 1, such as 0.1."
+        )
 
 
 def check_number(what: str, value: object, *, positive: bool = False) -> None:
@@ -116,11 +121,11 @@ def check_number(what: str, value: object, *, positive: bool = False) -> None:
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not (number > 0 if positive else number >= 0) or number == math.inf:
         least = "greater than 0" if positive else "of 0 or more"
-        raise UserError(f"{what} is {value!r}; it must be a number {least}.")
+        raise UserError(f"{what} is {shortened(value)}; it must be a number {least}.")
 
 
 def check_probability(what: str, value: object) -> None:
     """Raise a UserError unless ``value`` is a dropout probability: at 1, the rescaling 1/(1 − p) has no value."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not 0 <= number < 1:
-        raise UserError(f"{what} is {value!r}; it must be a number from 0 (drop nothing) to less than 1.")
+        raise UserError(f"{what} is {shortened(value)}; it must be a number from 0 (drop nothing) to less than 1.")

@@ -11,6 +11,7 @@ from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.callbacks import Callback
 from archgrad.discretizers import Discretizer, LimitedSkips
 from archgrad.errors import UserError, unknown
+from archgrad.fields import check_fields
 from archgrad.hypergradients import Hypergradient
 from archgrad.progressive import Progressive
 from archgrad.regularizers import Regularizer, name_of
@@ -45,6 +46,9 @@ class Method:
     name: str = "custom"
 
     def __post_init__(self) -> None:
+        if isinstance(self.regularizers, list):
+            object.__setattr__(self, "regularizers", tuple(self.regularizers))
+        check_fields(self)
         if self.relaxation.domain != self.arch_optimizer.domain:
             raise UserError(
                 f"{type(self.relaxation).__name__} keeps architecture parameters in the {self.relaxation.domain!r} "

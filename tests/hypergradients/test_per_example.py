@@ -123,8 +123,8 @@ def test_per_example_is_a_value_with_a_name() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: PerExample(0.0), "bound of PerExample is 0.0; it must be a number greater than 0"),
-        (lambda: PerExample(float("nan")), "bound of PerExample is nan"),
+        (lambda: PerExample(0.0), "hypergradient.bound is 0.0; it must be a number greater than 0"),
+        (lambda: PerExample(float("nan")), "hypergradient.bound is nan"),
         (lambda: estimate(1.0, BATCH.images), "but Tensor has no labels; give a batch with labels, or use FirstOrder"),
         (lambda: estimate(1.0, Labeled(BATCH.images[:0], BATCH.labels[:0])), "but it has 0; give at least one"),
     ],

@@ -283,7 +283,7 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
     [
         (lambda: Progressive(keep=()), "progressive.keep has 0 values, but there are 3 stages"),
         (lambda: staged(Stage(keep=3), Stage(keep=5)), "keep 3, 5 choices .* at most the keep of the one before"),
-        (lambda: Progressive(max_skips=-1), "max_skips of a progressive search is -1; it must be at least 0"),
+        (lambda: Progressive(max_skips=-1), "progressive.max_skips is -1; it must be at least 0"),
         (lambda: Stage(keep=0), "keep of a stage is 0; it must be at least 1"),
         (lambda: Stage(cells=0), "cells of a stage is 0"),
         (lambda: Stage(skip_dropout=1.0), "skip_dropout of a stage is 1.0; .* less than 1"),

@@ -9,6 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from archgrad.errors import UserError
+from archgrad.fields import check_fields
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -27,6 +28,9 @@ class ArchOptimizer(ABC):
 
     moves: ClassVar[bool] = True
     finite: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, "arch_optimizer.{}")
 
     @property
     @abstractmethod

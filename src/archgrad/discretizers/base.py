@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.ties import Ties
+from archgrad.fields import check_fields
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.supernet import SupernetOptions
 from archgrad.tensors import Mixture, Probabilities
@@ -74,6 +75,9 @@ class Discretizer(ABC):
 
     once: ClassVar[bool] = False
     measures: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, "discretizer.{}")
 
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before any training, if it cannot derive genotypes of this space."""

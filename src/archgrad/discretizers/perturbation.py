@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,8 @@ from torch import Tensor
 from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_with
 from archgrad.discretizers.ties import Ties
-from archgrad.errors import UserError, check_number, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Count, Positive, Range
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tensors import Mixture, Probabilities
@@ -42,15 +43,9 @@ class Perturbation(Discretizer):
     once: ClassVar[bool] = True
     measures: ClassVar[bool] = True
 
-    tune_epochs: int = 5
-    batches: int | None = None
-    tune_rate: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_whole("discretizer.tune_epochs", self.tune_epochs, least=0)
-        check_number("discretizer.tune_rate", self.tune_rate, positive=True)
-        if self.batches is not None:
-            check_whole("discretizer.batches", self.batches)
+    tune_epochs: Annotated[int, Range(0, 10_000)] = 5
+    batches: Count | None = None
+    tune_rate: Positive = 0.1
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Return no ties at the end, where accuracies decide."""

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from archgrad.autodiff.products import ProductKind
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
+from archgrad.fields import Range, check_fields
 from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_at
 from archgrad.tensors import Alpha, Weights
 
-__all__ = ["Hypergradient"]
+__all__ = ["Hypergradient", "Iterations"]
+
+Iterations = Annotated[int, Range(1, 10_000)]
+"""A number of products or inner steps in one estimate."""
 
 
 class Hypergradient(ABC):
@@ -25,6 +29,9 @@ class Hypergradient(ABC):
 
     per_image: ClassVar[bool] = False
     order: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self, "hypergradient.{}")
 
     def __call__(
         self,

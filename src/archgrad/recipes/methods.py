@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.callbacks import EigenvalueStop
@@ -84,7 +85,11 @@ def darts(order: int = 1, level: Level = "bilevel", *, space: Space = _USUAL) ->
 
 
 def idarts(
-    inner_steps: int | None = None, terms: int | None = None, lr: float | str | None = None, *, space: Space = _USUAL
+    inner_steps: int | None = None,
+    terms: int | None = None,
+    lr: float | Literal["auto"] | None = None,
+    *,
+    space: Space = _USUAL,
 ) -> Method:
     """Neumann-series implicit gradient after every T weight steps: iDARTS (Zhang et al., 2021).
 

@@ -10,6 +10,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from archgrad.fields import check_fields
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha, Mixture, Probabilities
 
@@ -40,6 +41,9 @@ class Relaxation(ABC):
 
     sampled: ClassVar[bool] = False
     learns: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, "relaxation.{}")
 
     @property
     @abstractmethod

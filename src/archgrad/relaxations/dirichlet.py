@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.errors import check_bool
+from archgrad.fields import NonNegative
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.softmax import Softmax
@@ -34,12 +34,8 @@ class Dirichlet(Sampled):
 
     domain: ClassVar[Domain] = "real"
 
-    init_scale: float = 1e-3
+    init_scale: NonNegative = 1e-3
     per_cell: bool = False
-
-    def __post_init__(self) -> None:
-        check_bool("relaxation.per_cell", self.per_cell)
-        Softmax(self.init_scale)  # rejects a bad scale
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Draw small random parameters."""

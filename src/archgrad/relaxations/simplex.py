@@ -9,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha, Probabilities
@@ -27,9 +26,6 @@ class Simplex(Relaxation):
     domain: ClassVar[Domain] = "simplex"
 
     skip_zero: bool = False
-
-    def __post_init__(self) -> None:
-        check_bool("relaxation.skip_zero", self.skip_zero)
 
     @property
     def sparse(self) -> bool:

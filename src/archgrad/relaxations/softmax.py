@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.errors import check_number
+from archgrad.fields import NonNegative
 from archgrad.relaxations.base import Domain, Relaxation
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha, Probabilities
@@ -25,10 +25,7 @@ class Softmax(Relaxation):
 
     domain: ClassVar[Domain] = "real"
 
-    init_scale: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_number("relaxation.init_scale", self.init_scale)
+    init_scale: NonNegative = 1e-3
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Draw small random parameters."""

@@ -9,7 +9,6 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.errors import check_bool
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
@@ -31,9 +30,6 @@ class Uniform(Sampled):
     sparse: ClassVar[bool] = True
 
     per_cell: bool = False
-
-    def __post_init__(self) -> None:
-        check_bool("relaxation.per_cell", self.per_cell)
 
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Return zeros."""

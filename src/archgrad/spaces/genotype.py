@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, chosen, unknown
+from archgrad.fields import check_fields, check_value
 
 __all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
 
@@ -21,6 +22,9 @@ class Decision:
     target: int
     source: int | None
     choice: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def row(self) -> str:
@@ -37,6 +41,9 @@ class CellGenotype:
 
     decisions: tuple[Decision, ...]
     concat: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.decisions)
@@ -66,12 +73,14 @@ class Genotype:
     blocks: tuple[tuple[str, CellGenotype], ...] = field(default=())
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if len(set(self.names)) != len(self.blocks):
             raise UserError(f"the blocks of this genotype are {', '.join(self.names)}; give each another name.")
 
     @classmethod
     def of(cls, blocks: Mapping[str, CellGenotype]) -> Genotype:
         """Build a genotype from a mapping of block names."""
+        check_value("blocks", blocks, Mapping)
         return cls(tuple(blocks.items()))
 
     @classmethod
@@ -79,6 +88,7 @@ class Genotype:
         """Read JSON, a NAS-Bench-201 string, printed DARTS cells or nodes in brackets."""
         from archgrad.spaces import notation
 
+        check_value("text", text, str)
         return notation.parse(text)
 
     def __getitem__(self, block: str) -> CellGenotype:
@@ -99,6 +109,7 @@ class Genotype:
 
     def count(self, choices: str | Iterable[str]) -> int:
         """Count the decisions for any of these choices, in all blocks."""
+        check_value("choices", choices, str | Iterable)
         wanted = {choices} if isinstance(choices, str) else set(choices)
         return sum(decision.choice in wanted for decision in self.decisions)
 
@@ -118,9 +129,8 @@ class Genotype:
         """Print in a named notation: ``json``, ``nasbench201``, ``darts`` or ``nodes``."""
         from archgrad.spaces import notation
 
-        if name not in notation.WRITERS:
-            raise unknown("notation", name, notation.WRITERS)
-        text = notation.WRITERS[name](self)
+        check_value("name", name, str)
+        text = chosen("notation", name, notation.WRITERS)(self)
         if text is None:
             blocks = ", ".join(self.names) or "(none)"
             raise UserError(

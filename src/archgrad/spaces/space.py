@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, TypeVar
 
 import torch
 from torch import nn
 
 from archgrad.errors import UserError, check_whole, unknown
+from archgrad.fields import Range, check_fields
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, cost
@@ -21,10 +22,15 @@ from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Supernet, SupernetO
 from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
 
-__all__ = ["SearchSpace", "Selection"]
+__all__ = ["Depth", "SearchSpace", "Selection", "Width"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
+
+Width = Annotated[int, Range(1, 100_000)]
+"""A number of channels."""
+Depth = Annotated[int, Range(1, 1000)]
+"""A number of cells."""
 
 Space = TypeVar("Space", bound="SearchSpace")
 
@@ -47,15 +53,11 @@ class SearchSpace(ABC):
     has_auxiliary_head: ClassVar[bool] = False
     """Whether its supernet can have an auxiliary head."""
 
-    channels: int = 16
+    channels: Width = 16
     restriction: Restriction | None = field(default=None, metadata={"knob": False})
 
     def __post_init__(self) -> None:
-        for knob in fields(self):
-            value = getattr(self, knob.name)
-            if knob.type in ("int", int) and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                fix = "it must be at least 1 and a whole number"
-                raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
+        check_fields(self, f"{{}} of the space {self.name!r}")
         self._check_restriction()
 
     def _check_restriction(self) -> None:

