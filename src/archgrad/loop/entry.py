@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from archgrad import callbacks as callback_room
 from archgrad import random_streams
@@ -30,6 +33,8 @@ from archgrad.warn_once import forget_warnings
 
 __all__ = ["resume", "run_search", "search"]
 
+
+_log = logging.getLogger("archgrad")
 
 _POSITIONAL = ("space", "method", "data")
 _OF_THE_COMMAND = ("time_limit", "threads", "oracle", "needs")
@@ -147,6 +152,7 @@ def _run_one(
         with folder.opened(resume) if folder else nullcontext() as saved, catch_signals(interruptible) as interrupt:
             if saved is not None:
                 state.restore(saved)
+                _compare_threads(saved.get("threads"))
             watching = (*([folder] if folder else []), *callbacks)
             Run(setup, setup.stepper(state, compile_), watching, folder, interrupt, compile_).go(state)
     blocks = setup.blocks
@@ -155,6 +161,17 @@ def _run_one(
         state.genotype, tuple(state.history), mixture, state.alpha, state.supernet, state.seconds, setup.method,
         setup.weights.epochs, setup.budget_line, state.stopped,
     )  # fmt: skip
+
+
+def _compare_threads(before: object) -> None:
+    """Say that the last bits may differ if the saved part of a search was computed with other threads."""
+    now = torch.get_num_threads()
+    if isinstance(before, int) and before != now:
+        _log.warning(
+            "the search began with %d threads and continues with %d, so the last bits of its numbers may differ; "
+            "torch.set_num_threads(%d) or --threads %d repeats them.",
+            before, now, before, before,
+        )  # fmt: skip
 
 
 def _all_callbacks(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -86,11 +87,11 @@ class Setup:
         saved = {} if begun is None else Checkpoints(begun).saved_identity()
         return setup._with_budget(config.budget, saved.get("alpha_budget"))
 
-    def _with_budget(self, choice: BudgetChoice, kept_factor: float | None) -> Setup:
+    def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
         method, optimizer = self.method, self.method.arch_optimizer
         budget = AlphaBudget.of(choice, optimizer, published_arch_steps(method, self.space), self.arch_steps)
-        if choice == "published" and kept_factor is not None:
+        if choice == "published" and isinstance(kept_factor, float) and 0 < kept_factor < math.inf:
             budget = replace(budget, factor=kept_factor)
         scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
         return replace(
