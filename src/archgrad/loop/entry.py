@@ -19,7 +19,7 @@ from archgrad.config import SearchConfig, config_to_toml, config_with, named_con
 from archgrad.data import ImageData
 from archgrad.errors import UserError, unknown
 from archgrad.loop.folder import RunFolder
-from archgrad.loop.global_state import own_modes, seed_globally
+from archgrad.loop.global_state import own_global_state, seed_globally
 from archgrad.loop.interrupts import catch_signals
 from archgrad.loop.progressive import Stages
 from archgrad.loop.result import SearchResult
@@ -72,7 +72,8 @@ def search(
     texts by name. ``resume`` continues from there to the same bits, as :func:`archgrad.resume` does.
     ``interruptible`` catches SIGINT and SIGTERM and ends the search with a checkpoint. ``callbacks`` watch the search
     beside the standard ones; without ``standard_callbacks`` they do so alone. A callback replaces a standard one of its
-    kind. A progressive method searches in stages of ``epochs`` epochs each.
+    kind. A progressive method searches in stages of ``epochs`` epochs each. Searches in several threads of a process
+    take turns, so that each finds the same bits as alone.
     """
     known = [one.name for one in fields(SearchConfig) if one.name not in (*_POSITIONAL, *_OF_THE_COMMAND)]
     for name in options:
@@ -146,7 +147,7 @@ def _run_one(
 ) -> SearchResult:
     """Run one search to its end, from its beginning or from the checkpoint in its folder."""
     forget_warnings()
-    with own_modes(setup.device):
+    with own_global_state(setup.device):
         seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: if this raises, no folder is left behind
         with folder.opened(resume) if folder else nullcontext() as saved, catch_signals(interruptible) as interrupt:
