@@ -17,8 +17,8 @@ from archgrad import random_streams
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
-from archgrad.errors import UserError, unknown
-from archgrad.loop.folder import RunFolder
+from archgrad.errors import UserError, shortened, unknown
+from archgrad.loop.folder import OWN_FILES, RunFolder
 from archgrad.loop.global_state import own_global_state, seed_globally
 from archgrad.loop.interrupts import catch_signals
 from archgrad.loop.progressive import Stages
@@ -125,7 +125,7 @@ def run_search(
     images = config.load_data() if images is None else images
     run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
     texts = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
-    texts |= files or {}
+    texts |= _checked_files(files or {})
     if method.progressive is not None:
         stages = Stages(config, space, method, method.progressive, images)
         return stages.search(run_one, out=folder, files=texts, resume=resume, callbacks=watched)
@@ -188,6 +188,18 @@ def _all_callbacks(
     standard = (*callback_room.standard(), *method.measures) if with_standard else ()
     rule = () if method.stop is None else (method.stop,)
     return callback_room.joined(standard, given, (*rule, *doctors(on_collapse, method)))
+
+
+def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts to write; reject names that leave the run folder or belong to the search."""
+    for name, text in files.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise UserError(f"files has {shortened(name)}: {shortened(text)}; give texts by file name.")
+        if name in ("", ".", "..") or {"/", "\\", "\0", ":"} & set(name) or len(name.encode()) > 200:
+            raise UserError(f"files names {shortened(name)}; give a plain file name, which stays in the run folder.")
+        if name.startswith(("checkpoint", "healthy", "stage-", ".")) or name in OWN_FILES:
+            raise UserError(f"files names {name!r}, which the search itself writes; choose another name.")
+    return dict(files)
 
 
 def _checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
