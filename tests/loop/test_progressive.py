@@ -378,12 +378,12 @@ def shown(out: Path) -> list[tuple[int, int]]:
 
 def test_the_folder_of_the_whole_holds_what_a_run_has(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    result = searched(out=out, epochs=2, batch_size=20, files={"config.toml": "x"})
+    result = searched(out=out, epochs=2, batch_size=20, files={"notes.txt": "x"})
     assert shown(out) == [(1, 1), (1, 2), (2, 3), (2, 4), (3, 5), (3, 6)]
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["stages"], summary["epochs"], summary["genotype"]) == (3, 6, str(result.genotype))
     assert ag.Genotype.parse((out / "genotype.json").read_text()) == result.genotype
-    assert (out / "config.toml").read_text() == "x"
+    assert (out / "notes.txt").read_text() == "x"
     assert sorted(entry.name for entry in out.glob("stage-*")) == ["stage-1", "stage-2", "stage-3"]
     with pytest.raises(UserError, match="already holds a search"):
         searched(out=out, epochs=2, batch_size=20)

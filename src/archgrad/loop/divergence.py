@@ -7,10 +7,11 @@ import math
 import torch
 
 from archgrad.errors import DivergedError
+from archgrad.hypergradients import Hypergradient
 from archgrad.loop.state import SearchState
 from archgrad.tensors import Alpha
 
-__all__ = ["check_arch_gradient", "check_finite", "check_state"]
+__all__ = ["check_alpha", "check_arch_gradient", "check_finite", "check_state"]
 
 
 def check_finite(what: str, value: float, state: SearchState) -> None:
@@ -19,22 +20,32 @@ def check_finite(what: str, value: float, state: SearchState) -> None:
         raise DivergedError(_message(what, value, state.epoch, state.step + 1))
 
 
-def check_arch_gradient(gradient: Alpha, state: SearchState) -> None:
+def check_arch_gradient(gradient: Alpha, hypergradient: Hypergradient, state: SearchState) -> None:
     """Raise a DivergedError if the gradient of α is not finite."""
     for name, value in gradient.items():
         if not bool(torch.isfinite(value).all()):
             raise DivergedError(
-                f"the architecture gradient of block {name!r} became not finite at step {state.step + 1} of epoch "
-                f"{state.epoch + 1}; lower weights.lr or what scales the hypergradient (its lr, eta), and start again."
+                f"the architecture gradient of block {name!r}, by {type(hypergradient).__name__}, became not finite at "
+                f"step {state.step + 1} of epoch {state.epoch + 1}; lower weights.lr or what scales the hypergradient "
+                f"(its lr, eta), and start again."
+            )
+
+
+def check_alpha(alpha: Alpha, where: str, state: SearchState) -> None:
+    """Raise a DivergedError if architecture parameters are not finite."""
+    for name, value in alpha.items():
+        if not bool(torch.isfinite(value).all()):
+            raise DivergedError(
+                f"the architecture parameters {name!r} became not finite {where}, step {state.step + 1} of epoch "
+                f"{state.epoch + 1}; lower its learning rate (arch_optimizer.lr, --alpha-budget), and start again."
             )
 
 
 def check_state(state: SearchState) -> None:
-    """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
-    for kind, values in (("the weights", state.weights), ("the architecture parameters", state.alpha)):
-        for name, value in values.items():
-            if not bool(torch.isfinite(value).all()):
-                raise DivergedError(_message(f"{kind} {name!r}", "not finite", state.epoch, state.step))
+    """Raise a DivergedError if the last step left weights that are not finite; α is checked in every step."""
+    for name, value in state.weights.items():
+        if not bool(torch.isfinite(value).all()):
+            raise DivergedError(_message(f"the weights {name!r}", "not finite", state.epoch, state.step))
 
 
 def _message(what: str, value: float | str, epoch: int, step: int) -> str:

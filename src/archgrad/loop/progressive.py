@@ -91,8 +91,7 @@ class Stages:
             setup = self.setup(number, searched, own)
             if number == len(self.plan.stages) or not Checkpoints(stage_folder(home, number + 1)).exist():
                 return number, setup, restore_run(setup, own)
-            alpha = Checkpoints(own).load(setup.identity)["alpha"]
-            found = setup.method.relaxation.probabilities(setup.blocks, alpha)
+            found = setup.method.relaxation.probabilities(setup.blocks, restore_run(setup, own).alpha)
             searched, number = self.plan.narrowed(searched, found, number), number + 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
@@ -20,6 +22,7 @@ from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
+from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
@@ -86,11 +89,11 @@ class Setup:
         saved = {} if begun is None else Checkpoints(begun).saved_identity()
         return setup._with_budget(config.budget, saved.get("alpha_budget"))
 
-    def _with_budget(self, choice: BudgetChoice, kept_factor: float | None) -> Setup:
+    def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
         method, optimizer = self.method, self.method.arch_optimizer
         budget = AlphaBudget.of(choice, optimizer, published_arch_steps(method, self.space), self.arch_steps)
-        if choice == "published" and kept_factor is not None:
+        if choice == "published" and isinstance(kept_factor, float) and 0 < kept_factor < math.inf:
             budget = replace(budget, factor=kept_factor)
         scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
         return replace(
@@ -134,7 +137,12 @@ class Setup:
     def first_alpha(self) -> Alpha:
         """Return the initial architecture parameters."""
         first = self.method.relaxation.init(self.blocks, random_streams.generator(self.seed, "alpha"))
+        check_like(self.method.relaxation, "init", first, self._rows, finite=True)
         return Alpha({name: value.to(self.device) for name, value in first.items()})
+
+    @property
+    def _rows(self) -> dict[str, Tensor]:
+        return {block.name: block.mask for block in self.blocks}
 
     def is_unmoved(self, alpha: Alpha) -> bool:
         """Tell whether α still has its initial value, as in a warm-up, and so has chosen nothing yet."""
@@ -152,7 +160,9 @@ class Setup:
         method, training, blocks = self.method, self.weights, self.blocks
         data = self.weight_loader.data
         shape = {"num_classes": data.num_classes, "input_channels": data.channels}
-        supernet = self.space.supernet(self.options, **shape).to(self.device)
+        supernet = self.space.supernet(self.options, **shape)
+        check_instance(self.space, "supernet", supernet, torch.nn.Module)
+        supernet = supernet.to(self.device)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
         alpha = self.first_alpha()
         optimizer = torch.optim.SGD(
@@ -162,8 +172,11 @@ class Setup:
             weight_decay=training.weight_decay,
             nesterov=training.nesterov,
         )
-        genotype = Argmax().select(self.space, method.relaxation.probabilities(blocks, alpha))
+        probabilities = method.relaxation.probabilities(blocks, alpha)
+        check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
+        genotype = Argmax().select(self.space, probabilities)
         arch_state = method.arch_optimizer.init(alpha, self.arch_steps)
+        check_instance(method.arch_optimizer, "init", arch_state, dict)
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
