@@ -111,11 +111,12 @@ def test_digits_have_no_test_part() -> None:
 def test_load_uses_the_data_folder(tmp_path: Path) -> None:
     (tmp_path / "cifar10").mkdir()
     encoded = [png(pixels(number, 32, 32)) for number in range(12)]
-    write_parquet(tmp_path / "cifar10" / "train.parquet", encoded=encoded)
-    data = load("cifar10", data_dir=tmp_path, limit=6, image_size=16)
-    assert data.images.shape == (6, 3, 16, 16)
+    labels = [number % 10 for number in range(12)]
+    write_parquet(tmp_path / "cifar10" / "train.parquet", encoded=encoded, labels=labels)
+    data = load("cifar10", data_dir=tmp_path, limit=11, image_size=16)
+    assert data.images.shape == (11, 3, 16, 16)
     assert data.classes[0] == "airplane"
-    write_parquet(tmp_path / "cifar10" / "train.parquet")
+    write_parquet(tmp_path / "cifar10" / "train.parquet", labels=labels)
     with pytest.raises(UserError, match="is not CIFAR-10"):
         load("cifar10", data_dir=tmp_path)
 

@@ -10,7 +10,7 @@ import typer
 __all__ = [
     "AlphaBudget", "ArchOptimizer", "AsJson", "BatchSize", "Best", "CallbackNames", "Cells", "Channels",
     "ComparedBatches", "ComparedSteps", "Compile", "ConfigFile", "CurveFile", "Data", "DataDir", "Device",
-    "Discretization", "Discretizer", "DrawingFile", "DrawnGenotype", "DryRun", "Epochs", "HealthFile", "HeldOut",
+    "Discretization", "Discretizer", "DrawingFile", "DrawnGenotype", "DryRun", "Epochs", "Fit", "HealthFile", "HeldOut",
     "Hypergradient", "HypergradientErrors", "ImageSize", "InspectedRuns", "Layers", "Limit", "ListName", "Markdown",
     "Measure", "MeasuringDevice", "Method", "MethodName", "OnCollapse", "Oracle", "PlottedRuns", "QueriedGenotype",
     "Regularizer", "Relaxation", "RunDir", "Seed", "Settings", "SettingsSpace", "Space", "Split", "TableFile",
@@ -91,6 +91,14 @@ Limit = Annotated[
     typer.Option(help="Use only this many images; class proportions stay. [chosen by --time-limit, or all]"),
 ]
 ImageSize = Annotated[Number, typer.Option(help="Resize the images to this width and height. [as they are]")]
+Fit = Annotated[
+    Text,
+    typer.Option(
+        metavar="crop|pad|stretch",
+        help="How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
+        "distort. [crop]",
+    ),
+]
 Split = Annotated[
     Text,
     typer.Option(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 
-from archgrad.data.dataset import ImageData
+from archgrad.data.dataset import ImageData, no_progress
 from archgrad.data.sources import SOURCES, DataSource
 from archgrad.errors import UserError, unknown
+from archgrad.files import PathLike, existing_path
 
 __all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 
@@ -16,24 +16,27 @@ __all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 def load(
     spec: str,
     *,
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: PathLike | None = None,
     limit: int | None = None,
     image_size: int | None = None,
+    fit: str = "crop",
     seed: int = 0,
     train: bool = True,
+    progress: Callable[[int, int], None] = no_progress,
 ) -> ImageData:
     """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
 
-    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them.
+    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``fit`` tells how
+    (:class:`LoadOptions`). ``progress(done, total)`` is told how many images are read.
 
     >>> load("digits", limit=50, image_size=4).images.shape
     torch.Size([50, 1, 4, 4])
     """
     source, path = find_source(spec)
-    return source(path or data_dir, train, limit=limit, image_size=image_size, seed=seed)
+    return source(path or data_dir, train, limit=limit, image_size=image_size, fit=fit, seed=seed, progress=progress)
 
 
-def check_data(spec: str, data_dir: str | os.PathLike[str] | None = None) -> None:
+def check_data(spec: str, data_dir: PathLike | None = None) -> None:
     """Reject an unknown source, and a path without data, before anything is read."""
     source, path = find_source(spec)
     source.check(source.located(path or data_dir))
@@ -42,7 +45,7 @@ def check_data(spec: str, data_dir: str | os.PathLike[str] | None = None) -> Non
 def absolute_name(spec: str) -> str:
     """Return the name of data with its path made absolute."""
     _, path = find_source(spec)
-    return f"{spec.removesuffix(path)}{Path(path).expanduser().resolve()}" if path else spec
+    return f"{spec.removesuffix(path)}{existing_path(path, 'data').resolve()}" if path else spec
 
 
 def find_source(spec: str) -> tuple[DataSource, str | None]:

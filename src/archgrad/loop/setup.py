@@ -85,7 +85,7 @@ class Setup:
         options = method.supernet_options(space)
         settings = _with_sizes(weights or method.trained(space.weights), epochs, batch_size)
         fractions = split_fractions(split, method.schedule.level)
-        parts = split_data(data.labels, fractions, int(seed), held_out)
+        parts = split_data(data.labels, fractions, int(seed), held_out, data.classes)
         check_batch_size(batch_size, parts, fractions is None)
         device = _usable(device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)

@@ -31,6 +31,7 @@ def search(
     batch_size: options.BatchSize = None,
     limit: options.Limit = None,
     image_size: options.ImageSize = None,
+    fit: options.Fit = None,
     split: options.Split = None,
     held_out: options.HeldOut = None,
     data_dir: options.DataDir = None,

@@ -15,9 +15,9 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import FOLDER_VARIABLE, DataSource
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
-from archgrad.data.sources.common import existing_path
 from archgrad.data.sources.parquet import Parquet
 from archgrad.errors import UserError
+from archgrad.files import existing_path
 from archgrad.restricted_pickle import read_arrays
 
 __all__ = ["Cifar", "Cifar10", "Cifar100"]

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 
-__all__ = ["default_augmentation", "existing_path", "missing_extra", "numbered_classes"]
+__all__ = ["check_classes", "default_augmentation", "missing_extra", "numbered_classes"]
 
 
 def missing_extra(library: str, need: str) -> UserError:
     """Build the error for an optional library that is not installed."""
     return UserError(f'{need} needs {library}, which is not installed; run: pip install "archgrad[images]"')
-
-
-def existing_path(path: str | os.PathLike[str], what: str = "data") -> Path:
-    """Return the path if it exists; else raise a UserError."""
-    found = Path(path).expanduser()
-    if not found.exists():
-        raise UserError(f"there is no {what} at {str(found)!r}; check the path.")
-    return found
 
 
 def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
@@ -36,6 +28,19 @@ def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
             f"number the classes 0, 1, 2, …"
         )
     return tuple(map(str, range(highest + 1)))
+
+
+def check_classes(name: str, labels: Tensor, classes: Sequence[str]) -> None:
+    """Reject classes that none of the labels [N] belongs to."""
+    counts = torch.bincount(labels, minlength=len(classes))
+    empty = [one for one, count in zip(classes, counts.tolist(), strict=True) if count == 0]
+    if empty:
+        shown = ", ".join(shortened(one, 40) for one in empty[:5])
+        raise UserError(
+            f"the data {name!r} has no images of {len(empty)} of its {len(classes)} classes ({shown}"
+            f"{', …' if len(empty) > 5 else ''}); add images, or number the classes 0, 1, 2, … without gaps "
+            f"(numpy.unique(labels, return_inverse=True)[1] does)."
+        )
 
 
 def default_augmentation(images: Tensor) -> Augmentation:

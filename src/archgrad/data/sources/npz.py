@@ -14,8 +14,9 @@ from torch import Tensor
 
 from archgrad.data.dataset import ImageData, LoadOptions, check_labels
 from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import default_augmentation, existing_path, numbered_classes
+from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes
 from archgrad.errors import UserError
+from archgrad.files import existing_path
 
 __all__ = ["Npz"]
 
@@ -47,11 +48,13 @@ class Npz(DataSource):
         name = f"npz:{file.name}"
         classes = numbered_classes(name, labels)
         check_labels(name, labels, classes)
+        if options.train:
+            check_classes(name, labels, classes)
         scale = _scale(images, file)
         chosen = options.choose(labels)
         pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
         data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
-        return data if options.image_size is None else data.resized(options.image_size)
+        return data if options.image_size is None else data.resized(options.image_size, options.fit)
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:

@@ -9,10 +9,11 @@ from typing import ClassVar
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData, LoadOptions, check_labels
 from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import default_augmentation, existing_path, numbered_classes
+from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes
 from archgrad.data.sources.decode import decode_all
 from archgrad.data.sources.parquet_table import ParquetTable
 from archgrad.errors import UserError
+from archgrad.files import existing_path
 
 __all__ = ["Parquet"]
 
@@ -41,8 +42,10 @@ class Parquet(DataSource):
         labels = table.labels()
         classes = self.classes or table.class_names or numbered_classes(title, labels)
         check_labels(title, labels, classes)
+        if options.train:
+            check_classes(title, labels, classes)
         chosen = options.choose(labels)
-        images = decode_all(table.encoded(chosen), options.image_size)
+        images = decode_all(table.encoded(chosen), len(chosen), options)
         return ImageData(title, images, labels[chosen], classes, self.augmentation or default_augmentation(images))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -126,4 +128,4 @@ def _encoded(cell: dict[str, bytes | None] | bytes | None, name: str) -> Encoded
     content = cell.get("bytes") if isinstance(cell, dict) else cell
     if content is None:
         raise UserError(f"the image {name} is missing; remove the row.")
-    return Encoded(name, content)
+    return Encoded(name, partial(io.BytesIO, content))
