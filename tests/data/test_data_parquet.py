@@ -77,7 +77,7 @@ def test_parquet_folders_and_lists(tmp_path: Path) -> None:
         ({"labels": ["a", "b", "c"] * 4}, "are string; number them"),
         ({"labels": [0, 1, -1] * 4}, "mislabeled: image 2 has the label -1"),
         ({"labels": [0, 1, 10**12] * 4}, "mislabeled: it has 12 images but a label 1000000000000"),
-        ({"names": ["a", "b", "c", "bee"]}, r"no images of 1 of its 4 classes \('bee'\); add images"),
+        ({"names": ["a", "b", "c", "bee"]}, r"no images of 1 of its 4 classes \(bee\); add images"),
         ({"names": ["a", "b"]}, "mislabeled: image 2 has the label 2, but the classes are 0 to 1"),
         ({"encoded": [b"no image"] * 12}, r"the image in row 0 of 'a\.parquet' cannot be read"),
         ({"encoded": [png(pixels(0))] * 11 + [png(pixels(0))[:60]]}, "the image in row 11 of"),
@@ -103,13 +103,6 @@ def test_parquet_without_images_or_truncated(tmp_path: Path) -> None:
     path.write_bytes(whole[: len(whole) // 2])
     with pytest.raises(UserError, match=r"a\.parquet' is truncated"):
         parquet(path)
-
-
-def test_decompression_bombs_are_refused(tmp_path: Path) -> None:
-    bomb = png(np.zeros((10_000, 10_000), np.uint8))
-    assert len(bomb) < 200_000
-    with pytest.raises(UserError, match=r"row 11 of 'a\.parquet' cannot be read"):
-        parquet(write_parquet(tmp_path / "a.parquet", encoded=[png(pixels(0))] * 11 + [bomb]), image_size=8)
 
 
 def test_images_beyond_our_own_limit_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

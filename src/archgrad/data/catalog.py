@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 from archgrad.data.dataset import ImageData, no_progress
 from archgrad.data.sources import SOURCES, DataSource
-from archgrad.errors import UserError, unknown
-from archgrad.files import PathLike, existing_path
+from archgrad.errors import UserError, shortened, unknown
+from archgrad.files import PathLike, existing_path, shown_path
 
 __all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 
@@ -40,6 +40,10 @@ def check_data(spec: str, data_dir: PathLike | None = None) -> None:
     """Reject an unknown source, and a path without data, before anything is read."""
     source, path = find_source(spec)
     source.check(source.located(path or data_dir))
+    try:
+        f"{spec}{data_dir or ''}".encode()
+    except UnicodeEncodeError:
+        raise UserError(f"the path of the data {shown_path(spec)} has bytes that are no text; rename it.") from None
 
 
 def absolute_name(spec: str) -> str:
@@ -62,9 +66,9 @@ def find_source(spec: str) -> tuple[DataSource, str | None]:
         raise unknown("data", f"{spec.partition(':')[0]}:PATH" if colon else spec, (*source_names(), "module:Name"))
     source = SOURCES.create(name)
     if source.takes_path and not path:
-        raise UserError(f"the data {spec!r} has no path; write {name}:PATH, such as {name}:my-data.")
+        raise UserError(f"the data {shortened(spec)} has no path; write {name}:PATH, such as {name}:my-data.")
     if spec != name and not source.takes_path:
-        raise UserError(f"the data {name!r} takes no path, but {spec!r} has one; write {name}.")
+        raise UserError(f"the data {name!r} takes no path, but {shortened(spec)} has one; write {name}.")
     return source, path or None
 
 

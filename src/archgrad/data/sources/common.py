@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError
 
-__all__ = ["check_classes", "default_augmentation", "missing_extra", "numbered_classes"]
+__all__ = [
+    "check_classes",
+    "default_augmentation",
+    "missing_extra",
+    "numbered_classes",
+    "reason",
+    "shown_names",
+]
 
 
 def missing_extra(library: str, need: str) -> UserError:
     """Build the error for an optional library that is not installed."""
     return UserError(f'{need} needs {library}, which is not installed; run: pip install "archgrad[images]"')
+
+
+def reason(problem: Exception) -> str:
+    """Return the first line of what a library says of a file, escaped and cut."""
+    text = (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(".")
+    return repr(text[:120])[1:-1]
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """Return the first names of a list for a message, each escaped and cut."""
+    found = list(names)
+    shown = ", ".join(repr(name[:40])[1:-1] for name in found[:8])
+    return f"{shown}, …" if len(found) > 8 else shown or "nothing"
 
 
 def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
@@ -35,11 +55,9 @@ def check_classes(name: str, labels: Tensor, classes: Sequence[str]) -> None:
     counts = torch.bincount(labels, minlength=len(classes))
     empty = [one for one, count in zip(classes, counts.tolist(), strict=True) if count == 0]
     if empty:
-        shown = ", ".join(shortened(one, 40) for one in empty[:5])
         raise UserError(
-            f"the data {name!r} has no images of {len(empty)} of its {len(classes)} classes ({shown}"
-            f"{', …' if len(empty) > 5 else ''}); add images, or number the classes 0, 1, 2, … without gaps "
-            f"(numpy.unique(labels, return_inverse=True)[1] does)."
+            f"the data {name!r} has no images of {len(empty)} of its {len(classes)} classes ({shown_names(empty)}); "
+            f"add images, or number the classes 0, 1, 2, … without gaps (numpy.unique(labels, return_inverse=True)[1])."
         )
 
 

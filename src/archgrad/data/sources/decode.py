@@ -17,8 +17,8 @@ from torch import Tensor
 from archgrad.data.dataset import LoadOptions
 from archgrad.data.memory import check_memory
 from archgrad.data.resize import resize
-from archgrad.data.sources.common import missing_extra
-from archgrad.errors import UserError, shortened
+from archgrad.data.sources.common import missing_extra, reason
+from archgrad.errors import UserError
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -134,7 +134,7 @@ def _opened(file: Encoded) -> Iterator[Image.Image]:
         raise
     except Exception as problem:  # Pillow's readers raise many kinds of error on damaged files
         raise UserError(
-            f"the image {file.name} cannot be read ({shortened(str(problem), 150)[1:-1]}); replace or remove it. "
+            f"the image {file.name} cannot be read ({reason(problem)}); replace or remove it. "
             f"It must be one of {', '.join(_FORMATS)} and at most {_MOST_PIXELS} pixels."
         ) from problem
 
