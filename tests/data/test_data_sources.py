@@ -12,7 +12,7 @@ import pytest
 import torch
 from image_files import STACK, Y, pixels, png, write_folder, write_parquet
 
-from archgrad.data import SOURCES, DataSource, digits, load
+from archgrad.data import SOURCES, DataSource, ImageData, LoadOptions, digits, load
 from archgrad.errors import UserError
 
 
@@ -95,12 +95,27 @@ def test_load_by_name(tmp_path: Path) -> None:
         ("folders:/absent/really", "did you mean 'folder:PATH'"),
         ("json:absent", "json:absent cannot be imported"),
         ("json:JSONDecoder", "json:JSONDecoder is no data: it must be a subclass of archgrad.data:DataSource"),
+        ("archgrad.data:DataSource", "archgrad.data:DataSource cannot be used as data .*abstract"),
+        ("__main__:Own", "unknown data|cannot be imported"),
+        ("x:y:z:PATH", "unknown data"),
+        (":", "unknown data"),
+        ("n" * 1000, "unknown data 'n*…'"),
+        ("digits:" + "n" * 1000, "takes no path, but 'digits:n*…"),
         ("", "unknown data"),
     ],
 )
 def test_load_mistakes(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         load(spec)
+
+
+def test_a_source_that_returns_something_else_is_named() -> None:
+    class Wrong(DataSource):
+        def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(UserError, match=r"Wrong\.read returned None; it must return an ImageData"):
+        Wrong()()
 
 
 def test_digits_have_no_test_part() -> None:

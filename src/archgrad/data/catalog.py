@@ -64,7 +64,10 @@ def find_source(spec: str) -> tuple[DataSource, str | None]:
         name = f"{name}:{own}"
     if name not in SOURCES and not _is_importable(name):
         raise unknown("data", f"{spec.partition(':')[0]}:PATH" if colon else spec, (*source_names(), "module:Name"))
-    source = SOURCES.create(name)
+    try:
+        source = SOURCES.create(name)
+    except TypeError as error:
+        raise UserError(f"{name} cannot be used as data ({error}); it must need no arguments.") from error
     if source.takes_path and not path:
         raise UserError(f"the data {shortened(spec)} has no path; write {name}:PATH, such as {name}:my-data.")
     if spec != name and not source.takes_path:
@@ -85,4 +88,9 @@ def source_names() -> dict[str, DataSource]:
 def _is_importable(name: str) -> bool:
     """Tell whether a name is ``module:Name``, and the module's package exists."""
     steps = name.replace(":", ".").split(".")
-    return ":" in name and all(map(str.isidentifier, steps)) and find_spec(steps[0]) is not None
+    if ":" not in name or not all(map(str.isidentifier, steps)):
+        return False
+    try:
+        return find_spec(steps[0]) is not None
+    except ValueError:  # a module that was not imported from a file, such as __main__
+        return False

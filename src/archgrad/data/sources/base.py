@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from archgrad.data.dataset import ImageData, LoadOptions, Origin, no_progress
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.files import PathLike, existing_path
+from archgrad.registry import class_path
 
 __all__ = ["FOLDER_VARIABLE", "DataSource"]
 
@@ -54,6 +55,8 @@ class DataSource(ABC):
         """
         options = LoadOptions(train, limit, image_size, fit, seed, progress)
         data = self.read(self.located(path), options)
+        if not isinstance(data, ImageData):
+            raise UserError(f"{class_path(type(self))}.read returned {shortened(data)}; it must return an ImageData.")
         return replace(data, origin=self._origin(path, options) if train else None)
 
     def located(self, path: PathLike | None) -> Path | None:

@@ -53,7 +53,8 @@ class ParquetTable:
         start = 0
         for file in self.files:
             with _opened(file) as parquet:
-                for batch in parquet.iter_batches(self._rows_at_once(parquet.metadata, file), columns=[self._image]):
+                rows = self._rows_at_once(parquet.metadata, file)
+                for batch in parquet.iter_batches(rows, columns=[self._image], use_threads=False):
                     while wanted and wanted[-1] < start + len(batch):
                         row = wanted.pop() - start
                         yield _encoded(batch.column(0)[row].as_py(), f"in row {row + start} of {shown_path(file.name)}")
