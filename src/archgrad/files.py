@@ -95,10 +95,12 @@ def existing_path(path: PathLike, what: str = "file") -> Path:
         raise _unreadable(problem, path, what) from problem
 
 
-def list_folder(path: Path, what: str = "folder") -> list[Path]:
-    """Return the sorted content of a folder; raise a UserError if it cannot be listed."""
+def list_folder(path: PathLike, what: str = "folder") -> tuple[list[Path], list[Path]]:
+    """Return the sub-folders and all other entries of a folder, sorted; raise a UserError if it cannot be listed."""
     try:
-        return sorted(path.iterdir())
+        with os.scandir(path) as entries:
+            found = sorted((Path(entry.path), entry.is_dir()) for entry in entries)
+        return [path for path, is_folder in found if is_folder], [path for path, is_folder in found if not is_folder]
     except _PROBLEMS as problem:
         raise _unreadable(problem, path, what) from problem
 

@@ -68,6 +68,8 @@ def test_splits_that_cannot_be(fractions: tuple[float, float], message: str) -> 
 def test_a_class_with_one_image_cannot_be_split() -> None:
     with pytest.raises(UserError, match="class 1 has one image"):
         split(torch.tensor([0] * 10 + [1]))
+    with pytest.raises(UserError, match="class 'dog' has one image"):
+        split(torch.tensor([0] * 10 + [1]), classes=("cat", "dog"))
 
 
 def test_parsing() -> None:

@@ -77,10 +77,12 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
 def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, ImageData]:
     """Load the data and choose the sizes that the configuration leaves open."""
-    from archgrad.cli.console import say
+    from archgrad.cli.console import errors, say
+    from archgrad.cli.progress import reading_progress
 
     say(f"loading {config.data}", console)
-    data = config.load_data()
+    with reading_progress(errors(), images=True) as progress:
+        data = config.load_data(progress)
     if config.is_sized or not choose_sizes:
         return config, data
     config = _sized(config, data, console)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,7 @@ class SearchConfig:
     batch_size: int | None = None
     limit: int | None = None
     image_size: int | None = None
+    fit: str = "crop"
     split: str | tuple[float, float] | None = None
     held_out: float = 0.1
     device: str = "cpu"
@@ -186,16 +187,15 @@ class SearchConfig:
 
     def check_data(self) -> None:
         """Reject unknown data, and a path without data, before anything is read."""
-        from archgrad.data.catalog import check_data
-
-        if isinstance(self.data, str):
-            check_data(self.data, self.data_dir)
-
-    def load_data(self) -> ImageData:
-        """Load the images."""
         from archgrad.config import build
 
-        return build.load_data(self)
+        build.check_data(self)
+
+    def load_data(self, progress: Callable[[int, int], None] | None = None) -> ImageData:
+        """Load the images; ``progress(done, total)`` is told how many are read."""
+        from archgrad.config import build
+
+        return build.load_data(self, progress)
 
     def settings_of(self, part: str) -> dict[str, Any]:
         """Return the settings of one part, by knob.

@@ -37,8 +37,8 @@ def read_run_config(folder: Path) -> SearchConfig:
 def read_config(path: Path) -> dict[str, Any]:
     """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``.
 
-    Early runs had no ``alpha_budget`` and did not scale the learning rate of α. So it is "off" if a run has written the
-    file without it.
+    Early runs had no ``alpha_budget`` and did not scale the learning rate of α, and no ``fit`` and stretched images. So
+    these are "off" and "stretch" if a run has written the file without them.
     """
     content = _read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
@@ -48,7 +48,7 @@ def read_config(path: Path) -> dict[str, Any]:
         if name not in allowed:
             raise unknown(f"key in {path}:", name, allowed)
     settings = _flat(content.pop("set", {}), path)
-    earlier = {"alpha_budget": "off"} if _is_of_a_run(settings) else {}
+    earlier = {"alpha_budget": "off", "fit": "stretch"} if _is_of_a_run(settings) else {}
     return earlier | {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
 
 

@@ -31,8 +31,8 @@ from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
-from archgrad.supernet import SupernetOptions
-from archgrad.tensors import Alpha
+from archgrad.supernet import Supernet, SupernetOptions
+from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
 
 __all__ = ["Setup"]
@@ -73,7 +73,7 @@ class Setup:
         check_reaction(config.on_collapse, method, space)
         options, settings = method.supernet_options(space), config.build_training(space, method)
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
-        parts = split_data(data.labels, fractions, seed, config.held_out)
+        parts = split_data(data.labels, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
         device = _usable(config.device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
@@ -164,6 +164,7 @@ class Setup:
         check_instance(self.space, "supernet", supernet, torch.nn.Module)
         supernet = supernet.to(self.device)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
+        self._check_norms(supernet)
         alpha = self.first_alpha()
         optimizer = torch.optim.SGD(
             supernet.parameters(),
@@ -181,6 +182,28 @@ class Setup:
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
         )  # fmt: skip
+
+    def _check_norms(self, supernet: Supernet) -> None:
+        """Reject batches of one image if a batch norm of the supernet would have one value per channel to normalize."""
+        loaders = {
+            "train the weights": self.weight_loader, "train the architecture": self.arch_loader,
+            "evaluate architectures": self.evaluation_loader, "are held out": self.held_out_loader,
+        }  # fmt: skip
+        small = [what for what, loader in loaders.items() if loader is not None and loader.batch_size == 1]
+        if not small:
+            return
+        size = self.weight_loader.data.images.shape[1:]
+        even = {name: torch.full(shape, 1 / shape[-1], device=self.device) for name, shape in supernet.shapes.items()}
+        try:
+            with torch.no_grad(), random_streams.SavedRandomState(self.device).replay():
+                supernet(torch.zeros(1, *size, device=self.device), Mixture(even))
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise UserError(
+                f"the images that {small[0]} come in batches of 1, and the network shrinks {size[1]}×{size[2]} pixels "
+                f"to 1×1, so a batch norm has one value per channel; give a larger batch_size, image_size or more data."
+            ) from error
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
