@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -107,6 +108,12 @@ def test_load_by_name(tmp_path: Path) -> None:
 def test_load_mistakes(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         load(spec)
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"image_size": 0}, {"image_size": 2.5}, {"fit": "fill"}])
+def test_wrong_options_are_refused_before_anything_is_read(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"{next(iter(options))}"):
+        load("npz:absent", **options)
 
 
 def test_a_source_that_returns_something_else_is_named() -> None:

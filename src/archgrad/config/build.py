@@ -152,8 +152,8 @@ def build_training(config: SearchConfig, space: SearchSpace, method: Method) -> 
 
 
 def check_data(config: SearchConfig) -> None:
-    """Reject unknown data, a path without data and a wrong ``fit``, before anything is read."""
-    data.LoadOptions(fit=config.fit)
+    """Reject unknown data, a path without data, and wrong options, before anything is read."""
+    data.LoadOptions(True, config.limit, config.image_size, config.fit)
     if isinstance(config.data, str):
         catalog.check_data(config.data, config.data_dir)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from archgrad.data.augment import Augmentation
 from archgrad.data.resize import FITS, resize
 from archgrad.data.stratified_sampling import stratified_sample
-from archgrad.errors import UserError, check_one_of
+from archgrad.errors import UserError, check_one_of, check_whole
 
 __all__ = ["ImageData", "LoadOptions", "Origin", "check_labels", "no_progress"]
 
@@ -54,6 +54,9 @@ class LoadOptions:
 
     def __post_init__(self) -> None:
         check_one_of("fit", self.fit, FITS)
+        for name in ("limit", "image_size"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name))
 
     def choose(self, labels: Tensor) -> Tensor:
         """Return the sorted indices of the labels [N] to keep, before any image is decoded."""
