@@ -9,9 +9,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
 from archgrad.errors import UserError, check_whole
-from archgrad.fields import Positive
+from archgrad.fields import Positive, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -45,6 +45,7 @@ class XNAS(ArchOptimizer):
                 f"arch_optimizer.lr is {self.lr}; leave one of the two out."
             )
 
+    @checked
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Store log v = log θ and the number of steps left."""
         check_whole("the number of architecture steps that XNAS is told", steps, least=0)
@@ -66,6 +67,7 @@ class XNAS(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one multiplicative step and wipe out the losers."""
+        check_step(alpha, gradient, state, "log_weights", "rate", "left")
         result = Alpha({})
         following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
         for name, value in alpha.items():
