@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
-from archgrad.errors import UserError, check_whole
-from archgrad.fields import Positive, checked
+from archgrad.errors import UserError
+from archgrad.fields import Positive, Range, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -46,9 +46,8 @@ class XNAS(ArchOptimizer):
             )
 
     @checked
-    def init(self, alpha: Alpha, steps: int) -> ArchState:
+    def init(self, alpha: Alpha, steps: Annotated[int, Range(0)]) -> ArchState:
         """Store log v = log θ and the number of steps left."""
-        check_whole("the number of architecture steps that XNAS is told", steps, least=0)
         return {
             "log_weights": {name: value.double().log() for name, value in alpha.items()},
             "rate": {name: self._rate(value, steps) for name, value in alpha.items()},

@@ -24,10 +24,10 @@ class ForwardSettings:
     skip: float = 0.0
     skip_dropout: float = 0.0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # plain functions, which torch.compile can trace
         check_probability("drop_path", self.drop_path)
         check_probability("skip_dropout", self.skip_dropout)
-        check_number("skip, the weight of the auxiliary skip connections,", self.skip)
+        check_number("skip", self.skip)
 
 
 @dataclass(frozen=True)

