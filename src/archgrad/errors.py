@@ -13,7 +13,6 @@ __all__ = [
     "DivergedError",
     "SearchInterrupted",
     "UserError",
-    "check_bool",
     "check_held_out",
     "check_number",
     "check_one_of",
@@ -95,12 +94,6 @@ def check_one_of(what: str, value: object, allowed: Iterable[str]) -> None:
         raise unknown(f"value of {what}:", value if isinstance(value, str) else shortened(value), words)
 
 
-def check_bool(what: str, value: object) -> None:
-    """Raise a UserError unless ``value`` is True or False."""
-    if not isinstance(value, bool):
-        raise UserError(f"{what} is {shortened(value)}; it must be true or false.")
-
-
 def check_whole(what: str, value: object, least: int = 1) -> None:
     """Raise a UserError unless ``value`` is a whole number of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
@@ -128,4 +121,4 @@ def check_probability(what: str, value: object) -> None:
     """Raise a UserError unless ``value`` is a dropout probability: at 1, the rescaling 1/(1 − p) has no value."""
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
     if not 0 <= number < 1:
-        raise UserError(f"{what} is {shortened(value)}; it must be a number from 0 (drop nothing) to less than 1.")
+        raise UserError(f"{what} is {shortened(value)}; it must be a number from 0 to less than 1.")

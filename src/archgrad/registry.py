@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, shortened, unknown
 
 __all__ = ["Registry", "class_path", "import_part", "import_path"]
 
@@ -41,10 +42,18 @@ class Registry(Mapping[str, Callable[..., Part]], Generic[Part]):
 
     def create(self, name: str, **settings: Any) -> Part:
         """Return a new member by its short name, or a user's own by ``module:Name``."""
-        return self.constructor(name)(**settings)
+        make = self.constructor(name)
+        kind: Any = make.func if isinstance(make, partial) else make
+        known = [field.name for field in fields(kind)] if is_dataclass(kind) else list(settings)
+        for setting in settings:
+            if setting not in known:
+                raise unknown(f"setting of the {self.family} {name!r}:", setting, known)
+        return make(**settings)
 
     def constructor(self, name: str) -> Callable[..., Part]:
         """Return what makes the member of a name."""
+        if not isinstance(name, str):
+            raise UserError(f"the name of a {self.family} is {shortened(name)}; it must be text.")
         if ":" in name:
             return self._imported(name)
         if name not in self.members:

@@ -66,6 +66,6 @@ def test_bad_settings_are_explained() -> None:
     with pytest.raises(UserError, match="every of InnerCurvature is 0"):
         InnerCurvature(every=0)
     with pytest.raises(
-        UserError, match="lr of InnerCurvature is 'fast'; it must be a number greater than 0 or 'auto'"
+        UserError, match="lr of InnerCurvature is 'fast'; it must be a number greater than 0 or 'auto' or None"
     ):
         InnerCurvature("fast")

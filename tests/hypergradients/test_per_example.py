@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from seeded import randn
 from torch import Tensor
 from torch.func import functional_call
 
@@ -29,10 +30,6 @@ IMAGES = 6
 class Labeled(NamedTuple):
     images: Tensor
     labels: Tensor
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def outer(w: Tensors, a: Tensors, batch: Labeled) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from seeded import randn
 from torch import Tensor
 
 from archgrad import hypergradients
@@ -54,10 +55,6 @@ every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 Tensors = dict[str, Tensor]
 ABOUT = {"rtol": 1e-6, "atol": 1e-9}
 """What differences of float64 gradients of a quadratic loss reach."""
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def inner(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:

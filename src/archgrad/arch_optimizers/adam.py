@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.fields import NonNegative, Positive, Probability
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
+from archgrad.fields import NonNegative, Positive, Probability, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -29,6 +29,7 @@ class Adam(ArchOptimizer):
     weight_decay: NonNegative = 1e-3
     eps: Positive = 1e-8
 
+    @checked
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Start both moments at zero."""
         return {
@@ -39,6 +40,7 @@ class Adam(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one bias-corrected step."""
+        check_step(alpha, gradient, state, "steps", "mean", "square")
         first, second = self.betas
         result = Alpha({})
         following: ArchState = {"steps": {}, "mean": {}, "square": {}}

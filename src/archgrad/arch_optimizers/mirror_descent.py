@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
 from archgrad.arch_optimizers.geometry import GEOMETRIES
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative, Positive
+from archgrad.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -41,6 +41,7 @@ class MirrorDescent(ArchOptimizer):
                 f"geometry=entropy."
             )
 
+    @checked
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Record the real choices: those above 0."""
         support = {name: value > 0 for name, value in alpha.items()}
@@ -54,6 +55,7 @@ class MirrorDescent(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one proximal step."""
+        check_step(alpha, gradient, state, "support")
         geometry, support = GEOMETRIES[self.geometry], state["support"]
         moved = {
             name: geometry.step(value, self.lr * gradient[name].double(), support[name])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.errors import UserError, check_whole
-from archgrad.fields import Positive
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
+from archgrad.errors import UserError
+from archgrad.fields import Positive, Range, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -45,9 +45,9 @@ class XNAS(ArchOptimizer):
                 f"arch_optimizer.lr is {self.lr}; leave one of the two out."
             )
 
-    def init(self, alpha: Alpha, steps: int) -> ArchState:
+    @checked
+    def init(self, alpha: Alpha, steps: Annotated[int, Range(0)]) -> ArchState:
         """Store log v = log θ and the number of steps left."""
-        check_whole("the number of architecture steps that XNAS is told", steps, least=0)
         return {
             "log_weights": {name: value.double().log() for name, value in alpha.items()},
             "rate": {name: self._rate(value, steps) for name, value in alpha.items()},
@@ -66,6 +66,7 @@ class XNAS(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one multiplicative step and wipe out the losers."""
+        check_step(alpha, gradient, state, "log_weights", "rate", "left")
         result = Alpha({})
         following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
         for name, value in alpha.items():

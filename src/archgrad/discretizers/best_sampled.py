@@ -8,9 +8,15 @@ from typing import Annotated, ClassVar
 
 import torch
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths, options_with
+from archgrad.discretizers.base import (
+    Discretizer,
+    SupernetEvaluation,
+    check_probabilities,
+    edge_strengths,
+    options_with,
+)
 from archgrad.errors import UserError
-from archgrad.fields import Count, Range
+from archgrad.fields import Count, Range, check_value
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tensors import Mixture, Probabilities
 
@@ -41,6 +47,8 @@ class BestSampled(Discretizer):
                 "BestSampled measures architectures with a supernet, but got no evaluation; give select() an "
                 "evaluation, or use discretizers.Argmax(), which needs none."
             )
+        check_probabilities(space, probabilities)
+        check_value("evaluation", evaluation, SupernetEvaluation)
         options = options_with(space, probabilities)
         drawn = [sample_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
         return max(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, check_probabilities
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError
 from archgrad.fields import Range
@@ -52,6 +52,7 @@ class LimitedSkips(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive repeatedly, each time without the weakest skip connection, until few enough are left."""
+        check_probabilities(space, probabilities)
         left = Probabilities(dict(probabilities))
         suppressed: set[tuple[str, int]] = set()
         while True:

@@ -11,10 +11,17 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_with
+from archgrad.discretizers.base import (
+    Discretizer,
+    SupernetEvaluation,
+    Tuning,
+    check_probabilities,
+    edge_strengths,
+    options_with,
+)
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError
-from archgrad.fields import Count, Positive, Range
+from archgrad.fields import Count, Positive, Range, check_value
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tensors import Mixture, Probabilities
@@ -61,6 +68,8 @@ class Perturbation(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Decide edge by edge, then node by node."""
+        check_probabilities(space, probabilities)
+        check_value("evaluation", evaluation, SupernetEvaluation | None)
         if evaluation is None or (self.tune_epochs and evaluation.tune is None):
             raise UserError(
                 "Perturbation needs a supernet to measure and train; give select() an evaluation that can tune, or use "

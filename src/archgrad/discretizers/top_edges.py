@@ -8,7 +8,7 @@ from typing import Annotated
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derive_genotype
 from archgrad.discretizers.ties import Ties, count_ties
 from archgrad.errors import UserError
-from archgrad.fields import Range
+from archgrad.fields import Range, check_value
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tensors import Probabilities
 
@@ -42,4 +42,5 @@ class TopEdges(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive with the same number of edges at every node."""
+        check_value("space", space, SearchSpace)
         return derive_genotype(space, probabilities, {block.name: self.edges for block in space.blocks})

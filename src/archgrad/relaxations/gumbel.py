@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative, Positive
+from archgrad.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
@@ -44,6 +44,7 @@ class Gumbel(Sampled):
                 f"leave it out, or choose the domain 'real'."
             )
 
+    @checked
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Start as a deterministic relaxation of the same domain does."""
         return self._mean().init(blocks, generator)

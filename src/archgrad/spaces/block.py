@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import Count, check_fields
+from archgrad.fields import Count, check_fields, checked
 
 __all__ = ["DecisionBlock", "Row", "edge_rows"]
 
@@ -124,6 +124,10 @@ class DecisionBlock:
         return tuple(places)
 
 
+@checked
 def edge_rows(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:
     """Return a row for each edge; ``nodes`` lists targets with their sources, and all rows share ``choices``."""
-    return tuple(Row(target, source, choices) for target, sources in nodes for source in sources)
+    try:
+        return tuple(Row(target, source, choices) for target, sources in nodes for source in sources)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"nodes must be pairs of a target and its sources, such as (2, [0, 1]) ({error}).") from None

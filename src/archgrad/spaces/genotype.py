@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archgrad.errors import UserError, chosen, unknown
-from archgrad.fields import check_fields, check_value
+from archgrad.fields import check_fields, checked
 
 __all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
 
@@ -52,6 +52,7 @@ class CellGenotype:
         """Return the decisions that enter the node ``target``, in their order."""
         return tuple(decision for decision in self.decisions if decision.target == target)
 
+    @checked
     def count(self, choice: str) -> int:
         """Count the decisions for this choice."""
         return sum(decision.choice == choice for decision in self.decisions)
@@ -78,19 +79,20 @@ class Genotype:
             raise UserError(f"the blocks of this genotype are {', '.join(self.names)}; give each another name.")
 
     @classmethod
+    @checked
     def of(cls, blocks: Mapping[str, CellGenotype]) -> Genotype:
         """Build a genotype from a mapping of block names."""
-        check_value("blocks", blocks, Mapping)
         return cls(tuple(blocks.items()))
 
     @classmethod
+    @checked
     def parse(cls, text: str) -> Genotype:
         """Read JSON, a NAS-Bench-201 string, printed DARTS cells or nodes in brackets."""
         from archgrad.spaces import notation
 
-        check_value("text", text, str)
         return notation.parse(text)
 
+    @checked
     def __getitem__(self, block: str) -> CellGenotype:
         for name, cell in self.blocks:
             if name == block:
@@ -107,9 +109,9 @@ class Genotype:
         """All decisions of all blocks."""
         return tuple(decision for _, cell in self.blocks for decision in cell)
 
+    @checked
     def count(self, choices: str | Iterable[str]) -> int:
         """Count the decisions for any of these choices, in all blocks."""
-        check_value("choices", choices, str | Iterable)
         wanted = {choices} if isinstance(choices, str) else set(choices)
         return sum(decision.choice in wanted for decision in self.decisions)
 
@@ -125,11 +127,11 @@ class Genotype:
 
         return notation.to_dict(self)
 
+    @checked
     def format(self, name: str) -> str:
         """Print in a named notation: ``json``, ``nasbench201``, ``darts`` or ``nodes``."""
         from archgrad.spaces import notation
 
-        check_value("name", name, str)
         text = chosen("notation", name, notation.WRITERS)(self)
         if text is None:
             blocks = ", ".join(self.names) or "(none)"

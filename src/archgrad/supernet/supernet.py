@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.supernet.cell import MixedCell
 from archgrad.supernet.mixture import ForwardSettings, Mixture, split_by_cell
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
@@ -62,6 +62,11 @@ class Supernet(nn.Module):
         choices. ``skip`` is the weight of the auxiliary skip connections, which are always active and never dropped.
         ``auxiliary`` returns ``(logits, auxiliary_logits)`` of a supernet with an auxiliary head.
         """
+        if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_floating_point():
+            found = f"{list(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else shortened(x)
+            raise UserError(f"x is {found}; it must be images [N, C, H, W] of floating-point numbers.")
+        if not isinstance(seed, int):
+            raise UserError(f"seed is {shortened(seed)}; it must be a whole number.")
         settings = ForwardSettings(drop_path, skip, skip_dropout)
         if skip and not self.auxiliary_skip:
             raise UserError(
