@@ -135,7 +135,7 @@ Seed = Annotated[Number, typer.Option(help="Seed of all random numbers. [0]")]
 ConfigFile = Annotated[File, typer.Option(help="TOML file with these options; the command line overrides it. [none]")]
 RunDir = Annotated[File, typer.Option(help="Run directory. [a new one under runs/]")]
 Device = Annotated[Text, typer.Option(help="cpu, cuda, cuda:1, … [cpu]")]
-Threads = Annotated[Number, typer.Option(help="CPU threads. [as PyTorch chooses]")]
+Threads = Annotated[Number, typer.Option(help="CPU threads. [the fastest here and now]")]
 Compile = Annotated[
     bool | None,
     typer.Option("--compile/--no-compile", help="Use torch.compile: slow to start, then faster. [no-compile]"),
