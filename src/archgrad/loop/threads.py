@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from statistics import mean
 
@@ -38,30 +39,25 @@ def choose_threads(config: SearchConfig, data: ImageData) -> int:
     torch.set_num_threads(best)
     if best < most:
         *_, (space, method) = stages_of(config.build_space(), config.build_method())
-        step = _weight_step(Setup.of(space, method, data, config))
-        fastest, threads = _seconds(step), 2
-        while threads <= most:
-            torch.set_num_threads(threads)
-            taken = _seconds(step, fastest)
-            if taken > _GAIN * fastest:
-                break
-            best, fastest = threads, taken
-            threads = min(2 * threads, most) if threads < most else most + 1
+        setup = Setup.of(space, method, data, config)
+        with own_global_state(setup.device):
+            best = _fastest(setup, most)
     torch.set_num_threads(best)
     return best
 
 
-def _weight_step(setup: Setup) -> Callable[[], object]:
-    """Return a function that takes a weight step of a search that nobody keeps."""
-    with own_global_state(setup.device):
-        state = setup.initial_state()
-    stepper, batch = setup.stepper(state), setup.weight_loader.batch(0)
-
-    def step() -> None:
-        with own_global_state(setup.device):
-            stepper.weight_step(state, batch)
-
-    return step
+def _fastest(setup: Setup, most: int) -> int:
+    state = setup.initial_state()
+    step = partial(setup.stepper(state).weight_step, state, setup.weight_loader.batch(0))
+    best, fastest = 1, _seconds(step)
+    while best < most:
+        more = min(2 * best, most)
+        torch.set_num_threads(more)
+        taken = _seconds(step, fastest)
+        if taken > _GAIN * fastest:
+            break
+        best, fastest = more, taken
+    return best
 
 
 def _seconds(step: Callable[[], object], fastest: float = math.inf) -> float:
