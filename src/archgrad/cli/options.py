@@ -39,7 +39,7 @@ _HELP = {
     "split": "Shares of the images that train weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]",
     "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1]",
     "device": "cpu, cuda, cuda:1, … [cpu]",
-    "threads": "CPU threads. [as PyTorch chooses]",
+    "threads": "CPU threads. [the fastest here and now]",
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
     "time_limit": "Choose width, depth, epochs, batch size and number of images so that the search takes about this "
     "long on this machine; sizes that you give stay. 0: use the published sizes. [5 if neither width, depth, epochs "

@@ -83,19 +83,37 @@ def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> t
     say(f"loading {config.data}", console)
     with reading_progress(errors(), images=True) as progress:
         data = config.load_data(progress)
-    if config.is_sized or not choose_sizes:
-        return config, data
-    config = _sized(config, data, console)
-    return config, config.load_data() if config.limit else data
+    if choose_sizes and not config.is_sized:
+        config = _sized(config, data, console)
+        data = config.load_data() if config.limit else data
+    return _with_fastest_threads(config, data, choose_sizes, console), data
+
+
+def _with_fastest_threads(config: SearchConfig, data: ImageData, choose: bool, console: Console) -> SearchConfig:
+    """Choose the number of threads if the configuration leaves it open, and record it for resumes."""
+    import torch
+
+    from archgrad.cli.console import say
+    from archgrad.loop.threads import choose_threads
+
+    if config.threads is not None:
+        return config
+    threads = choose_threads(config, data) if choose else torch.get_num_threads()
+    say(f"{threads} thread{'' if threads == 1 else 's'} (--threads)", console)
+    return replace(config, threads=threads)
 
 
 def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchConfig:
     """Choose the open sizes for the time limit, and print them."""
-    from archgrad.cli.choose_sizes import fit_sizes
+    from archgrad.cli.choose_sizes import candidate_sizes, fit_sizes
     from archgrad.cli.console import say
+    from archgrad.loop.threads import choose_threads
 
     limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
     say(f"choosing sizes that fit into {limit:g} minutes (--time-limit)", console)
+    if config.threads is None:  # for the measurements; the chosen size may be fastest with other threads
+        channels, cells = candidate_sizes(config)[0]
+        choose_threads(replace(config, channels=channels, cells=cells), data)
     sizes = fit_sizes(replace(config, time_limit=limit), data, lambda text: say(text, console))
     say(str(sizes), console)
     return sizes.config
@@ -118,11 +136,11 @@ def _new_folder(config: SearchConfig) -> Path:
 
 
 def with_threads(config: SearchConfig) -> SearchConfig:
-    """Fix the number of threads, because the last bits of a sum depend on it."""
+    """Set the number of threads, because the last bits of a sum depend on it; None is chosen once data is loaded."""
     import torch
 
     if config.threads is None:
-        return replace(config, threads=torch.get_num_threads())
+        return config
     if config.threads < 1:
         raise UserError(f"threads is {config.threads}; it must be at least 1.")
     torch.set_num_threads(config.threads)
