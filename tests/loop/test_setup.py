@@ -21,7 +21,8 @@ def toy(side: int, count: int = 12) -> ag.data.ImageData:
 
 def prepared(name: str, side: int, **options: Any) -> Setup:
     space = SPACES.constructor(name)(channels=2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}))
-    return Setup.of(space, ag.recipes.darts(), toy(side), epochs=1, alpha_budget="off", **options)
+    config = ag.SearchConfig(epochs=1, alpha_budget="off", **options)
+    return Setup.of(space, ag.recipes.darts(), toy(side), config)
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "darts", "nasbench1shot1-2"])
