@@ -17,7 +17,7 @@ from archgrad import random_streams
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
-from archgrad.errors import UserError, shortened, unknown
+from archgrad.errors import UserError, check_bool, shortened, unknown
 from archgrad.loop.folder import OWN_FILES, RunFolder
 from archgrad.loop.global_state import own_global_state, seed_globally
 from archgrad.loop.interrupts import catch_signals
@@ -101,8 +101,9 @@ def resume(
     those that the search was started with.
     """
     given = {"space": space, "method": method, "data": data}
-    config = config_with(read_run_config(Path(folder)), {name: one for name, one in given.items() if one is not None})
-    return run_search(config, out=folder, resume=True, interruptible=interruptible, callbacks=callbacks)
+    home = _as_path("folder", folder)
+    config = config_with(read_run_config(home), {name: one for name, one in given.items() if one is not None})
+    return run_search(config, out=home, resume=True, interruptible=interruptible, callbacks=callbacks)
 
 
 def run_search(
@@ -118,6 +119,9 @@ def run_search(
 ) -> SearchResult:
     """Run the search that a configuration describes; ``images`` are its data if already loaded."""
     folder = _checked_folder(out, resume, interruptible)
+    check_bool("standard_callbacks", standard_callbacks)
+    if not isinstance(callbacks, Sequence):
+        raise UserError(f"callbacks is {shortened(callbacks)}; it must be a list of callbacks.")
     validate(config)
     space, method = config.build_space(), config.build_method()
     _check_compile(config.compile, method)
@@ -182,7 +186,8 @@ def _all_callbacks(
     for callback in given:
         if not isinstance(callback, Callback):
             raise UserError(
-                f"{callback!r} is not a callback; give objects of classes that derive from archgrad.callbacks.Callback."
+                f"{shortened(callback)} is not a callback; give objects of classes that derive from "
+                f"archgrad.callbacks.Callback."
             )
         callback.check(method.relaxation, method.arch_optimizer, method.discretizer)
     standard = (*callback_room.standard(), *method.measures) if with_standard else ()
@@ -192,6 +197,8 @@ def _all_callbacks(
 
 def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
     """Return the texts to write; reject names that leave the run folder or belong to the search."""
+    if not isinstance(files, Mapping):
+        raise UserError(f"files is {shortened(files)}; it must be a dictionary of texts by file name.")
     for name, text in files.items():
         if not isinstance(name, str) or not isinstance(text, str):
             raise UserError(f"files has {shortened(name)}: {shortened(text)}; give texts by file name.")
@@ -203,14 +210,23 @@ def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
+    check_bool("resume", resume)
+    check_bool("interruptible", interruptible)
     if resume and out is None:
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
     if interruptible and out is None:
         raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
-    return None if out is None else Path(out)
+    return None if out is None else _as_path("out", out)
+
+
+def _as_path(name: str, given: object) -> Path:
+    if not isinstance(given, str | Path) or "\0" in str(given):
+        raise UserError(f"{name} is {shortened(given)}; it must be the path of a folder.")
+    return Path(given)
 
 
 def _check_compile(compile_: bool, method: Method) -> None:
+    check_bool("compile", compile_)
     if compile_ and method.hypergradient.order > 1:
         raise UserError(
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "

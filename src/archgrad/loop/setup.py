@@ -132,7 +132,11 @@ class Setup:
     @cached_property
     def arch_steps(self) -> int:
         """The number of architecture steps in the whole search."""
-        return sum(self.moves(index).architecture for index in range(self.weights.epochs * self.steps))
+        schedule, steps = self.method.schedule, self.weights.epochs * self.steps
+        if schedule.updates == "random":
+            return sum(self.moves(index).architecture for index in range(steps))
+        moving = max(steps - schedule.warmup_epochs * self.steps, 0) if self.method.arch_optimizer.moves else 0
+        return moving // schedule.inner_steps
 
     def first_alpha(self) -> Alpha:
         """Return the initial architecture parameters."""
@@ -246,6 +250,6 @@ def _usable(device: torch.device | str) -> torch.device:
     try:
         torch.zeros(1, device=device).item()
         return torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error
