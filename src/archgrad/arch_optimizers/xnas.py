@@ -52,7 +52,7 @@ class XNAS(ArchOptimizer):
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Store log v = log θ and the number of steps left."""
-        check_whole("the number of architecture steps that XNAS is told", steps, least=0)
+        check_whole("the number of architecture steps that XNAS is told", steps, least=0, most=10**9)
         return {
             "log_weights": {name: value.double().log() for name, value in alpha.items()},
             "rate": {name: self._rate(value, steps) for name, value in alpha.items()},
