@@ -18,6 +18,7 @@ HOUSE = (
     (
         "errors",
         "files",
+        "memory",
         "restricted_pickle",
         "warn_once",
         "registry",

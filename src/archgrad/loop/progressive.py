@@ -15,6 +15,7 @@ from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.folder import RunFolder, StageOf, stage_folder
 from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
+from archgrad.loop.size_check import check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.progressive import Progressive
@@ -56,6 +57,9 @@ def in_stages(
     epochs of all stages and name their ``stage``; ``switched_from`` counts the epochs of its stage.
     """
     whole = make_setup(space, method, out if resume else None)
+    for number in range(len(plan.stages)):
+        sized, loader = plan.sized(space, number), whole.weight_loader
+        check_supernet_memory(sized, method.in_stage(number, sized), loader.data, loader.batch_size, whole.device)
     folder = None if out is None else RunFolder(out, whole.identity, files)
     overall, stages = _OverallRecords(folder), len(plan.stages)
     seconds = 0.0

@@ -18,6 +18,7 @@ from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, check_batch_size
+from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.step_batches import StepBatches
 from archgrad.loop.steps import Stepper
@@ -96,6 +97,8 @@ class Setup:
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
         setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "", on_collapse)
+        check_steps(settings.epochs, setup.steps)
+        check_supernet_memory(space, method, data, setup.weight_loader.batch_size, device)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
         return setup._with_budget(alpha_budget, kept_factor)
@@ -143,6 +146,9 @@ class Setup:
     @cached_property
     def arch_steps(self) -> int:
         """The number of architecture steps in the whole search."""
+        schedule = self.method.schedule
+        if schedule.updates != "random" and self.method.arch_optimizer.moves:
+            return max(self.weights.epochs - schedule.warmup_epochs, 0) * self.steps // schedule.inner_steps
         return sum(self.moves(index).architecture for index in range(self.weights.epochs * self.steps))
 
     def first_alpha(self) -> Alpha:
@@ -234,6 +240,6 @@ def _usable(device: torch.device | str) -> torch.device:
     try:
         torch.zeros(1, device=device).item()
         return torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error
