@@ -19,6 +19,7 @@ HOUSE = (
         "errors",
         "fields",
         "files",
+        "memory",
         "restricted_pickle",
         "warn_once",
         "registry",

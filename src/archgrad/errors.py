@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 __all__ = [
+    "LARGEST_COUNT",
     "ArchgradError",
     "DiskError",
     "DivergedError",
@@ -19,17 +21,25 @@ __all__ = [
     "check_probability",
     "check_whole",
     "chosen",
+    "escaped",
     "shortened",
     "unknown",
 ]
 
 Entry = TypeVar("Entry")
 
-_LONGEST_VALUE = 100
+_LONGEST_VALUE, _LONGEST_NAME = 150, 100
+_VALUE = re.compile(rf"(?<!\w)'[^']*'|(?<!\w)\"[^\"]*\"|\S{{{_LONGEST_VALUE},}}")
+"""A value in a message: quoted, or one long word."""
+LARGEST_COUNT = 1_000_000
+"""The largest number of steps, terms, epochs, cells and the like that a search may be given."""
 
 
 class ArchgradError(Exception):
-    """Base of every error that archgrad raises on purpose."""
+    """Base of every error that archgrad raises on purpose; its message is safe to print, whatever a value holds."""
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(_VALUE.sub(lambda found: _cut(found[0], _LONGEST_VALUE), escaped(str(message))))
 
 
 class UserError(ArchgradError, ValueError):
@@ -59,7 +69,7 @@ def unknown(what: str, value: str, allowed: Iterable[str]) -> UserError:
     unknown space 'dart'; did you mean 'darts'? Choose from: darts, nasbench201
     """
     names = list(allowed)
-    value = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
+    value = _cut(value, _LONGEST_NAME)
     if not names:
         return UserError(f"unknown {what} {value!r}; there is nothing to choose from.")
     near = difflib.get_close_matches(value, names, n=1, cutoff=0.5)
@@ -77,6 +87,24 @@ def shortened(value: object, longest: int = 80) -> str:
         text = repr(value)
     except Exception:  # a user's own __repr__, or a whole number of thousands of digits
         text = f"a value of type {type(value).__name__} that cannot be printed"
+    return _cut(text, longest)
+
+
+def escaped(text: str, keep: str = "\n\t") -> str:
+    """Return text in which control characters and undecodable bytes are escapes, so that no terminal obeys them.
+
+    >>> len(escaped(chr(27)))
+    4
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
@@ -94,10 +122,12 @@ def check_one_of(what: str, value: object, allowed: Iterable[str]) -> None:
         raise unknown(f"value of {what}:", value if isinstance(value, str) else shortened(value), words)
 
 
-def check_whole(what: str, value: object, least: int = 1) -> None:
-    """Raise a UserError unless ``value`` is a whole number of at least ``least``."""
+def check_whole(what: str, value: object, least: int = 1, most: int = LARGEST_COUNT) -> None:
+    """Raise a UserError unless ``value`` is a whole number from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UserError(f"{what} is {shortened(value)}; it must be at least {least} and a whole number.")
+    if value > most:
+        raise UserError(f"{what} is {shortened(value)}; it must be at most {most:,}.")
 
 
 def check_held_out(value: object) -> None:

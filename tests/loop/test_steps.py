@@ -521,7 +521,7 @@ def test_divergence_without_a_folder_names_none() -> None:
     method = replace(ag.recipes.darts(), regularizers=(Poison("perturb"),))
     with pytest.raises(DivergedError, match=r"start again\.$") as caught:
         ag.search(cell_space(), method, DATA, seed=SEED, weights=TRAINING)
-    assert caught.value.__cause__ is None
+    assert "checkpoint" not in str(caught.value)
 
 
 def test_a_step_that_leaves_the_finite_numbers_is_noticed_before_the_checkpoint(tmp_path: Path) -> None:
@@ -535,7 +535,7 @@ def test_a_step_that_leaves_the_finite_numbers_is_noticed_before_the_checkpoint(
 
 
 def test_a_huge_learning_rate_diverges_with_a_sentence() -> None:
-    with pytest.raises(DivergedError, match=r"at step \d of epoch \d; lower weights.lr or weights.clip"):
+    with pytest.raises(DivergedError, match=r"at step \d of epoch \d; weights.lr is 4e\+31 times its default"):
         traced(ag.recipes.darts(), replace(TRAINING, lr=1e30, clip=1e9))
 
 

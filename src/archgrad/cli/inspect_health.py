@@ -25,7 +25,7 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
     The default file is ``diagnosis.svg`` in the run directory. Without matplotlib it draws nothing.
     """
-    from archgrad.cli.search import read_records
+    from archgrad.cli.records import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.report import panels_of
@@ -125,7 +125,7 @@ def _at(values: Mapping[int, float], epoch: int) -> str:
 
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     """Return precision, recall and lead time of the doctor's warnings on finished runs."""
-    from archgrad.cli.search import read_records
+    from archgrad.cli.records import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.diagnostics.warning_scores import precision_recall

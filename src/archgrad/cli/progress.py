@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from archgrad.callbacks import Callback, Decision, Record, Search, Stage
 from archgrad.cli.console import say
 from archgrad.cli.screen_words import screen_numbers
+from archgrad.errors import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -135,8 +136,8 @@ class LiveProgress(_Progress):
         numbers = Table("", "now", "last epoch", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name, one in {**before, **now}.items():
             values = (told[name].value if name in told else "" for told in (now, before))
-            numbers.add_row(name, *values, Text(one.meaning, style="dim"))
-        return Group(bars, *([numbers] if before or now else []), Text(_cell(self._record), overflow="fold"))
+            numbers.add_row(Text(escaped(name)), *values, Text(one.meaning, style="dim"))
+        return Group(bars, *([numbers] if before or now else []), Text(escaped(_cell(self._record)), overflow="fold"))
 
 
 def _cell(record: dict[str, Any]) -> str:

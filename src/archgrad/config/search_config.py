@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from archgrad.alpha_budget import BudgetChoice, read_budget
-from archgrad.errors import UserError, check_held_out, check_number, check_one_of, shortened, unknown
+from archgrad.errors import (
+    LARGEST_COUNT,
+    UserError,
+    check_held_out,
+    check_number,
+    check_one_of,
+    check_whole,
+    shortened,
+    unknown,
+)
 from archgrad.knobs import OPTIONAL_PARTS, PARTS
 from archgrad.reactions import REACTIONS
 from archgrad.registry import class_path
@@ -31,6 +41,10 @@ SIZES = {
     "space.cells_per_stage": "cells",
 }
 """Settings that are also fields, with the names of the fields."""
+
+_WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), LARGEST_COUNT)
+_WHOLE |= {"limit": 10**12}
+"""The fields that are positive whole numbers, and the largest that each may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +89,9 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         check_kinds(self)
+        for name, most in _WHOLE.items():
+            if (value := getattr(self, name)) is not None:
+                check_whole(name, int(value) if isinstance(value, Integral) else value, most=most)
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
         check_held_out(self.held_out)
@@ -84,7 +101,7 @@ class SearchConfig:
             part, dot, knob = path.rpartition(".")
             if not dot or not knob:
                 raise UserError(
-                    f"the setting {path!r} does not name a knob; write part.knob, such as arch_optimizer.lr."
+                    f"the setting {shortened(path)} does not name a knob; write part.knob, such as arch_optimizer.lr."
                 )
             if part not in SETTABLE and ":" not in part:
                 _check_member(part)
@@ -209,8 +226,9 @@ class SearchConfig:
     @property
     def all_epochs(self) -> int | None:
         """The epochs of all stages together, of a complete configuration."""
-        stages = self.settings.get("progressive.keep", (None,))
-        return None if self.epochs is None else self.epochs * len(stages)
+        kept = self.settings.get("progressive.keep", (None,))
+        stages = len(kept) if isinstance(kept, list | tuple) else len(str(kept).split(","))
+        return None if self.epochs is None else self.epochs * stages
 
 
 def check_kinds(config: SearchConfig) -> None:

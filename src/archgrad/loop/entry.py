@@ -17,7 +17,8 @@ from archgrad import random_streams
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
-from archgrad.errors import UserError, check_bool, shortened, unknown
+from archgrad.errors import UserError, shortened, unknown
+from archgrad.fields import check_value
 from archgrad.loop.folder import OWN_FILES, RunFolder
 from archgrad.loop.global_state import own_global_state, seed_globally
 from archgrad.loop.interrupts import catch_signals
@@ -119,7 +120,7 @@ def run_search(
 ) -> SearchResult:
     """Run the search that a configuration describes; ``images`` are its data if already loaded."""
     folder = _checked_folder(out, resume, interruptible)
-    check_bool("standard_callbacks", standard_callbacks)
+    check_value("standard_callbacks", standard_callbacks, bool)
     if not isinstance(callbacks, Sequence):
         raise UserError(f"callbacks is {shortened(callbacks)}; it must be a list of callbacks.")
     validate(config)
@@ -210,8 +211,8 @@ def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
-    check_bool("resume", resume)
-    check_bool("interruptible", interruptible)
+    check_value("resume", resume, bool)
+    check_value("interruptible", interruptible, bool)
     if resume and out is None:
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
     if interruptible and out is None:
@@ -226,7 +227,7 @@ def _as_path(name: str, given: object) -> Path:
 
 
 def _check_compile(compile_: bool, method: Method) -> None:
-    check_bool("compile", compile_)
+    check_value("compile", compile_, bool)
     if compile_ and method.hypergradient.order > 1:
         raise UserError(
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "

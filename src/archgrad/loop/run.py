@@ -14,7 +14,7 @@ from archgrad.callbacks import Callback, Decision, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop import measuring
-from archgrad.loop.divergence import check_state
+from archgrad.loop.divergence import check_state, with_likely_cause
 from archgrad.loop.evaluation import evaluate_held_out, supernet_evaluation
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
@@ -61,9 +61,8 @@ class Run:
             try:
                 self._go_on(state)
             except DivergedError as error:
-                if self.folder is None:
-                    raise
-                raise diverged(error, self.folder) from error
+                cause = with_likely_cause(error, self.stepper.method, self.setup.weights, self.setup.space.weights)
+                raise diverged(cause, self.folder) from error
             if self.interrupt.signal and not state.complete:
                 self._end_by_signal(state)
         for callback in self.callbacks:

@@ -23,6 +23,7 @@ from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.part_checks import check_instance, check_like
+from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
@@ -84,6 +85,8 @@ class Setup:
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
         setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "")
+        check_steps(settings.epochs, setup.steps)
+        check_supernet_memory(space, method, data, setup.weight_loader.batch_size, device)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
         saved = {} if begun is None else Checkpoints(begun).saved_identity()
@@ -250,6 +253,6 @@ def _usable(device: torch.device | str) -> torch.device:
     try:
         torch.zeros(1, device=device).item()
         return torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error
