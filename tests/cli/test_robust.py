@@ -26,8 +26,10 @@ HARMLESS = ("empty", "infinite-knob", "set-list-knob", "set-table-knob", "set-da
     [
         (["--epochs", 0], "error: epochs is 0; it must be at least 1"),
         (["--epochs", 10**9], "epochs is 1000000000; it must be at most 1,000,000"),
-        (["--cells", 10**6], "GB of memory"),
-        (["--channels", 10**6], "GB of memory"),
+        (["--cells", 10**6], "is 1000000; it must be at most 1000"),
+        (["--cells", 1000, "--channels", 1000], "GB of memory"),
+        (["--channels", 10**6], "is 1000000; it must be at most 100000"),
+        (["--channels", 10**5], "GB of memory"),
         (["--batch-size", 10**9], "batch_size is 1000000000"),
         (["--threads", 10**5], "threads is 100000; there are"),
         (["--threads", 10**18], "threads is 1000000000000000000"),
