@@ -31,12 +31,15 @@ def check_like(
     part: object, method: str, found: Any, like: Mapping[str, Tensor], *, some: bool = False, finite: bool = False
 ) -> None:
     """Raise a UserError unless a part returned tensors of the names and shapes of ``like``, or ``some`` of them."""
-    expected = f"tensors of these shapes: {_shapes(like)}"
+
+    def wrong() -> UserError:
+        return _wrong(part, method, found, f"tensors of these shapes: {_shapes(like)}")
+
     if not isinstance(found, Mapping) or not (found.keys() <= like.keys() if some else found.keys() == like.keys()):
-        raise _wrong(part, method, found, expected)
+        raise wrong()
     for name, value in found.items():
         if not isinstance(value, Tensor) or value.shape != like[name].shape:
-            raise _wrong(part, method, found, expected)
+            raise wrong()
         if finite and not bool(torch.isfinite(value).all()):
             raise _wrong(part, method, f"numbers in {name!r} that are not finite", "finite numbers")
 
@@ -44,12 +47,10 @@ def check_like(
 def check_relaxed(part: Relaxation, blocks: Sequence[DecisionBlock], alpha: Mapping[str, Tensor], found: Any) -> None:
     """Raise a UserError unless a relaxation returned a weight for every choice in every cell, differentiable in α."""
     check_instance(part, "relax", found, Relaxed)
-    wanted = "a mixture {block: [cells, rows, choices]}, here " + ", ".join(
-        f"{block.name!r}: {[block.cells, *block.shape]}" for block in blocks
-    )
     for block in blocks:
-        weights = found.mixture.get(block.name)
-        if not isinstance(weights, Tensor) or (*weights.shape[:1], *weights.shape[-2:]) != (block.cells, *block.shape):
+        weights, shape = found.mixture.get(block.name), (block.cells, *block.shape)
+        if not isinstance(weights, Tensor) or (*weights.shape[:1], *weights.shape[-2:]) != shape:
+            wanted = f"a mixture {{block: [cells, rows, choices]}}, here {block.name!r}: {list(shape)}"
             raise _wrong(part, "relax", found.mixture, wanted)
     moving = part.learns and torch.is_grad_enabled() and any(value.requires_grad for value in alpha.values())
     if moving and not any(weights.requires_grad for weights in found.mixture.values()):
