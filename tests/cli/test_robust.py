@@ -42,6 +42,8 @@ HARMLESS = ("empty", "infinite-knob", "set-list-knob", "set-table-knob", "set-da
         (["--time-limit", "inf"], "time_limit is inf"),
         (["--alpha-budget", "nan"], "alpha_budget is nan"),
         (["--set", "weights.lr=inf"], "weights.lr is 'inf'; it must be a finite number"),
+        (["--data-dir", "\udcff"], "which is not valid UTF-8"),
+        (["--set", "space.exclude=\udcff"], "which is not valid UTF-8"),
         (["--device", "mps"], "the device 'mps' cannot be used"),
         (["--device", "cuda:99"], "the device 'cuda:99' cannot be used"),
         (["--device", "hpu"], "the device 'hpu' cannot be used"),

@@ -96,7 +96,7 @@ def test_load_by_name(tmp_path: Path) -> None:
         ("folders:/absent/really", "did you mean 'folder:PATH'"),
         ("json:absent", "json:absent cannot be imported"),
         ("json:JSONDecoder", "json:JSONDecoder is no data: it must be a subclass of archgrad.data:DataSource"),
-        ("archgrad.data:DataSource", "archgrad.data:DataSource cannot be used as data .*abstract"),
+        ("archgrad.data:DataSource", "archgrad.data:DataSource cannot be made .*abstract"),
         ("__main__:Own", "unknown data|cannot be imported"),
         ("x:y:z:PATH", "unknown data"),
         (":", "unknown data"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,7 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         check_kinds(self)
+        _check_encodable({one.name: getattr(self, one.name) for one in fields(self)} | dict(self.settings))
         for name, most in _WHOLE.items():
             if (value := getattr(self, name)) is not None:
                 check_whole(name, int(value) if isinstance(value, Integral) else value, most=most)
@@ -229,6 +230,14 @@ class SearchConfig:
         kept = self.settings.get("progressive.keep", (None,))
         stages = len(kept) if isinstance(kept, list | tuple) else len(str(kept).split(","))
         return None if self.epochs is None else self.epochs * stages
+
+
+def _check_encodable(values: Mapping[str, Any]) -> None:
+    """Reject text with bytes that are not UTF-8: a run directory could not write it down."""
+    for name, value in values.items():
+        for text in (name, value):
+            if isinstance(text, str) and not text.isprintable() and any("\ud800" <= one <= "\udfff" for one in text):
+                raise UserError(f"{shortened(name)} is {shortened(value)}, which is not valid UTF-8; use another name.")
 
 
 def check_kinds(config: SearchConfig) -> None:

@@ -64,10 +64,7 @@ def find_source(spec: str) -> tuple[DataSource, str | None]:
         name = f"{name}:{own}"
     if name not in SOURCES and not _is_importable(name):
         raise unknown("data", f"{spec.partition(':')[0]}:PATH" if colon else spec, (*source_names(), "module:Name"))
-    try:
-        source = SOURCES.create(name)
-    except TypeError as error:
-        raise UserError(f"{name} cannot be used as data ({error}); it must need no arguments.") from error
+    source = SOURCES.create(name)
     if source.takes_path and not path:
         raise UserError(f"the data {shortened(spec)} has no path; write {name}:PATH, such as {name}:my-data.")
     if spec != name and not source.takes_path:

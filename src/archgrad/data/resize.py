@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.data.memory import check_memory
 from archgrad.errors import UserError
+from archgrad.memory import check_images
 from archgrad.warn_once import warn_once
 
 __all__ = ["FITS", "resize"]
@@ -55,7 +55,7 @@ def _resized(images: Tensor, rows: int, columns: int) -> Tensor:
     count, channels, height, width = images.shape
     if (height, width) == (rows, columns):
         return images
-    check_memory((count + 8) * channels * rows * columns)  # bytes, and the floats of at least one image
+    check_images((count + 8) * channels * rows * columns)  # bytes, and the floats of at least one image
     method = _pool if height % rows == 0 and width % columns == 0 else _filter
     return _in_chunks(images, torch.empty(count, channels, rows, columns, dtype=torch.uint8), method)
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archgrad.data.dataset import LoadOptions
-from archgrad.data.memory import check_memory
 from archgrad.data.resize import resize
 from archgrad.data.sources.common import missing_extra, reason
 from archgrad.errors import UserError
+from archgrad.memory import check_images
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -54,7 +54,7 @@ def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> Te
     for group in _groups(iter(files), options.image_size):
         images = torch.cat(_same_channels([_resized(list(same), options) for _, same in groupby(group, _shape)]))
         if images.shape[1] > result.shape[1]:
-            check_memory(count * images[0].numel())
+            check_images(count * images[0].numel())
             larger = torch.empty(count, *images.shape[1:], dtype=torch.uint8)
             if done:
                 larger[:done] = result[:done]

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archgrad.data.dataset import ImageData, LoadOptions, check_labels
-from archgrad.data.memory import check_memory
 from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, reason, shown_names
 from archgrad.errors import UserError
 from archgrad.files import existing_path, open_regular, shown_path
+from archgrad.memory import check_images
 
 __all__ = ["Npz"]
 
@@ -105,7 +105,7 @@ def _check_header(stream: IO[bytes], member: zipfile.ZipInfo, file: Path) -> Non
             f"the array {member.filename[:40]!r} of {shown_path(file)} unpacks from {member.compress_size} to {size} "
             f"bytes, which images never do; save it again."
         )
-    check_memory(size)
+    check_images(size)
 
 
 def _labels(array: NDArray[Any], file: Path) -> Tensor:
