@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from archgrad import (
     supernet,
     tables,
 )
+from archgrad.arch_optimizers import GEOMETRIES
 from archgrad.errors import UserError
 from archgrad.progressive import Stage
 from archgrad.spaces import nasbench101
@@ -127,6 +129,22 @@ def supernet_call(*args: Any, **settings: Any) -> Callable[[], object]:
 
 MIXTURE = SPACE.one_hot(GENOTYPE)
 CALLS: list[tuple[str, Callable[[], object]]] = [
+    ("records", lambda: ag.diagnostics.diagnose(3, 5)),
+    ("comparisons", lambda: ag.diagnostics.average([])),
+    ("weights", lambda: ag.diagnostics.bregman_stationarity(print, {}, {}, GEOMETRIES["entropy"], 0.1)),
+    ("geometry", lambda: ag.diagnostics.bregman_stationarity(print, {}, {}, None, 0.1)),
+    ("labels", lambda: ag.data.split([1, 2], (0.5, 0.5))),
+    ("settings", lambda: ag.SearchConfig(settings=3)),
+    ("genotype", lambda: ag.report.draw(3, Path("x.svg"))),
+    ("path", lambda: ag.report.draw(GENOTYPE, 4)),
+    ("genotype", lambda: ag.report.to_text("cell")),
+    ("histories", lambda: ag.report.curve_of(3, "train_loss")),
+    ("curves", lambda: ag.report.draw_curves(3, "train_loss", Path("x.svg"))),
+    ("records", lambda: ag.report.panels_of("records")),
+    ("spec", lambda: ag.data.load(3)),
+    ("path", lambda: ag.data.folder(3)),
+    ("images", lambda: ag.data.ImageData("x", 3, 4, ())),
+    ("classes", lambda: ag.data.ImageData("x", torch.zeros(1), torch.zeros(1), 4)),
     # the method
     ("relaxation", parts(relaxation="softmax")),
     ("relaxation", parts(relaxation=None)),

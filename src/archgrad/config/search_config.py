@@ -89,6 +89,8 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         check_kinds(self)
+        if not isinstance(self.settings, Mapping):
+            raise UserError(f"settings is {shortened(self.settings)}; it must be a dictionary of knobs by path.")
         _check_encodable({one.name: getattr(self, one.name) for one in fields(self)} | dict(self.settings))
         for name, most in _WHOLE.items():
             if (value := getattr(self, name)) is not None:

@@ -8,11 +8,13 @@ from importlib.util import find_spec
 from archgrad.data.dataset import ImageData, no_progress
 from archgrad.data.sources import SOURCES, DataSource
 from archgrad.errors import UserError, shortened, unknown
+from archgrad.fields import checked
 from archgrad.files import PathLike, existing_path, shown_path
 
 __all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 
 
+@checked
 def load(
     spec: str,
     *,

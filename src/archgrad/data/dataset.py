@@ -13,6 +13,7 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.resize import FITS, resize
 from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError, check_one_of, check_whole
+from archgrad.fields import check_fields
 
 __all__ = ["ImageData", "LoadOptions", "Origin", "check_labels", "no_progress"]
 
@@ -95,6 +96,7 @@ class ImageData:
     origin: Origin | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        check_fields(self, "{} of the data")
         images, labels = self.images, self.labels
         if images.dtype != torch.uint8 or images.ndim != 4 or 0 in images.shape[1:]:
             raise UserError(

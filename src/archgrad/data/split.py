@@ -12,6 +12,7 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.data.stratified_sampling import indices_by_class, proportional_shares
 from archgrad.errors import UserError, check_held_out, shortened
+from archgrad.fields import checked
 from archgrad.schedule import Level
 
 __all__ = ["HALVES", "Split", "parse_split", "split", "split_fractions"]
@@ -32,6 +33,7 @@ class Split:
     held_out: Tensor
 
 
+@checked
 def split(
     labels: Tensor,
     fractions: tuple[float, float] | None = HALVES,

@@ -15,6 +15,7 @@ from archgrad.arch_optimizers import Geometry
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.vectors import V, Vector, added, dot, scaled
 from archgrad.errors import UserError
+from archgrad.fields import checked
 from archgrad.tensors import Alpha, Weights
 from archgrad.warn_once import warn_once
 
@@ -35,6 +36,7 @@ JointLoss = Callable[[Weights, Alpha], Tensor]
 """A scalar of (w, θ)."""
 
 
+@checked
 def bregman_stationarity(
     loss: JointLoss,
     weights: Weights,
@@ -53,6 +55,8 @@ def bregman_stationarity(
     descent seeks u until a step is shorter than ``tolerance`` times the distance from x, with at most ``steps``
     evaluations; if those do not suffice, it warns once. The result is NaN if the loss is not finite.
     """
+    if not weights or not alpha:
+        raise UserError(f"{'alpha' if weights else 'weights'} is empty; give at least one tensor.")
     start = {**_doubled(weights, _WEIGHTS), **_doubled(alpha, _ALPHA)}
     space = _Product.around(start, geometry, support)
 

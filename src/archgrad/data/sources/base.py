@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from archgrad.data.dataset import ImageData, LoadOptions, Origin, no_progress
 from archgrad.errors import UserError, shortened
+from archgrad.fields import check_value
 from archgrad.files import PathLike, existing_path
 from archgrad.registry import class_path
 
@@ -53,6 +54,7 @@ class DataSource(ABC):
 
         A source without a path of its own looks in the folder ``path``, or in that of the variable ARCHGRAD_DATA.
         """
+        check_value("path", path, PathLike | None)
         options = LoadOptions(train, limit, image_size, fit, seed, progress)
         data = self.read(self.located(path), options)
         if not isinstance(data, ImageData):
