@@ -475,7 +475,7 @@ class Poison(Regularizer):
     """Breaks one of the three places from some progress on."""
 
     place: str
-    value: float = math.nan
+    value: Any = math.nan
     start: float = 0.5
 
     def outer_term(self, step: OuterStep) -> Tensor | None:

@@ -65,8 +65,6 @@ class Supernet(nn.Module):
         if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_floating_point():
             found = f"{list(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else shortened(x)
             raise UserError(f"x is {found}; it must be images [N, C, H, W] of floating-point numbers.")
-        if not isinstance(seed, int):
-            raise UserError(f"seed is {shortened(seed)}; it must be a whole number.")
         settings = ForwardSettings(drop_path, skip, skip_dropout)
         if skip and not self.auxiliary_skip:
             raise UserError(
