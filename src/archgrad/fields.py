@@ -155,8 +155,8 @@ def _test(kind: Any) -> Test:
     if kind is float:
         return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
     found = types.NoneType if kind is None else origin or kind
-    if found is Any or not isinstance(found, type):
-        return lambda value: True
+    if not isinstance(found, type) or found is Any or getattr(found, "_is_protocol", False):
+        return lambda value: True  # a type that only a type checker knows
     if found in (dict, Mapping, list, Sequence) and arguments:
         return _collection_test(found, [_test(one) for one in arguments])
     return lambda value: isinstance(value, found)

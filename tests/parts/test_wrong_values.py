@@ -312,7 +312,6 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("drop_path", supernet_call(IMAGES, MIXTURE, drop_path=1.0)),
     ("skip_dropout", supernet_call(IMAGES, MIXTURE, skip_dropout="half")),
     ("skip", supernet_call(IMAGES, MIXTURE, skip=math.nan)),
-    ("seed", supernet_call(IMAGES, MIXTURE, seed=1.5)),
     ("stride", lambda: operations.Site(4, stride=3)),
     ("inputs", lambda: operations.ReLUConvBN("rgb", SITE, 3)),
     ("size", lambda: operations.ReLUConvBN(4, SITE, 0)),

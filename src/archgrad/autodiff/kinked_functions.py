@@ -122,6 +122,13 @@ def _selu(keeper: Keeper, input: Tensor) -> Tensor:
     return scale * _elu(keeper, input, alpha)
 
 
+def _l1_loss(keeper: Keeper, input: Tensor, target: Tensor, reduction: str = "mean", **others: Any) -> Tensor:
+    if any(other is not None for other in others.values()):  # weights and deprecated arguments
+        return F.l1_loss(input, target, reduction=reduction, **others)
+    errors = _abs(keeper, input - target)
+    return errors.mean() if reduction == "mean" else errors.sum() if reduction == "sum" else errors
+
+
 def _maximum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:
     return _either(input, other, keeper.keep(lambda: input > other), keeper.keep(lambda: input == other))
 
@@ -241,7 +248,7 @@ _ELEMENTWISE: dict[str, Frozen] = {
     "hardtanh": _hardtanh, "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "hardshrink": _hardshrink,
     "softshrink": _softshrink, "elu": _elu, "selu": _selu, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp_min,
     "clamp_max": _clamp_max, "abs": _abs, "absolute": _abs, "__abs__": _abs, "maximum": _maximum, "fmax": _maximum,
-    "minimum": _minimum, "fmin": _minimum,
+    "minimum": _minimum, "fmin": _minimum, "l1_loss": _l1_loss,
 }  # fmt: skip
 _PICKING: dict[str, Frozen] = {
     "amax": _amax, "amin": _amin, "max": _reduction(torch.max, _amax, _maximum),
