@@ -66,7 +66,8 @@ def diagnose(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diag
 def show_diagnosis(found: Mapping[str, Any]) -> str:
     """Format the last epoch, the diagnosis, a small table and the path of the picture."""
     last = found["last_epoch"]
-    head = f"{found['method']} on {found['space']}, {found['data']}, seed {found['seed']}: "
+    names = ", ".join(str(found[name])[:100] for name in ("space", "data"))
+    head = f"{str(found['method'])[:100]} on {names}, seed {found['seed']}: "
     if last is None:
         return f"{head}no epoch of {found['epochs']} is finished"
     numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]

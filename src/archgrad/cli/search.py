@@ -50,7 +50,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
         say(f"the search in {out} is finished: nothing is left to do, and this is its result", console)
     config, data = load(config, console, choose_sizes=not resume)
     oracles, sources = _oracles(config, config.build_space(), console)
-    reserved = out is None
+    reserved, first = out is None, not exists(Path("runs"))
     out = out or _new_folder(config)
     loaded = f"{len(data):,} images of {data.num_classes} classes, {data.image_size}×{data.image_size} pixels"
     say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
@@ -63,8 +63,10 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     finally:
         progress.close()
         if reserved:
-            with suppress(OSError):  # it is not empty once the search has begun
+            with suppress(OSError):  # they are not empty once the search has begun
                 out.rmdir()
+                if first:
+                    out.parent.rmdir()
     if not result.undecided:
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
