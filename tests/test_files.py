@@ -18,6 +18,7 @@ from archgrad.files import (
     list_folder,
     open_regular,
     read_regular,
+    read_text,
     write_bytes,
     write_text,
 )
@@ -235,3 +236,14 @@ def test_files_and_folders_without_permission_are_refused(tmp_path: Path, monkey
         read_regular(tmp_path / "a")
     with pytest.raises(UserError, match=r"the folder .* cannot be read \(Permission denied\)"):
         list_folder(tmp_path)
+
+
+def test_a_text_that_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("é" * 6)
+    with pytest.raises(UserError, match="at most 0 MB are read"):
+        read_text(tmp_path / "a", "name", 10)
+    (tmp_path / "b").write_bytes(b"a\r\nb")
+    assert read_text(tmp_path / "b") == "a\nb"
+    (tmp_path / "b").write_bytes(b"\xff\x00")
+    with pytest.raises(UserError, match="the name .* is no text in UTF-8"):
+        read_text(tmp_path / "b", "name")

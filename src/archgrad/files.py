@@ -5,6 +5,7 @@ A reader of a file that is being written sees the old content or the new one, ne
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ __all__ = [
     "list_folder",
     "open_regular",
     "read_regular",
+    "read_text",
     "shown_path",
     "unfinished_files",
     "write_bytes",
@@ -140,6 +142,14 @@ def read_regular(path: PathLike, what: str = "file", most: int = 1 << 30) -> byt
     if len(content) > most:
         raise _too_large(path, what, len(content), most)
     return content
+
+
+def read_text(path: PathLike, what: str = "file", most: int = 1 << 30) -> str:
+    """Return the text of a regular file of at most ``most`` bytes, in UTF-8 and with any ends of lines."""
+    try:
+        return io.TextIOWrapper(io.BytesIO(read_regular(path, what, most)), encoding="utf-8").read()
+    except UnicodeDecodeError as problem:
+        raise UserError(f"the {what} {shown_path(path)} is no text in UTF-8; give another path.") from problem
 
 
 def _unreadable(problem: Exception, path: PathLike, what: str) -> UserError:

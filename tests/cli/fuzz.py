@@ -293,8 +293,7 @@ class Lines:
             return [self.paths, ["x.csv", "fifo.csv", "zero.csv", "zero.tfrecord", "half.json"]]
         if name in ("data", "data_dir"):
             kinds = ["npz:", "folder:", "parquet:", "npz:zero.npz", "npz:missing", "folder:a folder"]
-            usual = [path for path in self.paths if path != "circle" and "fifo" not in path]
-            return [list(SOURCES), kinds, [f"npz:{path}" for path in usual], usual, ODD]
+            return [list(SOURCES), kinds, [f"npz:{path}" for path in self.paths], self.paths, ODD]
         if name == "settings":
             return [[self._setting() for _ in range(4)]]
         if name in ("device", "split", "oracle", "on_collapse", "alpha_budget", "measure"):

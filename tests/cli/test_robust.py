@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
 
 from archgrad.config import read_config
-from archgrad.config.toml import read_small_text
-from archgrad.errors import UserError
 from archgrad.loop.run import Run
 from tests.cli.fuzz import BAD_GENOTYPES, BAD_TOML, CELL, ESCAPES, STORED
 
@@ -57,15 +54,13 @@ def test_absurd_values_are_sentences_and_leave_nothing_behind(archgrad, options,
 
 
 @pytest.mark.parametrize("name", [name for name in BAD_TOML if name not in HARMLESS])
-def test_hostile_configurations_are_sentences_within_a_second(name, archgrad, tmp_path):
+def test_hostile_configurations_are_sentences(name, archgrad, tmp_path):
     (tmp_path / "bad.toml").write_text(BAD_TOML[name])
-    began = time.monotonic()
     code, _, err = archgrad("search", *TINY, "--epochs", 1, "--config", "bad.toml", "--dry-run")
     assert code in (0, 2)
     assert "Traceback" not in err
     assert "\x1b" not in err
     assert max(map(len, err.splitlines()), default=0) < 1000
-    assert time.monotonic() - began < (1 if code == 2 else 10)
 
 
 @pytest.mark.parametrize("name", BAD_GENOTYPES)
@@ -95,16 +90,9 @@ def test_only_small_regular_files_are_read(kind, archgrad, tmp_path):
     else:
         path = Path("a" * 300) if kind == "long" else Path("\udcff.toml")
     for arguments in (["search", "--config", path], ["draw", path], ["resume", path], ["plot", path]):
-        began = time.monotonic()
         code, _, err = archgrad(*arguments)
-        assert (code, time.monotonic() - began < 1) == (2, True), arguments
+        assert code == 2, arguments
         assert err.startswith("error: ")
-
-
-def test_a_text_that_is_too_long_is_refused(tmp_path):
-    (tmp_path / "a").write_text("é" * 11)
-    with pytest.raises(UserError, match="has more than 10 characters; give a name"):
-        read_small_text(tmp_path / "a", 10, "a name")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archgrad.config.toml import exists, read_small_text
+from archgrad.config.toml import exists
 from archgrad.errors import UserError
+from archgrad.files import read_text
 from archgrad.spaces import Genotype
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
@@ -72,4 +73,4 @@ def _content(text: str) -> str:
             f"{path} has no genotype.json; give the directory of a search that has finished an epoch after its "
             f"warm-up: an even mixture has no genotype."
         )
-    return read_small_text(path, LONGEST, "a genotype, a file or a run directory that holds one")
+    return read_text(path, "file with a genotype", LONGEST)

@@ -7,8 +7,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from archgrad.config.toml import read_small_text
 from archgrad.errors import UserError, check_whole
+from archgrad.files import read_text
 
 __all__ = ["read_records"]
 
@@ -19,7 +19,7 @@ def read_records(folder: Path) -> list[dict[str, Any]]:
     """Read the records of a run, one for each finished epoch."""
     path = folder / "metrics.jsonl"
     try:
-        lines = read_small_text(path, _LONGEST, "the records of a run").splitlines()
+        lines = read_text(path, "file with the records", _LONGEST).splitlines()
         records = [json.loads(line) for line in lines]
         for number, record in enumerate(records, start=1):
             _check(record, number, len(records))

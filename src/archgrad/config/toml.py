@@ -11,6 +11,7 @@ from typing import Any
 
 from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError, shortened, unknown
+from archgrad.files import read_text
 from archgrad.knobs import OPTIONAL_PARTS, PARTS
 
 __all__ = [
@@ -19,7 +20,6 @@ __all__ = [
     "exists",
     "read_config",
     "read_run_config",
-    "read_small_text",
     "without_replaced",
 ]
 
@@ -97,7 +97,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         import tomli as tomllib
     if not exists(path):
         raise UserError(f"there is no configuration file {str(path)[:150]}; check the path.")
-    text = read_small_text(path, _LONGEST, "a configuration file")
+    text = read_text(path, "configuration file", _LONGEST)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError is also that of an integer of 5,000 digits
@@ -111,20 +111,6 @@ def exists(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError) as error:
         return isinstance(error, PermissionError)
-
-
-def read_small_text(path: Path, longest: int, what: str) -> str:
-    """Return the text of a regular file; reject a folder, a FIFO, a device, and more than ``longest`` characters."""
-    try:
-        if not path.is_file():
-            raise UserError(f"{path} is not a regular file; give {what}.")
-        with path.open(encoding="utf-8") as file:
-            text = file.read(longest + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read ({getattr(error, 'strerror', None) or error}); give {what}.") from error
-    if len(text) > longest:
-        raise UserError(f"{path} has more than {longest:,} characters; give {what}.")
-    return text
 
 
 def _checked(name: str, value: Any, path: Path) -> Any:
