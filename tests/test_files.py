@@ -245,5 +245,5 @@ def test_a_text_that_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"a\r\nb")
     assert read_text(tmp_path / "b") == "a\nb"
     (tmp_path / "b").write_bytes(b"\xff\x00")
-    with pytest.raises(UserError, match="the name .* is no text in UTF-8"):
+    with pytest.raises(UserError, match=r"the name .* is no text in UTF-8"):
         read_text(tmp_path / "b", "name")

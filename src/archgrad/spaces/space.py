@@ -27,7 +27,7 @@ __all__ = ["Depth", "SearchSpace", "Selection", "Width"]
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
 
-Width = Annotated[int, Range(1, 100_000)]
+Width = Annotated[int, Range(1, 10_000)]
 """A number of channels."""
 Depth = Annotated[int, Range(1, 1000)]
 """A number of cells."""
