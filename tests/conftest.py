@@ -29,6 +29,7 @@ def archgrad(capsys, monkeypatch, tmp_path):
     """Run a command in an empty folder; return (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # no time is taken to find the best number of threads
     threads = torch.get_num_threads()
 
     def run(*arguments: object) -> tuple[int, str, str]:

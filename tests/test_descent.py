@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.descent import Descent
@@ -17,10 +18,6 @@ SETTINGS = [
 every_setting = pytest.mark.parametrize(
     "settings", SETTINGS, ids=lambda s: f"{s['momentum']}-{s['weight_decay']}{'-nesterov' * s['nesterov']}"
 )
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def vector(seed: int) -> Tensors:

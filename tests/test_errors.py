@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from archgrad.errors import ArchgradError, DivergedError, UserError, unknown
+from archgrad.errors import ArchgradError, DivergedError, UserError, check_whole, unknown
 
 
 @pytest.mark.parametrize(("kind", "builtin"), [(UserError, ValueError), (DivergedError, ArithmeticError)])
@@ -31,3 +31,27 @@ def test_unknown_shortens_a_huge_value() -> None:
 
 def test_unknown_shows_control_characters_escaped() -> None:
     assert "\x1b" not in str(unknown("space", "\x1b[2J", ["darts"]))
+
+
+@pytest.mark.parametrize("kind", [UserError, DivergedError])
+def test_every_message_is_safe_to_print(kind: type[Exception]) -> None:
+    assert str(kind("the run \x1b[31mred\x07 of \udcff")) == r"the run \x1b[31mred\x07 of \udcff"
+    assert str(kind("two\nlines\tand é漢")) == "two\nlines\tand é漢"
+
+
+@pytest.mark.parametrize("value", ["a" * 10**5, "a b " * 10**4, '"' * 10**4])
+def test_no_message_echoes_a_long_value(value: str) -> None:
+    message = str(UserError(f"space is {value!r}; it must be a name."))
+    assert len(message) < 250
+    assert message.endswith("…; it must be a name.")
+
+
+def test_long_sentences_with_apostrophes_stay_whole() -> None:
+    message = f"the run's folder {'is here and ' * 30} the method's name; 'a' {'and so on ' * 30} 'b'."
+    assert str(UserError(message)) == message
+
+
+@pytest.mark.parametrize("digits", [9, 30, 5000])
+def test_absurd_counts_are_refused(digits: int) -> None:
+    with pytest.raises(UserError, match=r"terms is .*; it must be at most 1,000,000\."):
+        check_whole("terms", 10**digits)

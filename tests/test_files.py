@@ -18,6 +18,7 @@ from archgrad.files import (
     list_folder,
     open_regular,
     read_regular,
+    read_text,
     write_bytes,
     write_text,
 )
@@ -172,7 +173,9 @@ def test_a_regular_file_is_read(tmp_path: Path) -> None:
     with open_regular(tmp_path / "a") as file:
         assert file.read(2) == b"ab"
     assert existing_path(tmp_path / "a") == tmp_path / "a"
-    assert list_folder(tmp_path) == [tmp_path / "a"]
+    (tmp_path / "b").mkdir()
+    (tmp_path / "gone").symlink_to("nowhere")
+    assert list_folder(tmp_path) == ([tmp_path / "b"], [tmp_path / "a", tmp_path / "gone"])
 
 
 def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,8 +231,19 @@ def test_files_and_folders_without_permission_are_refused(tmp_path: Path, monkey
 
     write_bytes(tmp_path / "a", b"x")
     monkeypatch.setattr(os, "open", refuse)
-    monkeypatch.setattr(Path, "iterdir", refuse)
+    monkeypatch.setattr(os, "scandir", refuse)
     with pytest.raises(UserError, match=r"the file '.*a' cannot be read \(Permission denied\)"):
         read_regular(tmp_path / "a")
     with pytest.raises(UserError, match=r"the folder .* cannot be read \(Permission denied\)"):
         list_folder(tmp_path)
+
+
+def test_a_text_that_is_too_long_or_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("é" * 6)
+    with pytest.raises(UserError, match="at most 0 MB are read"):
+        read_text(tmp_path / "a", "name", 10)
+    (tmp_path / "b").write_bytes(b"a\r\nb")
+    assert read_text(tmp_path / "b") == "a\nb"
+    (tmp_path / "b").write_bytes(b"\xff\x00")
+    with pytest.raises(UserError, match=r"the name .* is no text in UTF-8"):
+        read_text(tmp_path / "b", "name")

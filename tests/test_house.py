@@ -17,7 +17,9 @@ FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
     (
         "errors",
+        "fields",
         "files",
+        "memory",
         "restricted_pickle",
         "warn_once",
         "registry",

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
+from archgrad.cli.listing import FAMILIES, shown
 from archgrad.errors import UserError
 from archgrad.knobs import knobs_of, parse_setting, with_settings
+from archgrad.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -78,3 +81,43 @@ def test_knobs_are_listed():
 def test_malformed_settings(text):
     with pytest.raises(UserError, match=r"part\.knob=value"):
         parse_setting(text)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400", float("nan"), float("inf")])
+@pytest.mark.parametrize("knob", ["rate", "pair"])
+def test_only_finite_numbers_are_taken(value: object, knob: str) -> None:
+    given = (value, value) if knob == "pair" else value
+    with pytest.raises(UserError, match=f"part.{knob} is .*; it must be a finite number"):
+        with_settings(Part(), {knob: given}, "part")
+
+
+@pytest.mark.parametrize("value", ["9" * 19, 10**30, "9" * 5000])
+def test_absurd_counts_are_refused(value: object) -> None:
+    with pytest.raises(UserError, match=r"part.count is .*; it must be (at most 1,000,000|a whole number)"):
+        with_settings(Part(), {"count": value}, "part")
+
+
+@dataclass(frozen=True)
+class Odd:
+    function: dict[str, int] | None = None
+    number: int = 1
+
+    def __post_init__(self) -> None:
+        if self.number == 7:
+            raise RuntimeError("no sevens")
+
+
+def test_what_no_text_can_say_is_a_sentence() -> None:
+    with pytest.raises(UserError, match=r"odd.function cannot be set by a name and a value; set it in Python"):
+        with_settings(Odd(), {"function": "x"}, "odd")
+    with pytest.raises(UserError, match=r"odd cannot be made \(RuntimeError: no sevens\)"):
+        with_settings(Odd(), {"number": 7}, "odd")
+
+
+@pytest.mark.parametrize("family", [family for family, _ in FAMILIES.values()], ids=lambda one: one.family)
+def test_every_listed_knob_is_accepted_as_it_is_listed(family: Registry[Any]) -> None:
+    """No list and no suggestion names a knob that is then refused."""
+    for name in family:
+        part = family.create(name)
+        for knob, value in knobs_of(part).items():
+            assert with_settings(part, {knob: shown(value)}, name) == part

@@ -19,6 +19,8 @@ class Sharp(Softmax):
     power: float = 2.0
 """
 
+BASE = "from archgrad.relaxations import Softmax\n"
+
 FAMILIES: list[Registry[object]] = [
     ag.relaxations.RELAXATIONS,
     ag.hypergradients.HYPERGRADIENTS,
@@ -74,3 +76,28 @@ def test_a_class_inside_a_function_has_no_path() -> None:
 
     with pytest.raises(UserError, match="move it to the top of a module"):
         import_path(Local)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("def f(): return f()\nf()", "RecursionError"),
+        ("x = 1", "has no attribute 'Part'"),
+        ("raise RuntimeError('\\x1b[31m' + 'a' * 10**6)", "RuntimeError"),
+        (f"{BASE}class Part(Softmax):\n  def __init__(self, x): pass", "cannot be made"),
+        (f"{BASE}class Part(Softmax):\n  def __init__(self): raise KeyError('a')", r"made \(KeyError: 'a'\)"),
+    ],
+)
+def test_a_module_that_fails_is_a_sentence(
+    source: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "failing.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "failing", raising=False)
+    with pytest.raises(UserError, match=reason) as caught:
+        RELAXATIONS.create("failing:Part")
+    assert "failing:Part" in str(caught.value)
+    assert len(str(caught.value)) < 500
+    sys.modules.pop("failing", None)

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
+from archgrad.fields import check_fields
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["BilevelProblem", "Loss"]
@@ -31,3 +32,6 @@ class BilevelProblem:
 
     inner: Loss
     outer: Loss
+
+    def __post_init__(self) -> None:
+        check_fields(self)

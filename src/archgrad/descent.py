@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from archgrad.autodiff.vectors import added, scaled, zeros_like
+from archgrad.fields import NonNegative, check_fields
 from archgrad.tensors import Weights
 
 __all__ = ["Descent", "momentum_of"]
@@ -19,11 +20,14 @@ class Descent:
     g̃ = g + λw,  v' = μv + g̃,  w' = w − γ·v'  (with Nesterov momentum w' = w − γ·(g̃ + μv')).
     """
 
-    lr: float
-    momentum: float = 0.0
-    weight_decay: float = 0.0
+    lr: NonNegative
+    momentum: NonNegative = 0.0
+    weight_decay: NonNegative = 0.0
     nesterov: bool = False
     velocity: Weights | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def step(self, weights: Weights, gradient: Weights) -> tuple[Weights, Descent]:
         """Return the weights after one step, and the descent that continues from there."""

@@ -5,6 +5,7 @@ A reader of a file that is being written sees the old content or the new one, ne
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import secrets
@@ -24,6 +25,7 @@ __all__ = [
     "list_folder",
     "open_regular",
     "read_regular",
+    "read_text",
     "shown_path",
     "unfinished_files",
     "write_bytes",
@@ -95,10 +97,12 @@ def existing_path(path: PathLike, what: str = "file") -> Path:
         raise _unreadable(problem, path, what) from problem
 
 
-def list_folder(path: Path, what: str = "folder") -> list[Path]:
-    """Return the sorted content of a folder; raise a UserError if it cannot be listed."""
+def list_folder(path: PathLike, what: str = "folder") -> tuple[list[Path], list[Path]]:
+    """Return the sub-folders and all other entries of a folder, sorted; raise a UserError if it cannot be listed."""
     try:
-        return sorted(path.iterdir())
+        with os.scandir(path) as entries:
+            found = sorted((Path(entry.path), entry.is_dir()) for entry in entries)
+        return [path for path, is_folder in found if is_folder], [path for path, is_folder in found if not is_folder]
     except _PROBLEMS as problem:
         raise _unreadable(problem, path, what) from problem
 
@@ -138,6 +142,14 @@ def read_regular(path: PathLike, what: str = "file", most: int = 1 << 30) -> byt
     if len(content) > most:
         raise _too_large(path, what, len(content), most)
     return content
+
+
+def read_text(path: PathLike, what: str = "file", most: int = 1 << 30) -> str:
+    """Return the text of a regular file of at most ``most`` bytes, in UTF-8 and with any ends of lines."""
+    try:
+        return io.TextIOWrapper(io.BytesIO(read_regular(path, what, most)), encoding="utf-8").read()
+    except UnicodeDecodeError as problem:
+        raise UserError(f"the {what} {shown_path(path)} is no text in UTF-8; give another path.") from problem
 
 
 def _unreadable(problem: Exception, path: PathLike, what: str) -> UserError:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import LARGEST_COUNT, UserError, shortened, unknown
+from archgrad.registry import made
 
 __all__ = ["OPTIONAL_PARTS", "PARTS", "knobs_of", "parse_setting", "with_settings", "without_none"]
 
@@ -42,7 +44,7 @@ def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
     if not settings:
         return part
     known = {knob.name for knob in _knobs(part)} if is_dataclass(part) else set()
-    hints = get_type_hints(type(part))
+    hints = _type_hints(part, name)
     values = {}
     for knob, value in settings.items():
         if knob not in known:
@@ -50,8 +52,17 @@ def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
                 raise UserError(f"{name}.{knob} cannot be set: {type(part).__name__} has no knobs.")
             raise unknown(f"knob of {name} ({type(part).__name__}):", knob, sorted(known))
         values[knob] = _converted(value, hints[knob], f"{name}.{knob}")
-    changed: Part = replace(part, **values)  # type: ignore[type-var]
-    return changed
+    return made(name, lambda: replace(part, **values))  # type: ignore[type-var]
+
+
+def _type_hints(part: Any, name: str) -> dict[str, Any]:
+    try:
+        return get_type_hints(type(part))
+    except Exception as error:
+        raise UserError(
+            f"the settings of {name} cannot be read, because the types of {type(part).__name__} are not known "
+            f"({error}); import them at the top of its module."
+        ) from error
 
 
 def without_none(value: Any) -> Any:
@@ -91,10 +102,15 @@ def _converted(value: Any, kind: Any, name: str) -> Any:
         if value not in get_args(kind):
             raise unknown(f"value of {name}:", str(value), get_args(kind))
         return value
+    if kind not in _CONVERTERS:
+        raise UserError(f"{name} cannot be set by a name and a value; set it in Python.")
     try:
-        return _CONVERTERS[kind](value)
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{name} is {value!r}; it must be {_NAMES[kind]}.") from error
+        converted = _CONVERTERS[kind](value)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise UserError(f"{name} is {shortened(value)}; it must be {_NAMES[kind]}.") from error
+    if kind is int and converted > LARGEST_COUNT:
+        raise UserError(f"{name} is {shortened(converted)}; it must be at most {LARGEST_COUNT:,}.")
+    return converted
 
 
 def _as_one_of(value: Any, kinds: tuple[Any, ...], name: str) -> Any:
@@ -110,13 +126,15 @@ def _as_one_of(value: Any, kinds: tuple[Any, ...], name: str) -> Any:
 
 
 def _as_tuple(value: Any, kinds: tuple[Any, ...], name: str) -> tuple[Any, ...]:
-    items = [item.strip() for item in value.split(",") if item.strip()] if isinstance(value, str) else value
+    if isinstance(value, str):
+        value = [] if value.strip() == "()" else [item.strip() for item in value.split(",") if item.strip()]
+    items = value
     if not isinstance(items, list | tuple):
         items = [items]
     if kinds[-1] is Ellipsis:
         return tuple(_converted(item, kinds[0], name) for item in items)
     if len(items) != len(kinds):
-        raise UserError(f"{name} is {value!r}; it must be {len(kinds)} values separated by commas.")
+        raise UserError(f"{name} is {shortened(value)}; it must be {len(kinds)} values separated by commas.")
     return tuple(_converted(item, kind, name) for item, kind in zip(items, kinds, strict=True))
 
 
@@ -134,9 +152,10 @@ def _as_int(value: Any) -> int:
 
 
 def _as_float(value: Any) -> float:
-    if isinstance(value, bool):
+    number = float(value)
+    if isinstance(value, bool) or not math.isfinite(number):
         raise ValueError(value)
-    return float(value)
+    return number
 
 
 def _as_text(value: Any) -> str:
@@ -146,4 +165,4 @@ def _as_text(value: Any) -> str:
 
 
 _CONVERTERS: dict[Any, Any] = {bool: _as_bool, int: _as_int, float: _as_float, str: _as_text}
-_NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_NAMES: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a finite number", str: "text"}

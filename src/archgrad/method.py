@@ -11,6 +11,7 @@ from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.callbacks import Callback
 from archgrad.discretizers import Discretizer, LimitedSkips
 from archgrad.errors import UserError, unknown
+from archgrad.fields import check_fields, checked
 from archgrad.hypergradients import Hypergradient
 from archgrad.progressive import Progressive
 from archgrad.regularizers import Regularizer, name_of
@@ -45,6 +46,9 @@ class Method:
     name: str = "custom"
 
     def __post_init__(self) -> None:
+        if isinstance(self.regularizers, list):
+            object.__setattr__(self, "regularizers", tuple(self.regularizers))
+        check_fields(self)
         if self.relaxation.domain != self.arch_optimizer.domain:
             raise UserError(
                 f"{type(self.relaxation).__name__} keeps architecture parameters in the {self.relaxation.domain!r} "
@@ -168,6 +172,7 @@ class Method:
         bends = self.arch_optimizer.moves and not self.relaxation.sampled
         return (*([callbacks.ArchCurvature()] if bends else []), *parts)
 
+    @checked
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before any training, if the method cannot search this space or a stage of it."""
         plan, stages = self.progressive, [(self, space)]
@@ -215,6 +220,7 @@ class Method:
         """The modifiers of the supernet's forward pass that the regularizers bring."""
         return tuple(modifier for regularizer in self.regularizers for modifier in regularizer.modifiers)
 
+    @checked
     def trained(self, training: WeightTraining) -> WeightTraining:
         """Return the space's weight-training settings with those of the method in their place."""
         return replace(training, **self.weights)  # type: ignore[arg-type]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 
-from archgrad.errors import UserError, check_probability, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Count, Probability, Range, check_fields
 from archgrad.spaces import DecisionBlock, Row, SearchSpace
 
 __all__ = ["Progressive", "Stage", "kept_choices"]
@@ -24,18 +25,13 @@ class Stage:
     stages (Chen et al., 2021, Section 3.4).
     """
 
-    cells: int | None = None
-    keep: int = 8
-    skip_dropout: float = 0.0
-    partial: int | None = None
+    cells: Count | None = None
+    keep: Count = 8
+    skip_dropout: Probability = 0.0
+    partial: Count | None = None
 
     def __post_init__(self) -> None:
-        if self.cells is not None:
-            check_whole("cells of a stage", self.cells)
-        check_whole("keep of a stage", self.keep)
-        if self.partial is not None:
-            check_whole("partial of a stage", self.partial)
-        check_probability("skip_dropout of a stage", self.skip_dropout)
+        check_fields(self, "{} of a stage")
 
 
 @dataclass(frozen=True)
@@ -52,13 +48,14 @@ class Progressive:
     Stage(cells=None, keep=5, skip_dropout=0.4, partial=None)
     """
 
-    cells: tuple[int | None, ...] = (5, 11, 17)
-    keep: tuple[int, ...] = (8, 5, 3)
-    skip_dropout: tuple[float, ...] = (0.0, 0.4, 0.7)
-    partial: tuple[int | None, ...] = (None,)
-    max_skips: int | None = 2
+    cells: tuple[Count | None, ...] = (5, 11, 17)
+    keep: tuple[Count, ...] = (8, 5, 3)
+    skip_dropout: tuple[Probability, ...] = (0.0, 0.4, 0.7)
+    partial: tuple[Count | None, ...] = (None,)
+    max_skips: Annotated[int, Range(0, 1000)] | None = 2
 
     def __post_init__(self) -> None:
+        check_fields(self, "progressive.{}")
         self._check_lengths()
         keeps = [stage.keep for stage in self.stages]
         if keeps != sorted(keeps, reverse=True):
@@ -66,8 +63,6 @@ class Progressive:
                 f"the stages keep {', '.join(map(str, keeps))} choices on each row; a dropped choice does not come "
                 f"back, so give each stage at most the keep of the one before."
             )
-        if self.max_skips is not None:
-            check_whole("max_skips of a progressive search", self.max_skips, least=0)
 
     def _check_lengths(self) -> None:
         for name, values in self._columns.items():

@@ -5,12 +5,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import ArchgradError, UserError, shortened, unknown
 
-__all__ = ["Registry", "class_path", "import_part", "import_path"]
+__all__ = ["Registry", "class_path", "import_part", "import_path", "made"]
 
 Part = TypeVar("Part")
 
@@ -41,10 +42,18 @@ class Registry(Mapping[str, Callable[..., Part]], Generic[Part]):
 
     def create(self, name: str, **settings: Any) -> Part:
         """Return a new member by its short name, or a user's own by ``module:Name``."""
-        return self.constructor(name)(**settings)
+        make = self.constructor(name)
+        kind: Any = make.func if isinstance(make, partial) else make
+        known = [field.name for field in fields(kind)] if is_dataclass(kind) else list(settings)
+        for setting in settings:
+            if setting not in known:
+                raise unknown(f"setting of the {self.family} {name!r}:", setting, known)
+        return made(name, lambda: make(**settings))
 
     def constructor(self, name: str) -> Callable[..., Part]:
         """Return what makes the member of a name."""
+        if not isinstance(name, str):
+            raise UserError(f"the name of a {self.family} is {shortened(name)}; it must be text.")
         if ":" in name:
             return self._imported(name)
         if name not in self.members:
@@ -101,8 +110,30 @@ def import_part(path: str) -> Any:
         found: Any = importlib.import_module(module)
         for step in name.split("."):
             found = getattr(found, step)
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
+    except (Exception, SystemExit) as error:  # the module may do anything while it is imported
         raise UserError(
-            f"{path} cannot be imported ({error}); write module:Name, with the module's folder in PYTHONPATH."
+            f"{path} cannot be imported ({_reason(error)}); write module:Name, with the module's folder in PYTHONPATH."
         ) from error
     return found
+
+
+def made(name: str, make: Callable[[], Part]) -> Part:
+    """Return what ``make`` makes; raise a UserError if the constructor of a user's own part fails."""
+    try:
+        return make()
+    except ArchgradError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(
+            f"{name} cannot be made ({_reason(error)}); correct its constructor or its settings."
+        ) from error
+
+
+def _reason(error: BaseException) -> str:
+    """Return an error in a few words.
+
+    >>> _reason(KeyError("a")), _reason(ImportError("No module named 'a'"))
+    ("KeyError: 'a'", "No module named 'a'")
+    """
+    plain = isinstance(error, ImportError | AttributeError | ValueError | TypeError) and str(error)
+    return str(error) if plain else f"{type(error).__name__}: {error}".removesuffix(": ")

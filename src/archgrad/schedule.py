@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple
 
-from archgrad.errors import UserError, check_one_of, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Range, check_fields
 from archgrad.random_streams import seed_of
 
 __all__ = ["Level", "Moves", "Schedule", "Updates", "ramp"]
@@ -57,16 +58,13 @@ class Schedule:
     [3, 7]
     """
 
-    inner_steps: int = 1
-    warmup_epochs: int = 0
+    inner_steps: Annotated[int, Range(1, 10_000)] = 1
+    warmup_epochs: Annotated[int, Range(0, 1_000_000)] = 0
     level: Level = "bilevel"
     updates: Updates = "alternate"
 
     def __post_init__(self) -> None:
-        check_one_of("schedule.level", self.level, get_args(Level))
-        check_one_of("schedule.updates", self.updates, get_args(Updates))
-        check_whole("schedule.inner_steps", self.inner_steps)
-        check_whole("schedule.warmup_epochs", self.warmup_epochs, least=0)
+        check_fields(self, "schedule.{}")
         if self.updates != "alternate" and self.level != "single":
             raise UserError(
                 f"schedule.updates is {self.updates!r}, but weights and architecture follow different losses at level "

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from archgrad.errors import UserError, check_number, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Count, NonNegative, Positive, Probability, check_fields
 
 __all__ = ["WeightTraining"]
 
@@ -18,27 +19,18 @@ class WeightTraining:
     linearly to ``weight_decay_end``: λ(t) = λ + (λ_end − λ)·t/T.
     """
 
-    lr: float = 0.025
-    lr_min: float = 0.001
-    momentum: float = 0.9
-    weight_decay: float = 3e-4
+    lr: Positive = 0.025
+    lr_min: NonNegative = 0.001
+    momentum: Probability = 0.9
+    weight_decay: NonNegative = 3e-4
     nesterov: bool = False
-    clip: float = 5.0
-    batch_size: int = 64
-    epochs: int = 50
-    weight_decay_end: float | None = None
+    clip: Positive = 5.0
+    batch_size: Count = 64
+    epochs: Count = 50
+    weight_decay_end: NonNegative | None = None
 
     def __post_init__(self) -> None:
-        for name in ("lr", "clip"):
-            if not getattr(self, name) > 0:
-                raise UserError(f"weights.{name} is {getattr(self, name)}; it must be greater than 0.")
-        for name in ("lr_min", "momentum", "weight_decay"):
-            if not getattr(self, name) >= 0:
-                raise UserError(f"weights.{name} is {getattr(self, name)}; it must be 0 or greater.")
-        if self.weight_decay_end is not None:
-            check_number("weights.weight_decay_end", self.weight_decay_end)
-        for name in ("batch_size", "epochs"):
-            check_whole(f"weights.{name}", getattr(self, name))
+        check_fields(self, "weights.{}")
         if self.nesterov and not self.momentum:
             raise UserError("weights.nesterov needs weights.momentum greater than 0; set both or neither.")
 

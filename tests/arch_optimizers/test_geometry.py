@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from seeded import randn
 from torch import Tensor
 
 from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, Geometry
@@ -15,10 +16,6 @@ from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, Geometry
 every_geometry = pytest.mark.parametrize("geometry", GEOMETRIES.values(), ids=GEOMETRIES)
 every_seed = pytest.mark.parametrize("seed", range(5))
 FLOATS = {"rtol": 1e-12, "atol": 1e-14}
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def simplex(*shape: int, seed: int) -> Tensor:

@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.arch_optimizers import ArchOptimizer, ExponentiatedGradient, MirrorDescent
@@ -14,10 +15,6 @@ from archgrad.errors import UserError
 
 def uniform(rows: int, choices: int, dtype: torch.dtype = torch.float64) -> dict[str, Tensor]:
     return {"cell": torch.full((rows, choices), 1 / choices, dtype=dtype)}
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def walked(member: ArchOptimizer, alpha: dict[str, Tensor], gradient: Tensor, steps: int) -> Tensor:

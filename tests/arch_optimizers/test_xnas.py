@@ -141,7 +141,7 @@ def test_one_step_more_than_was_said_is_refused() -> None:
         (lambda: XNAS(lr=-0.1), "arch_optimizer.lr is -0.1; it must be a number greater than 0"),
         (lambda: XNAS(bound=0.0), "arch_optimizer.bound is 0.0; it must be a number greater than 0"),
         (lambda: XNAS(wipe_out="no"), "arch_optimizer.wipe_out is 'no'; it must be true or false"),
-        (lambda: XNAS().init(start(), -1), "architecture steps that XNAS is told is -1; it must be at least 0"),
+        (lambda: XNAS().init(start(), -1), "steps is -1; it must be at least 0"),
     ],
 )
 def test_bad_settings_of_xnas_are_answered_with_sentences(make, sentence: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from seeded import randn
 from torch import Tensor, nn
 
 from archgrad.autodiff.frozen_activations import ActivationPattern
@@ -40,10 +41,6 @@ KINKS: dict[str, Function] = {
     "a network": nn.Sequential(nn.ReLU(), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()),
 }
 every_kink = pytest.mark.parametrize("function", KINKS.values(), ids=KINKS)
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def images(seed: int) -> Tensor:

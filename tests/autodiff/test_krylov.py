@@ -5,14 +5,11 @@ import math
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.autodiff.krylov import Operator, conjugate_gradient, dense, extreme_eigenvalues, neumann
 from archgrad.autodiff.vectors import Vector, flattened, scaled, unflattened, zeros_like
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def vector(seed: int) -> Vector:

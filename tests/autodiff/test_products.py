@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.autodiff.krylov import dense
@@ -32,10 +33,6 @@ Tensors = dict[str, Tensor]
 PRODUCTS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FiniteProducts, "forward": ForwardProducts}
 TOLERANCE = {"exact": 1e-12, "finite": 1e-4, "forward": 1e-2}
 every_kind = pytest.mark.parametrize("kind", PRODUCTS)
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 WEIGHTS = {"x": randn(2, 3, seed=0), "y": randn(4, seed=1)}

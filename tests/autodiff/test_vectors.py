@@ -2,13 +2,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor
+from seeded import randn
 
 from archgrad.autodiff.vectors import Vector, added, cosine, dot, flattened, norm, scaled, unflattened, zeros_like
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def vector(seed: int) -> Vector:

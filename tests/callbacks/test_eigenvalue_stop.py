@@ -91,7 +91,7 @@ def test_the_reason_is_a_sentence_with_the_numbers() -> None:
         ({"window": 0}, "stop.window is 0; it must be at least 1"),
         ({"steps": 1.5}, "stop.steps is 1.5; it must be at least 1"),
         ({"ratio": 0.0}, "stop.ratio is 0.0; it must be a number greater than 0"),
-        ({"ratio": 1.5}, "stop.ratio is 1.5; it must be at most 1"),
+        ({"ratio": 1.5}, "stop.ratio is 1.5; it must be a number greater than 0 and at most 1"),
     ],
 )
 def test_bad_rules_are_explained(knobs: dict[str, Any], message: str) -> None:

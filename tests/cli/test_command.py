@@ -207,7 +207,7 @@ def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
     )
     assert code == 2
     assert "builds the dense Hessian of" in err
-    assert not list(Path("runs").iterdir())
+    assert not Path("runs").exists()
 
 
 @pytest.mark.parametrize(
@@ -290,6 +290,22 @@ def test_an_oracle_that_makes_no_sense_is_refused(archgrad, oracle, sentence):
     assert sentence in err
 
 
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ("cifar11", "did you mean 'cifar10'"),
+        ("npz:absent.npz", "there is no data at"),
+        ("cifar10", "no folder was given"),
+    ],
+)
+def test_data_that_is_missing_is_refused_before_the_tables_are_read(archgrad, monkeypatch, data, sentence):
+    monkeypatch.setattr("archgrad.tables.tables_for", lambda space: pytest.fail("the tables were read"))
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--data", data, "--oracle", "cifar100")
+    assert code == 2
+    assert sentence in err
+    assert not Path("runs").exists()
+
+
 def test_a_table_that_is_asked_for_and_missing_is_said(archgrad):
     code, out, _ = archgrad("search", "--space", "darts", *TINY, "--cells", 3, "--oracle", "cifar10", "--epochs", 1)
     assert code == 0
@@ -347,7 +363,7 @@ def test_lists(archgrad, what):
         (["search", "--data", "digit"], "did you mean 'digits'?"),
         (["search", "--set", "arch_optimizer.lrr=1"], "did you mean 'lr'?"),
         (["search", "--set", "arch_optimiser.lr=1"], "did you mean 'arch_optimizer'?"),
-        (["search", "--set", "arch_optimizer.lr=fast"], "it must be a number"),
+        (["search", "--set", "arch_optimizer.lr=fast"], "it must be a finite number"),
         (["search", "--set", "lr"], "part.knob=value"),
         (["search", "--set", "hypergradient.terms=2"], "has no knobs"),
         (["search", "--epochs", "0"], "must be at least 1"),
@@ -442,6 +458,27 @@ def test_configuration_round_trips(tmp_path):
     )
     (tmp_path / "config.toml").write_text(config_to_toml(config))
     assert SearchConfig(**read_config(tmp_path / "config.toml")) == config
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_how_images_become_square_is_kept_and_earlier_runs_stretched_them(archgrad, tmp_path, written):
+    images = torch.randint(0, 256, (40, 12, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8).numpy()
+    numpy.savez(tmp_path / "toy.npz", x=images, y=numpy.arange(40) % 2)
+    fit = "pad" if written else "stretch"
+    options = ["--data", "npz:toy.npz", "--image-size", 8, "--fit", fit, "--epochs", 1]
+    assert archgrad("search", *TINY, *options, "--out", "run")[0] == 0
+    config = Path("run/config.toml")
+    assert f'fit = "{fit}"' in config.read_text()
+    if not written:
+        config.write_text(config.read_text().replace('fit = "stretch"\n', ""))
+    code, _, err = archgrad("resume", "run")
+    assert code == 0, err
+
+
+def test_a_wrong_fit_is_refused(archgrad):
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--fit", "fill")
+    assert code == 2
+    assert "unknown value of fit: 'fill'. Choose from: crop, pad, stretch" in err
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(archgrad):

@@ -131,3 +131,22 @@ def test_normalization_refuses_nonsense() -> None:
         Normalization((0.5,), (1.0,))(BYTES)
     with pytest.raises(UserError, match="no images"):
         measure(toy(), torch.tensor([], dtype=torch.long))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_images_that_are_not_square_are_cropped_padded_or_stretched(turned: bool, said: list[str]) -> None:
+    columns = torch.arange(8, dtype=torch.uint8) * 30
+    images = columns.expand(1, 1, 4, 8)  # 8 wide, 4 high, brighter to the right
+    expected = {
+        "crop": columns[2:6].expand(4, 4),
+        "pad": torch.tensor([[0] * 4, [15, 75, 135, 195], [15, 75, 135, 195], [0] * 4], dtype=torch.uint8),
+        "stretch": torch.tensor([15, 75, 135, 195], dtype=torch.uint8).expand(4, 4),
+    }
+    for fit, pixels in expected.items():
+        found = resize(images.transpose(2, 3) if turned else images, 4, fit)[0, 0]
+        assert torch.equal(found.T if turned else found, pixels), fit
+    assert said == ["images that are not square are cut to their middle; --fit pad or --fit stretch shows all."]
+
+
+def test_a_very_long_image_can_be_padded() -> None:
+    assert resize(torch.full((1, 1, 1, 100_000), 7, dtype=torch.uint8), 8, "pad").sum() == 7 * 8

@@ -51,6 +51,7 @@ def test_npz_parts(tmp_path: Path) -> None:
         ({"x": STACK, "y": np.eye(2, dtype=int)[Y]}, "one-hot"),
         ({"x": STACK, "y": Y - 1}, "mislabeled"),
         ({"x": STACK, "y": Y * 0}, "1 class"),
+        ({"x": STACK, "y": Y * 7}, r"no images of 6 of its 8 classes \(1, 2, 3, 4, 5, 6\); .* without gaps"),
         ({"x": STACK * 2.0, "y": Y}, "values from"),
         ({"x": np.where(STACK > 9, np.nan, 0), "y": Y}, "values from nan"),
         ({"x": STACK[..., :2], "y": Y}, r"shape \[8, 8, 8, 2\]"),

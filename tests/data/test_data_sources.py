@@ -6,13 +6,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from image_files import STACK, Y, pixels, png, write_folder, write_parquet
 
-from archgrad.data import SOURCES, DataSource, digits, load
+from archgrad.data import SOURCES, DataSource, ImageData, LoadOptions, digits, load
 from archgrad.errors import UserError
 
 
@@ -95,12 +96,33 @@ def test_load_by_name(tmp_path: Path) -> None:
         ("folders:/absent/really", "did you mean 'folder:PATH'"),
         ("json:absent", "json:absent cannot be imported"),
         ("json:JSONDecoder", "json:JSONDecoder is no data: it must be a subclass of archgrad.data:DataSource"),
+        ("archgrad.data:DataSource", "archgrad.data:DataSource cannot be made .*abstract"),
+        ("__main__:Own", "unknown data|cannot be imported"),
+        ("x:y:z:PATH", "unknown data"),
+        (":", "unknown data"),
+        ("n" * 1000, "unknown data 'n*…'"),
+        ("digits:" + "n" * 1000, "takes no path, but 'digits:n*…"),
         ("", "unknown data"),
     ],
 )
 def test_load_mistakes(spec: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         load(spec)
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"image_size": 0}, {"image_size": 2.5}, {"fit": "fill"}])
+def test_wrong_options_are_refused_before_anything_is_read(options: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"{next(iter(options))}"):
+        load("npz:absent", **options)
+
+
+def test_a_source_that_returns_something_else_is_named() -> None:
+    class Wrong(DataSource):
+        def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+            return None  # type: ignore[return-value]
+
+    with pytest.raises(UserError, match=r"Wrong\.read returned None; it must return an ImageData"):
+        Wrong()()
 
 
 def test_digits_have_no_test_part() -> None:
@@ -111,11 +133,12 @@ def test_digits_have_no_test_part() -> None:
 def test_load_uses_the_data_folder(tmp_path: Path) -> None:
     (tmp_path / "cifar10").mkdir()
     encoded = [png(pixels(number, 32, 32)) for number in range(12)]
-    write_parquet(tmp_path / "cifar10" / "train.parquet", encoded=encoded)
-    data = load("cifar10", data_dir=tmp_path, limit=6, image_size=16)
-    assert data.images.shape == (6, 3, 16, 16)
+    labels = [number % 10 for number in range(12)]
+    write_parquet(tmp_path / "cifar10" / "train.parquet", encoded=encoded, labels=labels)
+    data = load("cifar10", data_dir=tmp_path, limit=11, image_size=16)
+    assert data.images.shape == (11, 3, 16, 16)
     assert data.classes[0] == "airplane"
-    write_parquet(tmp_path / "cifar10" / "train.parquet")
+    write_parquet(tmp_path / "cifar10" / "train.parquet", labels=labels)
     with pytest.raises(UserError, match="is not CIFAR-10"):
         load("cifar10", data_dir=tmp_path)
 

@@ -55,7 +55,7 @@ def test_single_level_is_all_the_data_twice() -> None:
         ((0.8, 0.3), "0.8:0.3 takes 1.1 times the data"),
         ((0.5, 0.0), "both fractions must be above 0"),
         ((-0.5, 0.5), "both fractions must be above 0"),
-        ((float("nan"), 0.5), "both fractions must be above 0"),
+        ((float("nan"), 0.5), r"fractions is \(nan, 0.5\); it must be a tuple of 2 values, each a number"),
         ((0.5, 0.01), "the architecture part of the split would have 0 of 40 images for 2 classes"),
         ((0.03, 0.5), "the weights part of the split would have 1 of 40 images for 2 classes"),
     ],
@@ -68,6 +68,8 @@ def test_splits_that_cannot_be(fractions: tuple[float, float], message: str) -> 
 def test_a_class_with_one_image_cannot_be_split() -> None:
     with pytest.raises(UserError, match="class 1 has one image"):
         split(torch.tensor([0] * 10 + [1]))
+    with pytest.raises(UserError, match="class 'dog' has one image"):
+        split(torch.tensor([0] * 10 + [1]), classes=("cat", "dog"))
 
 
 def test_parsing() -> None:

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.bilevel import BilevelProblem
@@ -12,10 +13,6 @@ from archgrad.diagnostics import Comparison, average, compare, reference_at
 from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, ExactImplicit, FirstOrder, Neumann, evaluate_at
 
 Tensors = dict[str, Tensor]
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 ROOT, COUPLING = randn(6, 6, seed=0), randn(3, 6, seed=1)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from seeded import randn
 from torch import Tensor
 
 import archgrad as ag
@@ -29,10 +30,6 @@ every_seed = pytest.mark.parametrize("seed", range(3))
 @pytest.fixture(autouse=True)
 def _nothing_said() -> None:
     forget_warnings()
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def simplex(*shape: int, seed: int) -> Tensor:

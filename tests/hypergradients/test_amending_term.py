@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.bilevel import BilevelProblem
 from archgrad.hypergradients import Amended, ExactImplicit, FirstOrder, Hypergradient, Unrolled
 
 Tensors = dict[str, Tensor]
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def orthogonal(size: int, seed: int) -> Tensor:

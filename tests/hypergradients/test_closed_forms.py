@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.bilevel import BilevelProblem
@@ -28,10 +29,6 @@ from archgrad.hypergradients import (
 Tensors = dict[str, Tensor]
 KINDS = ("exact", "finite", "forward")
 every_kind = pytest.mark.parametrize("kind", KINDS)
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def symmetric(eigenvalues: list[float], seed: int) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.bilevel import BilevelProblem
@@ -24,10 +25,6 @@ from archgrad.hypergradients import (
 Tensors = dict[str, Tensor]
 SPECTRUM = torch.tensor([0.5, 1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
 MU, GAMMA = 0.5, 0.25
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 B, TARGET = randn(5, 3, seed=0), randn(5, seed=1)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from seeded import randn
 from torch import Tensor
 from torch.func import functional_call
 
@@ -57,10 +58,6 @@ class Search(NamedTuple):
     def vector(self, seed: int) -> Vector:
         flat = randn(sum(value.numel() for value in self.weights.values()), seed=seed)
         return unflattened(flat.to(self.dtype), self.weights)
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 @functools.cache

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from seeded import randn
 from torch import Tensor
 from torch.func import functional_call
 
@@ -29,10 +30,6 @@ IMAGES = 6
 class Labeled(NamedTuple):
     images: Tensor
     labels: Tensor
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def outer(w: Tensors, a: Tensors, batch: Labeled) -> Tensor:
@@ -123,8 +120,8 @@ def test_per_example_is_a_value_with_a_name() -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: PerExample(0.0), "bound of PerExample is 0.0; it must be a number greater than 0"),
-        (lambda: PerExample(float("nan")), "bound of PerExample is nan"),
+        (lambda: PerExample(0.0), "hypergradient.bound is 0.0; it must be a number greater than 0"),
+        (lambda: PerExample(float("nan")), "hypergradient.bound is nan"),
         (lambda: estimate(1.0, BATCH.images), "but Tensor has no labels; give a batch with labels, or use FirstOrder"),
         (lambda: estimate(1.0, Labeled(BATCH.images[:0], BATCH.labels[:0])), "but it has 0; give at least one"),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from seeded import randn
 from torch import Tensor
 
 from archgrad.bilevel import BilevelProblem
@@ -26,10 +27,6 @@ every_setting = pytest.mark.parametrize(
 every_member = pytest.mark.parametrize(
     "member", [Unrolled(), ReverseMode(1), ReverseMode(4), TruncatedReverse(5, 2), TruncatedReverse(3, 3)], ids=str
 )
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def inner(w: Tensors, a: Tensors, x: Tensor) -> Tensor:

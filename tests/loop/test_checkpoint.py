@@ -491,6 +491,137 @@ def test_a_search_killed_before_its_first_checkpoint_may_begin_again(tmp_path: P
     assert len(run(tmp_path / "run").history) == 2
 
 
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def repeated(depth: int) -> list[Any]:
+    value: list[Any] = [0]
+    for _ in range(depth):
+        value = [value, value]
+    return value
+
+
+BOMBS = {
+    "larger than the file": lambda: torch.zeros(1).expand(1 << 14, 1 << 14, 8),
+    "nested too deeply": lambda: nested(20_000),
+    "repeat each other": lambda: repeated(60),
+    "a tensor of layout torch.sparse_coo": lambda: torch.eye(2).to_sparse(),
+    "a value of type int that no search saves": lambda: 2**80,
+    "a value of type bytearray that": lambda: bytearray(8),
+}
+
+
+@pytest.mark.parametrize("sentence", BOMBS)
+def test_a_bomb_is_refused_before_it_is_touched(two: Checkpoints, sentence: str) -> None:
+    bomb = {"format": "archgrad.checkpoint/2", "identity": {}, "content": BOMBS[sentence](), "digest": ""}
+    two.previous.unlink()
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(200_000)
+    try:
+        torch.save(bomb, two.current)
+    finally:
+        sys.setrecursionlimit(limit)
+    with pytest.raises(UserError, match=f"checkpoint.pt is not a checkpoint of archgrad: .*{sentence}"):
+        two.load(IDENTITY)
+
+
+@pytest.mark.parametrize("sentence", ["it is compressed", "larger than the memory of this machine"])
+def test_an_archive_that_would_swell_is_not_opened(
+    two: Checkpoints, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if "memory" in sentence:
+        monkeypatch.setattr("archgrad.loop.checkpoint_file._memory", lambda: 1000)
+    else:
+        with zipfile.ZipFile(two.current) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(two.current, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, part in parts.items():
+                archive.writestr(name, part)
+    monkeypatch.setattr(torch, "load", lambda *args, **more: pytest.fail("it was opened"))
+    two.previous.unlink()
+    with pytest.raises(UserError, match=sentence):
+        two.load(IDENTITY)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes in folders")
+def test_a_pipe_is_refused_at_once(two: Checkpoints) -> None:
+    two.previous.unlink()
+    two.current.unlink()
+    os.mkfifo(two.current)
+    with pytest.raises(UserError, match="it is a folder, a pipe or a device, not a file"):
+        two.load(IDENTITY)
+
+
+@pytest.mark.parametrize("error", [PermissionError(13, "Permission denied"), OSError(5, "Input/output error")])
+def test_what_cannot_be_read_is_not_called_damaged(
+    two: Checkpoints, error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object, **more: object) -> None:
+        raise error
+
+    monkeypatch.setattr(zipfile, "ZipFile", refuse)
+    with pytest.raises(UserError, match=rf"checkpoint.pt cannot be read \({error.strerror}\); nothing is lost yet"):
+        two.load(IDENTITY)
+
+
+FORGED: dict[str, Any] = {
+    "it has no 'alpha'": lambda saved: saved.pop("alpha"),
+    "its alpha have other names": lambda saved: saved["alpha"].update(other=torch.ones(1)),
+    r"its alpha 'cell' has \[6, 4\] of torch.float32, not \[6, 5\]": lambda saved: saved["alpha"].update(
+        cell=torch.ones(6, 4)
+    ),
+    "its alpha 'cell' has no tensor": lambda saved: saved["alpha"].update(cell="x"),
+    "its weights .* of torch.float64": lambda saved: saved.update(
+        weights={name: value.double() for name, value in saved["weights"].items()}
+    ),
+    "its momentum 0 has another shape": lambda saved: saved["optimizer"]["state"].update(
+        {0: {"momentum_buffer": torch.ones(1)}}
+    ),
+    "IndexError": lambda saved: saved["optimizer"]["state"].update({999: {"momentum_buffer": torch.ones(1)}}),
+    "its epoch is -1": lambda saved: saved["position"].update(epoch=-1),
+    "its step is 1000000": lambda saved: saved["position"].update(step=10**6),
+    "KeyError: .*steps": lambda saved: saved["position"].pop("steps"),
+    "a record for each of 2 epochs": lambda saved: saved["history"].pop(),
+    "its record 2 is damaged": lambda saved: saved["history"][1].update(epoch=7),
+    "its sums are not numbers": lambda saved: saved["sums"].update(train_count="many"),
+    "its sum 'x_loss' has no count": lambda saved: saved["sums"].update(x_loss=1.0),
+    "AttributeError": lambda saved: saved.update(trusted=3),
+    "its switch is not two epochs": lambda saved: saved.update(switched="ab"),
+    "its genotype is not a text": lambda saved: saved.update(genotype=3),
+}
+
+
+@pytest.mark.parametrize("sentence", FORGED)
+def test_a_forged_state_is_refused(folder: Path, sentence: str) -> None:
+    """Its digest is right, so only its content tells."""
+    body = torch.load(folder / "checkpoint.pt", weights_only=True)
+    FORGED[sentence](body["content"])
+    identity = Identity(body["identity"], {})
+    Checkpoints(folder).save(body["content"], identity)
+    with pytest.raises(UserError, match=f"does not hold a state of this search: .*{sentence}"):
+        run(folder, resume=True)
+
+
+def test_other_threads_than_those_of_the_run_are_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def die(event: Event) -> None:
+        if isinstance(event, StepFinished):
+            raise KeyboardInterrupt
+
+    threads = torch.get_num_threads()
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, callbacks=listening(die))
+    try:
+        torch.set_num_threads(threads + 1)
+        run(tmp_path, resume=True)
+    finally:
+        torch.set_num_threads(threads)
+    assert f"began with {threads} threads and continues with {threads + 1}, so the last bits" in caplog.text
+
+
 def test_a_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("precious")
     with pytest.raises(UserError, match=r"not empty: it holds thesis\.tex"):

@@ -283,7 +283,7 @@ def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
     [
         (lambda: Progressive(keep=()), "progressive.keep has 0 values, but there are 3 stages"),
         (lambda: staged(Stage(keep=3), Stage(keep=5)), "keep 3, 5 choices .* at most the keep of the one before"),
-        (lambda: Progressive(max_skips=-1), "max_skips of a progressive search is -1; it must be at least 0"),
+        (lambda: Progressive(max_skips=-1), "progressive.max_skips is -1; it must be at least 0"),
         (lambda: Stage(keep=0), "keep of a stage is 0; it must be at least 1"),
         (lambda: Stage(cells=0), "cells of a stage is 0"),
         (lambda: Stage(skip_dropout=1.0), "skip_dropout of a stage is 1.0; .* less than 1"),
@@ -378,12 +378,12 @@ def shown(out: Path) -> list[tuple[int, int]]:
 
 def test_the_folder_of_the_whole_holds_what_a_run_has(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    result = searched(out=out, epochs=2, batch_size=20, files={"config.toml": "x"})
+    result = searched(out=out, epochs=2, batch_size=20, files={"notes.txt": "x"})
     assert shown(out) == [(1, 1), (1, 2), (2, 3), (2, 4), (3, 5), (3, 6)]
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["stages"], summary["epochs"], summary["genotype"]) == (3, 6, str(result.genotype))
     assert ag.Genotype.parse((out / "genotype.json").read_text()) == result.genotype
-    assert (out / "config.toml").read_text() == "x"
+    assert (out / "notes.txt").read_text() == "x"
     assert sorted(entry.name for entry in out.glob("stage-*")) == ["stage-1", "stage-2", "stage-3"]
     with pytest.raises(UserError, match="already holds a search"):
         searched(out=out, epochs=2, batch_size=20)

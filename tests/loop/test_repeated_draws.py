@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 import archgrad as ag
 from archgrad.autodiff.vectors import cosine, norm
-from archgrad.callbacks import LayerAgreement
+from archgrad.callbacks import Callback, LayerAgreement
 from archgrad.errors import UserError
 from archgrad.operations import Operation, Site
 from archgrad.regularizers import LayerAlignment, PerturbStep, Regularizer, WeightStep
@@ -46,7 +47,7 @@ def noisy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def searched(*parts: Regularizer, schedule: Schedule | None = None, **settings: Any) -> ag.SearchResult:
     method = replace(ag.recipes.darts(), regularizers=parts, schedule=schedule or Schedule())
-    return ag.search(SPACE, method, DATA, epochs=1, batch_size=16, seed=0, **settings)
+    return ag.search(SPACE, method, DATA, epochs=1, batch_size=16, **{"seed": 0, **settings})
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,31 @@ def test_measuring_the_layers_at_rest_changes_nothing() -> None:
 def test_compiling_what_differentiates_twice_is_refused(knobs: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="LayerAlignment as it is set differentiates the supernet twice"):
         searched(LayerAlignment(**knobs), compile=True)
+
+
+def test_two_threads_find_what_each_finds_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def found(seed: int) -> ag.SearchResult:
+        return ag.search(SPACE, "darts", DATA, epochs=1, batch_size=16, seed=seed, standard_callbacks=False)
+
+    alone = [found(seed) for seed in (0, 1)]
+    before = torch.get_rng_state()
+    with ThreadPoolExecutor(2) as pool:
+        together = list(pool.map(found, (0, 1)))
+    assert torch.equal(before, torch.get_rng_state())
+    for one, other in zip(alone, together, strict=True):
+        weights, others = one.supernet.state_dict(), other.supernet.state_dict()
+        assert all(torch.equal(value, others[name]) for name, value in weights.items())
+        assert torch.equal(one.alpha["cell"], other.alpha["cell"])
+    assert "another search is running in this process" in caplog.text
+
+
+def test_a_callback_may_search_inside_a_search() -> None:
+    class Nested(Callback):
+        def on_epoch_end(self, search: Any, record: Any) -> None:
+            searched(seed=1)
+
+    nested = searched(callbacks=[Nested()])
+    assert torch.equal(nested.alpha["cell"], searched().alpha["cell"])
 
 
 def test_blocks_are_named_once() -> None:

@@ -5,6 +5,7 @@ import sys
 import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -255,3 +256,31 @@ def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None
     assert '"nan": null' in (tmp_path / "metrics.jsonl").read_text()
     again = ag.search(small(), ag.recipes.darts(), FEW, resume=True, **settings)
     assert again.history[0]["numpy"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"out": 3}, "out is 3; it must be the path of a folder"),
+        ({"out": "a\0b"}, "out is .*; it must be the path of a folder"),
+        ({"callbacks": 3}, "callbacks is 3; it must be a list of callbacks"),
+        ({"callbacks": [3]}, "3 is not a callback; give objects of classes"),
+        ({"files": 3, "out": "run"}, "files is 3; it must be a dictionary of texts"),
+        ({"resume": "yes", "out": "run"}, "resume is 'yes'; it must be true or false"),
+        ({"interruptible": 2, "out": "run"}, "interruptible is 2; it must be true or false"),
+        ({"standard_callbacks": None}, "standard_callbacks is None; it must be true or false"),
+        ({"compile": "x"}, "compile is 'x'; it must be true or false"),
+        ({"device": None}, "the device 'None' cannot be used"),
+    ],
+)
+def test_a_wrong_argument_is_named(options: dict[str, Any], sentence: str, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=sentence):
+        ag.search(ag.spaces.NASBench201(channels=2, cells_per_stage=1), "darts", ag.data.digits(limit=40), **options)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("folder", [3, None, b"run", "a\0b"])
+def test_a_wrong_folder_to_resume_is_named(folder: Any) -> None:
+    with pytest.raises(UserError, match=r"folder is .*; it must be the path of a folder"):
+        ag.resume(folder)

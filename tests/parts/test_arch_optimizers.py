@@ -221,10 +221,10 @@ def test_adam_is_the_adam_of_pytorch(weight_decay: float, betas: tuple[float, fl
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"lr": 0.0}, "arch_optimizer.lr is 0.0; it must be greater than 0"),
+        ({"lr": 0.0}, "arch_optimizer.lr is 0.0; it must be a number greater than 0"),
         ({"lr": float("nan")}, "arch_optimizer.lr is nan"),
-        ({"betas": (0.5, 1.0)}, r"arch_optimizer.betas is \(0.5, 1.0\); it must be two numbers"),
-        ({"betas": (0.5,)}, "it must be two numbers from 0 to below 1"),
+        ({"betas": (0.5, 1.0)}, r"arch_optimizer.betas is \(0.5, 1.0\); it must be a tuple of 2 values"),
+        ({"betas": (0.5,)}, "it must be a tuple of 2 values, each a number from 0 to less than 1"),
         ({"weight_decay": -1.0}, "arch_optimizer.weight_decay is -1.0"),
         ({"eps": 0.0}, "eps is 0.0"),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from seeded import randn
 from torch import Tensor
 
 from archgrad import hypergradients
@@ -54,10 +55,6 @@ every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 Tensors = dict[str, Tensor]
 ABOUT = {"rtol": 1e-6, "atol": 1e-9}
 """What differences of float64 gradients of a quadratic loss reach."""
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def inner(w: Tensors, a: Tensors, batch: Tensor) -> Tensor:
@@ -351,25 +348,28 @@ def test_hypergradients_are_values(member: Hypergradient) -> None:
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Unrolled(lr=0.0), r"lr of Unrolled is 0.0; it must be a number greater than 0\."),
-        (lambda: Unrolled(lr=float("nan")), r"lr of Unrolled is nan; it must be a number greater than 0"),
-        (lambda: ReverseMode(2, lr=-1.0), r"lr of ReverseMode is -1.0; it must be a number greater than 0"),
-        (lambda: ReverseMode(0), r"steps of ReverseMode is 0; it must be at least 1"),
-        (lambda: ReverseMode(2.0), r"steps of ReverseMode is 2.0; it must be at least 1 and a whole number"),
+        (lambda: Unrolled(lr=0.0), r"hypergradient.lr is 0.0; it must be a number greater than 0"),
+        (lambda: Unrolled(lr=float("nan")), r"hypergradient.lr is nan; it must be a number greater than 0"),
+        (lambda: ReverseMode(2, lr=-1.0), r"hypergradient.lr is -1.0; it must be a number greater than 0"),
+        (lambda: ReverseMode(0), r"hypergradient.steps is 0; it must be at least 1"),
+        (lambda: ReverseMode(2.0), r"hypergradient.steps is 2.0; it must be at least 1 and a whole number"),
         (lambda: TruncatedReverse(2, 3), r"TruncatedReverse keeps 3 of 2 steps; keep at most 2\."),
-        (lambda: TruncatedReverse(2, 0), r"keep of TruncatedReverse is 0; it must be at least 1"),
-        (lambda: TruncatedReverse(0, 0), r"steps of TruncatedReverse is 0; it must be at least 1"),
-        (lambda: Neumann(-1), r"terms of Neumann is -1; it must be at least 0 and a whole number\."),
-        (lambda: Neumann(2, 0.0), r"lr of Neumann is 0.0; it must be a number greater than 0\."),
-        (lambda: Neumann(2, float("nan")), r"lr of Neumann is nan; it must be a number greater than 0\."),
-        (lambda: Neumann(2, "fast"), r"lr of Neumann is 'fast'; it must be a number, 'auto' or None\."),
-        (lambda: ConjugateGradient(0), r"steps of ConjugateGradient is 0; it must be at least 1"),
+        (lambda: TruncatedReverse(2, 0), r"hypergradient.keep is 0; it must be at least 1"),
+        (lambda: TruncatedReverse(0, 0), r"hypergradient.steps is 0; it must be at least 1"),
+        (lambda: Neumann(-1), r"hypergradient.terms is -1; it must be at least 0 and a whole number\."),
+        (lambda: Neumann(2, 0.0), r"hypergradient.lr is 0.0; it must be a number greater than 0"),
+        (lambda: Neumann(2, float("nan")), r"hypergradient.lr is nan; it must be a number greater than 0"),
+        (
+            lambda: Neumann(2, "fast"),
+            r"hypergradient.lr is 'fast'; it must be a number greater than 0 or 'auto' or None\.",
+        ),
+        (lambda: ConjugateGradient(0), r"hypergradient.steps is 0; it must be at least 1"),
         (
             lambda: ConjugateGradient(2, -0.1),
-            r"damping of ConjugateGradient is -0.1; it must be a number of 0 or more\.",
+            r"hypergradient.damping is -0.1; it must be a number of 0 or more\.",
         ),
-        (lambda: Amended(-0.1), r"eta of Amended is -0.1; it must be a number of 0 or more"),
-        (lambda: Amended(float("nan")), r"eta of Amended is nan"),
+        (lambda: Amended(-0.1), r"hypergradient.eta is -0.1; it must be a number of 0 or more"),
+        (lambda: Amended(float("nan")), r"hypergradient.eta is nan"),
         *(
             (lambda member=member: dataclasses.replace(member, products="exat"), r"'exat'; did you mean 'exact'\?")
             for member in WITH_PRODUCTS.values()

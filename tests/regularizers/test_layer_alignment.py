@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from seeded import randn
 from torch import Tensor
 from torch.func import functional_call
 
@@ -42,10 +43,6 @@ every_space = pytest.mark.parametrize("name", SPACES)
 def block(cells: int, rows: int = 2, choices: int = 2) -> DecisionBlock:
     names = tuple("abcd"[:choices])
     return DecisionBlock("cell", cells, tuple(Row(1, source, names) for source in range(rows)))
-
-
-def randn(*shape: int, seed: int) -> Tensor:
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def defined(gradients: Tensor, kind: Kind) -> Tensor:

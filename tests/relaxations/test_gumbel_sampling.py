@@ -197,10 +197,16 @@ def test_both_domains_are_the_same_distribution(kind: type[Gumbel]) -> None:
     ("knobs", "message"),
     [
         ({"domain": "cube"}, "unknown value of relaxation.domain: 'cube'. Choose from: real, simplex"),
-        ({"tau": (1.0, 0.0)}, "relaxation.tau is 0.0; it must be a number greater than 0"),
-        ({"tau": (math.inf, 1.0)}, "relaxation.tau is inf; it must be a number greater than 0"),
-        ({"tau": (1.0,)}, r"relaxation.tau is \(1.0,\); it must be two numbers: its start and its end"),
-        ({"tau": 1.0}, r"relaxation.tau is 1.0; it must be two numbers"),
+        (
+            {"tau": (1.0, 0.0)},
+            r"relaxation.tau is \(1.0, 0.0\); it must be a tuple of 2 values, each a number greater than 0",
+        ),
+        (
+            {"tau": (math.inf, 1.0)},
+            r"relaxation.tau is \(inf, 1.0\); it must be a tuple of 2 values, each a number greater than 0",
+        ),
+        ({"tau": (1.0,)}, r"relaxation.tau is \(1.0,\); it must be a tuple of 2 values"),
+        ({"tau": 1.0}, r"relaxation.tau is 1.0; it must be a tuple of 2 values"),
         ({"domain": "simplex", "init_scale": 0.1}, "in the domain 'simplex' every row starts uniform; leave it out"),
     ],
 )

@@ -48,8 +48,8 @@ def test_blocks_are_values() -> None:
         ({"rows": ()}, "block 'cell' needs at least one row"),
         ({"rows": (Row(1, 0, ()),)}, "each row at least one choice"),
         ({"rows": (Row(1, 0, ("a", "b", "a")),)}, "row 1<-0 of block 'cell' offers a choice twice"),
-        ({"cells": 0}, "used by 0 cells; it must be at least one"),
-        ({"keep": 0}, "keeps 0 rows at each node; it must be at least one, or None"),
+        ({"cells": 0}, "cells of DecisionBlock is 0; it must be at least 1"),
+        ({"keep": 0}, "keep of DecisionBlock is 0; it must be at least 1 and a whole number or None"),
         ({"excluded": frozenset({"none", "skip", "conv"})}, "row 2<-0 of block 'cell' offers only excluded choices"),
     ],
 )

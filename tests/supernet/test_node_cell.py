@@ -171,7 +171,7 @@ def test_restrictions_must_leave_what_is_picked() -> None:
 
 @pytest.mark.parametrize("number", [0, 4, "1", True, None])
 def test_other_numbers_are_no_spaces(number: Any) -> None:
-    with pytest.raises(ag.errors.UserError, match="unknown space of NAS-Bench-1Shot1"):
+    with pytest.raises(ag.errors.UserError, match="number of NAS-Bench-1Shot1"):
         ag.spaces.NASBench1Shot1(number=number)
 
 

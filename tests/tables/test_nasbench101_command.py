@@ -124,6 +124,14 @@ def test_elsewhere_there_is_a_line_for_every_tenth():
     assert [line.split(":")[1].split("%")[0].strip() for line in lines] == [str(10 * tenth) for tenth in range(11)]
 
 
+def test_many_images_get_lines_too_and_few_get_none():
+    console = Console(file=io.StringIO())
+    for total in (100, 4000):
+        with reading_progress(console, images=True) as progress:
+            progress(total // 2, total)
+    assert console.file.getvalue().splitlines() == ["reading images: 50 % of 4,000"]
+
+
 @needs_real
 def test_the_best_cell_of_the_real_file(archgrad):
     code, out, _ = archgrad("query", "--best", "--table", REAL)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.errors import UserError
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
+from archgrad.fields import NonNegative, Positive, Probability, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -24,22 +24,12 @@ class Adam(ArchOptimizer):
 
     domain: ClassVar[Domain] = "real"
 
-    lr: float = 3e-4
-    betas: tuple[float, float] = (0.5, 0.999)
-    weight_decay: float = 1e-3
-    eps: float = 1e-8
+    lr: Positive = 3e-4
+    betas: tuple[Probability, Probability] = (0.5, 0.999)
+    weight_decay: NonNegative = 1e-3
+    eps: Positive = 1e-8
 
-    def __post_init__(self) -> None:
-        if not self.lr > 0:
-            raise UserError(f"arch_optimizer.lr is {self.lr}; it must be greater than 0.")
-        if len(self.betas) != 2 or not all(0 <= beta < 1 for beta in self.betas):
-            raise UserError(f"arch_optimizer.betas is {self.betas}; it must be two numbers from 0 to below 1.")
-        if not self.weight_decay >= 0 or not self.eps > 0:
-            raise UserError(
-                f"arch_optimizer.weight_decay is {self.weight_decay} and eps is {self.eps}; "
-                "the first must be 0 or greater and the second greater than 0."
-            )
-
+    @checked
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Start both moments at zero."""
         return {
@@ -50,6 +40,7 @@ class Adam(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one bias-corrected step."""
+        check_step(alpha, gradient, state, "steps", "mean", "square")
         first, second = self.betas
         result = Alpha({})
         following: ArchState = {"steps": {}, "mean": {}, "square": {}}

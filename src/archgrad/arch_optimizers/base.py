@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import is_dataclass, replace
 from typing import ClassVar
 
 from torch import Tensor
 
 from archgrad.errors import UserError
+from archgrad.fields import check_fields
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
+from archgrad.tensors import Alpha, check_tensors
 
-__all__ = ["ArchOptimizer", "ArchState"]
+__all__ = ["ArchOptimizer", "ArchState", "check_step"]
 
 ArchState = dict[str, dict[str, Tensor]]
 """The state of an optimizer: quantity → block → tensor."""
+
+
+def check_step(alpha: Alpha, gradient: Alpha, state: ArchState, *quantities: str) -> None:
+    """Raise a UserError unless the gradient has the shape of α, and the state has these quantities of every block."""
+    check_tensors("alpha", alpha)
+    check_tensors("gradient", gradient, {name: value.shape for name, value in alpha.items()})
+    for quantity in quantities:
+        if not isinstance(state, Mapping) or set(state.get(quantity, ())) != set(alpha):
+            raise UserError(f"state lacks {quantity!r} of the blocks of α; give the state that init or step returned.")
 
 
 class ArchOptimizer(ABC):
@@ -27,6 +38,9 @@ class ArchOptimizer(ABC):
 
     moves: ClassVar[bool] = True
     finite: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self, "arch_optimizer.{}")
 
     @property
     @abstractmethod

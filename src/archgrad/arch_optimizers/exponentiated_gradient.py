@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.arch_optimizers.mirror_descent import MirrorDescent
+from archgrad.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -29,12 +30,10 @@ class ExponentiatedGradient(ArchOptimizer):
 
     domain: ClassVar[Domain] = "simplex"
 
-    lr: float = 0.1
-    floor: float = 1e-5
+    lr: Positive = 0.1
+    floor: NonNegative = 1e-5
 
-    def __post_init__(self) -> None:
-        self._general()
-
+    @checked
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Record the real choices: those above 0."""
         return self._general().init(alpha, steps)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.errors import check_one_of
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -23,9 +22,6 @@ class Fixed(ArchOptimizer):
     moves: ClassVar[bool] = False
 
     domain: Domain = "real"
-
-    def __post_init__(self) -> None:
-        check_one_of("arch_optimizer.domain", self.domain, get_args(Domain))
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Return an empty state."""

@@ -7,9 +7,10 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
 from archgrad.arch_optimizers.geometry import GEOMETRIES
-from archgrad.errors import UserError, check_number, check_one_of
+from archgrad.errors import UserError
+from archgrad.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -29,21 +30,18 @@ class MirrorDescent(ArchOptimizer):
     domain: ClassVar[Domain] = "simplex"
 
     geometry: Literal["entropy", "euclidean"] = "entropy"
-    lr: float = 0.1
-    floor: float | None = None
+    lr: Positive = 0.1
+    floor: NonNegative | None = None
 
     def __post_init__(self) -> None:
-        check_one_of("arch_optimizer.geometry", self.geometry, GEOMETRIES)
-        check_number("arch_optimizer.lr", self.lr, positive=True)
-        if self.floor is None:
-            return
-        check_number("arch_optimizer.floor", self.floor)
-        if self.floor > 0 and not GEOMETRIES[self.geometry].floor:
+        super().__post_init__()
+        if self.floor and not GEOMETRIES[self.geometry].floor:
             raise UserError(
                 f"arch_optimizer.floor is {self.floor}, but {self.geometry} steps need no floor; leave it out, or set "
                 f"geometry=entropy."
             )
 
+    @checked
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Record the real choices: those above 0."""
         support = {name: value > 0 for name, value in alpha.items()}
@@ -57,6 +55,7 @@ class MirrorDescent(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one proximal step."""
+        check_step(alpha, gradient, state, "support")
         geometry, support = GEOMETRIES[self.geometry], state["support"]
         moved = {
             name: geometry.step(value, self.lr * gradient[name].double(), support[name])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
 
-from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.errors import UserError, check_bool, check_number, check_whole
+from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
+from archgrad.errors import UserError
+from archgrad.fields import Positive, Range, checked
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -31,28 +32,22 @@ class XNAS(ArchOptimizer):
     domain: ClassVar[Domain] = "simplex"
     finite: ClassVar[bool] = True
 
-    lr: float | None = None
-    bound: float = 1.0
+    lr: Positive | None = None
+    bound: Positive = 1.0
     wipe_out: bool = True
-    scale: float = 1.0
+    scale: Positive = 1.0
 
     def __post_init__(self) -> None:
-        if self.lr is not None:
-            check_number("arch_optimizer.lr", self.lr, positive=True)
-        check_number("arch_optimizer.bound", self.bound, positive=True)
-        check_number("arch_optimizer.scale", self.scale, positive=True)
+        super().__post_init__()
         if self.lr is not None and self.scale != 1:
             raise UserError(
                 f"arch_optimizer.scale is {self.scale}, but it multiplies only the rate that XNAS chooses itself, and "
                 f"arch_optimizer.lr is {self.lr}; leave one of the two out."
             )
-        check_bool("arch_optimizer.wipe_out", self.wipe_out)
-        if not isinstance(self.wipe_out, bool):
-            raise UserError(f"arch_optimizer.wipe_out is {self.wipe_out!r}; it must be true or false.")
 
-    def init(self, alpha: Alpha, steps: int) -> ArchState:
+    @checked
+    def init(self, alpha: Alpha, steps: Annotated[int, Range(0)]) -> ArchState:
         """Store log v = log θ and the number of steps left."""
-        check_whole("the number of architecture steps that XNAS is told", steps, least=0)
         return {
             "log_weights": {name: value.double().log() for name, value in alpha.items()},
             "rate": {name: self._rate(value, steps) for name, value in alpha.items()},
@@ -71,6 +66,7 @@ class XNAS(ArchOptimizer):
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take one multiplicative step and wipe out the losers."""
+        check_step(alpha, gradient, state, "log_weights", "rate", "left")
         result = Alpha({})
         following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
         for name, value in alpha.items():

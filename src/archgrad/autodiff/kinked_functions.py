@@ -195,18 +195,7 @@ def _selected(function: Any, place: int, default: int | None = None) -> Frozen:
     return frozen
 
 
-def _aminmax(keeper: Keeper, input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
-    dims = () if dim is None else dim
-    both = _amin(keeper, input, dims, keepdim), _amax(keeper, input, dims, keepdim)
-    return torch.return_types.aminmax(both)
-
-
-def _msort(keeper: Keeper, input: Tensor) -> Tensor:
-    values: Tensor = _selected(torch.sort, 0, -1)(keeper, input, 0).values
-    return values
-
-
-def _max_pool(function: Any, dims: int, random: bool = False) -> Frozen:
+def _max_pool(function: Any, dims: int) -> Frozen:
     """Return frozen max-pooling over the last ``dims`` dimensions; ``function`` also returns the indices."""
 
     def frozen(keeper: Keeper, input: Tensor, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
@@ -214,8 +203,6 @@ def _max_pool(function: Any, dims: int, random: bool = False) -> Frozen:
             values, chosen = function(input, *args, **kwargs)
             keeper.keep(lambda: chosen)
             return (values, chosen) if return_indices else values
-        if random:  # keeps later draws the same
-            function(input.detach(), *args, **kwargs)
         chosen = keeper.keep(lambda: input)
         values = input.flatten(-dims).gather(-1, chosen.flatten(-dims)).view(chosen.shape)
         return (values, chosen) if return_indices else values
@@ -264,18 +251,14 @@ _ELEMENTWISE: dict[str, Frozen] = {
     "minimum": _minimum, "fmin": _minimum, "l1_loss": _l1_loss,
 }  # fmt: skip
 _PICKING: dict[str, Frozen] = {
-    "amax": _amax, "amin": _amin, "aminmax": _aminmax, "max": _reduction(torch.max, _amax, _maximum),
-    "min": _reduction(torch.min, _amin, _minimum), "sort": _selected(torch.sort, 0, -1), "msort": _msort,
-    "topk": _selected(torch.topk, 1, -1), "kthvalue": _selected(torch.kthvalue, 1, -1),
-    "median": _selected(torch.median, 0), "nanmedian": _selected(torch.nanmedian, 0),
-    "mode": _selected(torch.mode, 0, -1), "cummax": _selected(torch.cummax, 0), "cummin": _selected(torch.cummin, 0),
+    "amax": _amax, "amin": _amin, "max": _reduction(torch.max, _amax, _maximum),
+    "min": _reduction(torch.min, _amin, _minimum), "sort": _selected(torch.sort, 0, -1),
+    "topk": _selected(torch.topk, 1, -1), "median": _selected(torch.median, 0),
     "max_pool1d": _max_pool(F.max_pool1d_with_indices, 1), "max_pool2d": _max_pool(F.max_pool2d_with_indices, 2),
     "max_pool3d": _max_pool(F.max_pool3d_with_indices, 3),
     "adaptive_max_pool1d": _max_pool(F.adaptive_max_pool1d_with_indices, 1),
     "adaptive_max_pool2d": _max_pool(F.adaptive_max_pool2d_with_indices, 2),
     "adaptive_max_pool3d": _max_pool(F.adaptive_max_pool3d_with_indices, 3),
-    "fractional_max_pool2d": _max_pool(F.fractional_max_pool2d_with_indices, 2, random=True),
-    "fractional_max_pool3d": _max_pool(F.fractional_max_pool3d_with_indices, 3, random=True),
 }  # fmt: skip
 _JUMPING = (
     "gt", "ge", "lt", "le", "eq", "ne", "greater", "greater_equal", "less", "less_equal", "not_equal", "__gt__",
@@ -301,5 +284,5 @@ def _table() -> dict[Any, Frozen]:
 KINKED_FUNCTIONS: dict[Any, Frozen] = _table()
 """PyTorch functions with kinks or jumps; ReLU has its own, faster code.
 
-Kinks of norms, losses, recurrent layers and unlisted Python functions are not frozen; the difference check finds them.
+Kinks of norms, losses, recurrent layers and unlisted functions are not frozen; the difference check finds them.
 """

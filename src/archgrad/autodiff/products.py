@@ -14,7 +14,6 @@ from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.gradients import gradients, leaves, named_like
 from archgrad.autodiff.vectors import Vector, added, norm, scaled, zeros_like
-from archgrad.errors import unknown
 from archgrad.tensors import Alpha, Weights
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "InnerLoss",
     "ProductKind",
     "Products",
-    "check_product_kind",
     "products_of",
 ]
 
@@ -221,9 +219,3 @@ _KINDS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FinitePro
 def products_of(kind: ProductKind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
     """Return the products of this kind at a point."""
     return _KINDS[kind](loss, weights, alpha)
-
-
-def check_product_kind(kind: str) -> None:
-    """Raise a UserError for an unknown kind of products."""
-    if kind not in _KINDS:
-        raise unknown("kind of products:", kind, _KINDS)

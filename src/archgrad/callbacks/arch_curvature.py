@@ -9,8 +9,8 @@ from torch import Tensor
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind, products_of
-from archgrad.callbacks.base import Callback, Measures, Need
-from archgrad.errors import check_whole
+from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need
+from archgrad.fields import Count
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.tensors import Alpha, Weights
 
@@ -30,12 +30,8 @@ class ArchCurvature(Callback):
     kind: ClassVar[str] = "architecture-curvature"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
 
-    steps: int = 2
-    minimum: int = 200
-
-    def __post_init__(self) -> None:
-        check_whole("steps of ArchCurvature", self.steps)
-        check_whole("minimum of ArchCurvature", self.minimum)
+    steps: LanczosSteps = 2
+    minimum: Count = 200
 
     def due(self, index: int, steps: int) -> bool:
         """Tell whether step ``index`` ends one of the measured epochs."""

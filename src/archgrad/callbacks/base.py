@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from torch import Tensor
 
@@ -14,11 +14,15 @@ from archgrad.autodiff.products import ProductKind
 from archgrad.callbacks.search import Record, Search
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import Discretizer
+from archgrad.fields import Count, Range, check_fields
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock, SearchSpace
 
-__all__ = ["Callback", "Decision", "Measures", "Need", "Stage", "Stop"]
+__all__ = ["Callback", "Decision", "LanczosSteps", "Measures", "Need", "Stage", "Stop"]
+
+LanczosSteps = Annotated[int, Range(1, 1000)]
+"""The number of Hessian products in one measurement."""
 
 Measures = Mapping[str, float | str]
 """Numbers or words by name, for the record of an epoch."""
@@ -78,12 +82,15 @@ class Callback:
     kind: ClassVar[str] = ""
     requires: ClassVar[tuple[str, ...]] = ()
 
-    every: int = 64
+    every: Count = 64
     """The number of steps between two measurements.
 
     Mixture gradients are measured in every step that moves the architecture. For them, ``every`` applies to the other
     steps, such as those of a warm-up, where they are computed only for the measurement.
     """
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def difference(self) -> ProductKind | None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from archgrad.callbacks.base import Callback, Measures, Need
 from archgrad.diagnostics import Snapshot, measure_discretization
-from archgrad.errors import check_whole
+from archgrad.fields import Count
 
 __all__ = ["DiscretizationGap"]
 
@@ -22,10 +22,7 @@ class DiscretizationGap(Callback):
     kind: ClassVar[str] = "discretization-gap"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.EVALUATION})
 
-    batches: int = 32
-
-    def __post_init__(self) -> None:
-        check_whole("batches of DiscretizationGap", self.batches)
+    batches: Count = 32
 
     def measure_end(self, snapshot: Snapshot) -> Measures:
         """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent; nothing where all choices tie."""

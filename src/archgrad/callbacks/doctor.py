@@ -39,6 +39,7 @@ class Doctor(Callback):
     after: tuple[str, ...] = field(default=(), metadata={"knob": False})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_one_of("reaction of Doctor", self.reaction, ("warn", "stop", "switch"))
 
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:

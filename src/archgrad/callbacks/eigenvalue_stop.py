@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.autodiff.products import ProductKind
 from archgrad.callbacks.arch_curvature import ArchCurvature, largest_eigenvalue
-from archgrad.callbacks.base import Callback, Measures, Need, Stop
+from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need, Stop
 from archgrad.callbacks.search import Search
 from archgrad.discretizers import Discretizer
-from archgrad.errors import UserError, check_number, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Range, check_fields
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.relaxations import Relaxation
 
@@ -34,18 +35,12 @@ class EigenvalueStop(Callback):
     kind: ClassVar[str] = ArchCurvature.kind
     needs: ClassVar[frozenset[Need]] = ArchCurvature.needs
 
-    window: int = 5
-    ratio: float = 0.75
-    steps: int = 5
+    window: Annotated[int, Range(1, 10_000)] = 5
+    ratio: Annotated[float, Range(0, 1, above=True)] = 0.75
+    steps: LanczosSteps = 5
 
     def __post_init__(self) -> None:
-        check_whole("stop.window", self.window)
-        check_whole("stop.steps", self.steps)
-        check_number("stop.ratio", self.ratio, positive=True)
-        if self.ratio > 1:
-            raise UserError(
-                f"stop.ratio is {self.ratio}; it must be at most 1; above 1 the search would stop without a rise."
-            )
+        check_fields(self, "stop.{}")
 
     def check(self, relaxation: Relaxation, arch_optimizer: ArchOptimizer, discretizer: Discretizer) -> None:
         """Reject parts with which it could never stop, or could not return an earlier architecture."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
-from archgrad.autodiff.products import ProductKind, check_product_kind
-from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.autodiff.products import ProductKind
+from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need
 from archgrad.diagnostics.estimates import start_vector
-from archgrad.errors import UserError, check_number, check_whole
+from archgrad.fields import Count, Positive
 from archgrad.hypergradients import EvaluationPoint, largest_safe_rate
 from archgrad.warn_once import warn_once
 
@@ -36,19 +36,10 @@ class InnerCurvature(Callback):
     kind: ClassVar[str] = "inner-curvature"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
 
-    lr: float | str | None = None
-    every: int = 250
-    steps: int = 10
+    lr: Positive | Literal["auto"] | None = None
+    every: Count = 250
+    steps: LanczosSteps = 10
     products: ProductKind = "forward"
-
-    def __post_init__(self) -> None:
-        if isinstance(self.lr, str) and self.lr != "auto":
-            raise UserError(f"lr of InnerCurvature is {self.lr!r}; it must be a number, 'auto' or None.")
-        if not isinstance(self.lr, str | None):
-            check_number("lr of InnerCurvature", self.lr, positive=True)
-        check_whole("every of InnerCurvature", self.every)
-        check_whole("steps of InnerCurvature", self.steps)
-        check_product_kind(self.products)
 
     @property
     def difference(self) -> ProductKind | None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from archgrad.callbacks.base import Callback, Measures, Need
-from archgrad.errors import check_whole
+from archgrad.fields import Count
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.spaces import SKIP, DecisionBlock
 
@@ -32,10 +32,7 @@ class LayerAgreement(Callback):
     kind: ClassVar[str] = "layer-agreement"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.MIXTURE_GRADIENTS})
 
-    every: int = 64
-
-    def __post_init__(self) -> None:
-        check_whole("every of LayerAgreement", self.every)
+    every: Count = 64
 
     def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
         """Return ``alignment``, ``sign_alignment`` and the gradients; nothing if no two cells share a block."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from archgrad.arch_optimizers import GEOMETRIES
 from archgrad.callbacks.base import Callback, Measures, Need
 from archgrad.diagnostics import bregman_stationarity
-from archgrad.errors import UserError, check_number, check_one_of, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Count, Positive, Range
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.spaces import DecisionBlock
 
@@ -28,19 +29,15 @@ class Stationarity(Callback):
     kind: ClassVar[str] = "stationarity"
     needs: ClassVar[frozenset[Need]] = frozenset({Need.BILEVEL_POINT})
 
-    every: int = 250
-    lam: float = 0.01
+    every: Count = 250
+    lam: Positive = 0.01
     geometry: Literal["entropy", "euclidean"] = "entropy"
-    steps: int = 50
-    tolerance: float = 1e-2
+    steps: Annotated[int, Range(1, 10_000)] = 50
+    tolerance: Positive = 1e-2
     blocks: tuple[DecisionBlock, ...] = field(default=(), metadata={"knob": False})
 
     def __post_init__(self) -> None:
-        check_whole("every of Stationarity", self.every)
-        check_number("lam of Stationarity", self.lam, positive=True)
-        check_whole("steps of Stationarity", self.steps)
-        check_number("tolerance of Stationarity", self.tolerance, positive=True)
-        check_one_of("geometry of Stationarity", self.geometry, GEOMETRIES)
+        super().__post_init__()
         if self.geometry == "euclidean" and not self.blocks:
             raise UserError(
                 "blocks of Stationarity is empty, but the euclidean geometry cannot tell a choice that has reached 0 "

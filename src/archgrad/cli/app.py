@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,12 @@ from archgrad.cli.commands import draw, inspect, list_, plot, query, resume, sea
 from archgrad.errors import ArchgradError, SearchInterrupted, UserError
 
 __all__ = ["app", "main"]
+
+_STOPPED = 130
+"""The exit code after Ctrl-C."""
+_LONGEST_MESSAGE = 200
+_UsageError: Any = typer.BadParameter.__base__
+"""The errors of the command line that Typer finds."""
 
 app = typer.Typer(
     name="archgrad",
@@ -29,20 +35,41 @@ def main() -> None:
 
     never_fail_to_print()
     log_to(errors())
+    code, sentence = 0, ""
     try:
-        app()
+        code = app(standalone_mode=False) or 0
     except SearchInterrupted as interruption:
-        say(str(interruption), errors())
-        sys.exit(128 + interruption.signal)
+        code, sentence = 128 + interruption.signal, str(interruption)
     except UserError as error:
-        say(f"error: {error}", errors())
-        sys.exit(2)
+        code, sentence = 2, f"error: {error}"
     except ArchgradError as error:
-        say(f"error: {error}", errors())
-        sys.exit(1)
-    except KeyboardInterrupt:
-        say("stopped.", errors())
-        sys.exit(130)
+        code, sentence = 1, f"error: {error}"
+    except _UsageError as error:
+        if not error.message.startswith("Usage: "):
+            error.message = str(UserError(error.message))[:_LONGEST_MESSAGE]
+        error.show()
+        code = 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        code, sentence = (
+            1,
+            "error: the memory does not suffice; give smaller sizes (--channels, --cells, --batch-size).",
+        )
+    except (KeyboardInterrupt, typer.Abort):
+        code = _STOPPED
+    if code == _STOPPED and not sentence:
+        sentence = "stopped."
+    if sentence:
+        say(sentence, errors())
+    sys.exit(code)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Tell whether memory is missing; PyTorch has no error of its own for that on a CPU."""
+    return isinstance(error, MemoryError) or any(
+        words in str(error) for words in ("can't allocate memory", "out of memory", "Cannot allocate memory")
+    )
 
 
 def _show_version(wanted: bool) -> None:

@@ -71,10 +71,20 @@ def _config(
     given: Mapping[str, Any], callbacks: Sequence[str], settings: Sequence[str], file: Path | None
 ) -> SearchConfig:
     """Return the configuration that the options of ``search`` describe; they override those of the file."""
+    from archgrad.cli.console import errors, say
     from archgrad.config import SearchConfig, read_config
+    from archgrad.config.toml import without_replaced
     from archgrad.knobs import parse_setting
 
-    values: dict[str, Any] = ({} if file is None else read_config(file)) | dict(given)
+    values: dict[str, Any] = {}
+    if file is not None:
+        values, dropped = without_replaced(read_config(file), given)
+        if dropped:
+            say(
+                f"the options replace parts of {file}, so these settings of it are dropped: {', '.join(dropped)}",
+                errors(),
+            )
+    values |= given
     if callbacks:
         values["callback"] = ",".join(callbacks)
     values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings))}

@@ -11,6 +11,8 @@ from typing import Any
 
 from rich.console import Console
 
+from archgrad.errors import escaped
+
 __all__ = ["errors", "log_to", "never_fail_to_print", "print_result", "results", "say", "say_loading"]
 
 
@@ -25,8 +27,8 @@ def errors() -> Console:
 
 
 def say(text: str, console: Console | None = None) -> None:
-    """Print text without markup, emoji or highlighting."""
-    (console or results()).print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    """Print text without markup, emoji or highlighting, and with control characters escaped."""
+    (console or results()).print(escaped(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def say_loading(as_json: bool) -> Console:

@@ -25,7 +25,7 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
     The default file is ``diagnosis.svg`` in the run directory. Without matplotlib it draws nothing.
     """
-    from archgrad.cli.search import read_records
+    from archgrad.cli.records import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.report import panels_of
@@ -66,7 +66,8 @@ def diagnose(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diag
 def show_diagnosis(found: Mapping[str, Any]) -> str:
     """Format the last epoch, the diagnosis, a small table and the path of the picture."""
     last = found["last_epoch"]
-    head = f"{found['method']} on {found['space']}, {found['data']}, seed {found['seed']}: "
+    names = ", ".join(str(found[name])[:100] for name in ("space", "data"))
+    head = f"{str(found['method'])[:100]} on {names}, seed {found['seed']}: "
     if last is None:
         return f"{head}no epoch of {found['epochs']} is finished"
     numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
@@ -125,7 +126,7 @@ def _at(values: Mapping[int, float], epoch: int) -> str:
 
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     """Return precision, recall and lead time of the doctor's warnings on finished runs."""
-    from archgrad.cli.search import read_records
+    from archgrad.cli.records import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.diagnostics.warning_scores import precision_recall

@@ -24,7 +24,7 @@ from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.registry import Registry
 from archgrad.supernet import SupernetOptions
 
-__all__ = ["LISTS", "list_settings", "methods_page"]
+__all__ = ["FAMILIES", "LISTS", "list_settings", "methods_page", "shown"]
 
 
 def _first_line(thing: Any) -> str:
@@ -32,7 +32,7 @@ def _first_line(thing: Any) -> str:
 
 
 def _settings(knobs: Mapping[str, Any], prefix: str) -> list[str]:
-    return [f"{prefix}{name}={_shown(value)}" for name, value in knobs.items()]
+    return [f"{prefix}{name}={shown(value)}" for name, value in knobs.items()]
 
 
 def _changed(knobs: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +78,8 @@ def list_methods() -> str:
 
 def list_settings(name: str, space: str | None, markdown: bool) -> str:
     """Describe every setting of a recipe, or of all recipes, in every space or in one, with its source."""
+    if name != "all":
+        chosen("method", name, recipes.RECIPES)
     names = list(recipes.RECIPES) if name == "all" else [name]
     if not markdown:
         return "\n\n".join(_settings_text(recipe, space) for recipe in names)
@@ -131,13 +133,12 @@ _EXAMPLES = {
 
 def _rows(name: str, space: str | None = None) -> list[tuple[str, str, str, str]]:
     """Return setting, value, spaces and source of all settings of a recipe; spaces with the same value share a row."""
-    chosen("method", name, recipes.RECIPES)
     families = {recipes.family_of(space): space} if space is not None else _EXAMPLES
     found: dict[tuple[str, str, str], list[str]] = {}
     for family, example in families.items():
         sized = spaces.SPACES.constructor(example)()
         for setting in recipes.listed(recipes.named(name, sized), sized):
-            found.setdefault((setting.path, _shown(setting.value), setting.source), []).append(family)
+            found.setdefault((setting.path, shown(setting.value), setting.source), []).append(family)
     order = list(dict.fromkeys(path for path, _, _ in found))
     rows = sorted(found.items(), key=lambda item: order.index(item[0][0]))
     return [
@@ -151,12 +152,12 @@ def _rows(name: str, space: str | None = None) -> list[tuple[str, str, str, str]
     ]
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
     """Write a value as ``--set`` takes it."""
     if value is None:
         return "none"
     if isinstance(value, tuple):
-        return ",".join(map(_shown, value)) or "()"
+        return ",".join(map(shown, value)) or "()"
     return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 

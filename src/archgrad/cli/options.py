@@ -34,10 +34,12 @@ _HELP = {
     "batch_size": "Images per batch. [chosen by --time-limit, or published]",
     "limit": "Use only this many images; class proportions stay. [chosen by --time-limit, or all]",
     "image_size": "Resize the images to this width and height. [as they are]",
+    "fit": "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
+    "distort. [crop]",
     "split": "Shares of the images that train weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]",
     "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1]",
     "device": "cpu, cuda, cuda:1, … [cpu]",
-    "threads": "CPU threads. [as PyTorch chooses]",
+    "threads": "CPU threads. [the fastest here and now]",
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
     "time_limit": "Choose width, depth, epochs, batch size and number of images so that the search takes about this "
     "long on this machine; sizes that you give stay. 0: use the published sizes. [5 if neither width, depth, epochs "
@@ -51,6 +53,7 @@ _HELP = {
     "none: do not. Or name data sets: cifar10,cifar100,imagenet16-120. [auto]",
 }
 _PLACEHOLDERS = {
+    "fit": "crop|pad|stretch",
     "time_limit": "MINUTES",
     "on_collapse": "warn|stop|switch|ignore",
     "alpha_budget": "published|off|FACTOR",

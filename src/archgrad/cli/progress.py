@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from archgrad.callbacks import Callback, Decision, Record, Search, Stage
 from archgrad.cli.console import say
 from archgrad.cli.screen_words import screen_numbers
+from archgrad.errors import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -135,8 +136,8 @@ class LiveProgress(_Progress):
         numbers = Table("", "now", "last epoch", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name, one in {**before, **now}.items():
             values = (told[name].value if name in told else "" for told in (now, before))
-            numbers.add_row(name, *values, Text(one.meaning, style="dim"))
-        return Group(bars, *([numbers] if before or now else []), Text(_cell(self._record), overflow="fold"))
+            numbers.add_row(Text(escaped(name)), *values, Text(one.meaning, style="dim"))
+        return Group(bars, *([numbers] if before or now else []), Text(escaped(_cell(self._record)), overflow="fold"))
 
 
 def _cell(record: dict[str, Any]) -> str:
@@ -208,32 +209,34 @@ def _time(seconds: float) -> str:
 
 
 @contextmanager
-def reading_progress(console: Console) -> Iterator[Callable[[int, int], None]]:
-    """Yield a function ``(bytes_read, bytes_total)`` that shows how much of a large file is read.
+def reading_progress(console: Console, images: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Yield a function ``(read, total)`` that shows how much of a large file, or how many ``images``, are read.
 
     It shows a bar on a terminal, and a line for each tenth elsewhere; its first call opens the display.
     """
+    what = "reading images" if images else "reading the table (only once)"
     if not console.is_terminal:
-        yield _Tenths(console)
+        yield _Tenths(console, what, images)
         return
     from rich.progress import Progress
 
     with Progress(console=console, transient=True) as bars:
-        task = bars.add_task(_READING, total=None, visible=False)
+        task = bars.add_task(what, total=None, visible=False)
         yield lambda done, total: bars.update(task, completed=done, total=total, visible=True)
 
 
-_READING = "reading the table (only once)"
+_FEWEST_IMAGES = 2000
 
 
 class _Tenths:
-    """Print a line for each tenth of the file."""
+    """Print a line for each tenth of the bytes or images; few images get no lines."""
 
-    def __init__(self, console: Console) -> None:
-        self.console, self._told = console, -1
+    def __init__(self, console: Console, what: str, images: bool) -> None:
+        self.console, self.what, self.images, self._told = console, what, images, -1
 
     def __call__(self, done: int, total: int) -> None:
         tenth = 10 * done // total if total else 10
-        if tenth > self._told:
+        if tenth > self._told and not (self.images and total < _FEWEST_IMAGES):
             self._told = tenth
-            say(f"{_READING}: {10 * tenth} % of {total / 1e6:.1f} MB", self.console)
+            whole = f"{total:,}" if self.images else f"{total / 1e6:.1f} MB"
+            say(f"{self.what}: {10 * tenth} % of {whole}", self.console)

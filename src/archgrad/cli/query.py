@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
+from archgrad.config.toml import exists
 from archgrad.errors import UserError
+from archgrad.files import read_text
 from archgrad.spaces import Genotype
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
@@ -59,35 +60,17 @@ def _table_by_name(path: Path) -> Table | None:
 def _content(text: str) -> str:
     """Return the content of the file or run directory that the text names, or else the text itself."""
     path = Path(text)
-    if _exists(path / "genotype.json"):
+    if exists(path / "genotype.json"):
         path /= "genotype.json"
-    if not _exists(path):
+    if not exists(path):
         if path.suffix in (".json", ".txt") or "/" in text.partition("|")[0].partition("{")[0]:
-            raise UserError(f"there is no file {text}; give a genotype, a file or a run directory that holds one.")
+            raise UserError(
+                f"there is no file {text[:150]}; give a genotype, a file or a run directory that holds one."
+            )
         return text
     if path.is_dir():
         raise UserError(
             f"{path} has no genotype.json; give the directory of a search that has finished an epoch after its "
             f"warm-up: an even mixture has no genotype."
         )
-    if not path.is_file():
-        raise UserError(f"{path} is not a regular file; give a genotype, a file or a run directory that holds one.")
-    try:
-        with path.open(encoding="utf-8") as file:
-            content = file.read(LONGEST + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} cannot be read as a genotype ({error}).") from error
-    if len(content) > LONGEST:
-        raise UserError(f"{path} has more than {LONGEST} characters; give a file with one genotype.")
-    return content
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError as error:  # a long genotype is not a file name
-        if error.errno in (errno.ENAMETOOLONG, errno.EINVAL):
-            return False
-        raise
-    except ValueError:
-        return False
+    return read_text(path, "file with a genotype", LONGEST)

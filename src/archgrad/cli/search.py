@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import re
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.config import SearchConfig, config_with, validate
+from archgrad.config.toml import exists
 from archgrad.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,19 +26,10 @@ if TYPE_CHECKING:
 DEFAULT_MINUTES = 5.0
 """The time limit of a search without given sizes."""
 
-__all__ = ["DEFAULT_MINUTES", "load", "read_records", "run", "with_threads"]
+_MOST_THREADS = 256
+"""So many threads can always be asked for: a run keeps its number of threads on a smaller machine."""
 
-
-def read_records(folder: Path) -> list[dict[str, Any]]:
-    """Read the records of a run, one for each finished epoch."""
-    path = folder / "metrics.jsonl"
-    try:
-        records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        if all({"epoch", "genotype"} <= set(record) for record in records):
-            return records
-    except (OSError, ValueError, TypeError):
-        pass
-    raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it again.")
+__all__ = ["DEFAULT_MINUTES", "load", "run", "with_threads"]
 
 
 def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
@@ -43,6 +37,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
     Without ``out`` the run gets a new directory under ``runs/``.
     """
+    from archgrad import tables
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
     from archgrad.cli.progress import progress_for
@@ -50,25 +45,28 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
     config = config_with(with_threads(config), {})
     validate(config)
-    oracles, sources = _oracles(config, config.build_space(), console)
+    config.oracle_datasets(tables.datasets())  # rejects unknown ones before anything is loaded
+    if resume and out is not None and exists(out / "summary.json"):
+        say(f"the search in {out} is finished: nothing is left to do, and this is its result", console)
     config, data = load(config, console, choose_sizes=not resume)
-    reserved = out is None
+    oracles, sources = _oracles(config, config.build_space(), console)
+    reserved, first = out is None, not exists(Path("runs"))
     out = out or _new_folder(config)
     loaded = f"{len(data):,} images of {data.num_classes} classes, {data.image_size}×{data.image_size} pixels"
-    say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {out}", console)
+    say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
     progress = progress_for(console)
     try:
         result = run_search(
             config, images=data, out=out, resume=resume, files={"oracle.txt": f"{sources}\n"} if sources else {},
             interruptible=True, callbacks=[*oracles, progress],
         )  # fmt: skip
-    except UserError:
-        if reserved:
-            with suppress(OSError):  # not empty if the search has begun
-                out.rmdir()
-        raise
     finally:
         progress.close()
+        if reserved:
+            with suppress(OSError):  # they are not empty once the search has begun
+                out.rmdir()
+                if first:
+                    out.parent.rmdir()
     if not result.undecided:
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
@@ -77,23 +75,43 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
 def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, ImageData]:
     """Load the data and choose the sizes that the configuration leaves open."""
-    from archgrad.cli.console import say
+    from archgrad.cli.console import errors, say
+    from archgrad.cli.progress import reading_progress
 
-    say(f"loading {config.data}", console)
-    data = config.load_data()
-    if config.is_sized or not choose_sizes:
-        return config, data
-    config = _sized(config, data, console)
-    return config, config.load_data() if config.limit else data
+    say(f"loading {str(config.data)[:100]}", console)
+    with reading_progress(errors(), images=True) as progress:
+        data = config.load_data(progress)
+    if choose_sizes and not config.is_sized:
+        config = _sized(config, data, console)
+        data = config.load_data() if config.limit else data
+    return _with_fastest_threads(config, data, choose_sizes, console), data
+
+
+def _with_fastest_threads(config: SearchConfig, data: ImageData, choose: bool, console: Console) -> SearchConfig:
+    """Choose the number of threads if the configuration leaves it open, and record it for resumes."""
+    import torch
+
+    from archgrad.cli.console import say
+    from archgrad.loop.threads import choose_threads
+
+    if config.threads is not None:
+        return config
+    threads = choose_threads(config, data) if choose else torch.get_num_threads()
+    say(f"{threads} thread{'' if threads == 1 else 's'} (--threads)", console)
+    return replace(config, threads=threads)
 
 
 def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchConfig:
     """Choose the open sizes for the time limit, and print them."""
-    from archgrad.cli.choose_sizes import fit_sizes
+    from archgrad.cli.choose_sizes import candidate_sizes, fit_sizes
     from archgrad.cli.console import say
+    from archgrad.loop.threads import choose_threads
 
     limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
     say(f"choosing sizes that fit into {limit:g} minutes (--time-limit)", console)
+    if config.threads is None:  # for the measurements; the chosen size may be fastest with other threads
+        channels, cells = candidate_sizes(config)[0]
+        choose_threads(replace(config, channels=channels, cells=cells), data)
     sizes = fit_sizes(replace(config, time_limit=limit), data, lambda text: say(text, console))
     say(str(sizes), console)
     return sizes.config
@@ -101,7 +119,9 @@ def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchCon
 
 def _new_folder(config: SearchConfig) -> Path:
     """Make a new folder under ``runs/``, named after the search; two searches never share one."""
-    base = f"{config.space}-{config.method}-{str(config.data).partition(':')[0]}-seed{config.seed}"
+    kind, _, source = str(config.data).partition(":")
+    data = f"{kind}-{Path(source).stem}" if source else kind
+    base = re.sub(r"[^\w.-]+", "-", f"{config.space}-{config.method}-{data}"[:100]) + f"-seed{str(config.seed)[:20]}"
     for number in itertools.count(1):
         path = Path("runs") / (base if number == 1 else f"{base}-{number}")
         try:
@@ -116,13 +136,14 @@ def _new_folder(config: SearchConfig) -> Path:
 
 
 def with_threads(config: SearchConfig) -> SearchConfig:
-    """Fix the number of threads, because the last bits of a sum depend on it."""
+    """Set the number of threads, because the last bits of a sum depend on it; None is chosen once data is loaded."""
     import torch
 
     if config.threads is None:
-        return replace(config, threads=torch.get_num_threads())
-    if config.threads < 1:
-        raise UserError(f"threads is {config.threads}; it must be at least 1.")
+        return config
+    most = max(_MOST_THREADS, 4 * (os.cpu_count() or 1))
+    if config.threads > most:
+        raise UserError(f"threads is {config.threads}; there are {os.cpu_count()} CPUs, so give at most {most}.")
     torch.set_num_threads(config.threads)
     return config
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from archgrad import callbacks, data, recipes
 from archgrad.arch_optimizers import ARCH_OPTIMIZERS
 from archgrad.callbacks import CALLBACKS, Callback
 from archgrad.config.search_config import SETTABLE, SearchConfig
-from archgrad.data import Augmentation, ImageData
+from archgrad.data import Augmentation, ImageData, catalog
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS
@@ -23,7 +23,7 @@ from archgrad.relaxations import RELAXATIONS
 from archgrad.spaces import SPACES, SearchSpace
 from archgrad.training import WeightTraining
 
-__all__ = ["FAMILIES", "build_method", "build_space", "build_training", "load_data", "named_callbacks"]
+__all__ = ["FAMILIES", "build_method", "build_space", "build_training", "check_data", "load_data", "named_callbacks"]
 
 FAMILIES: dict[str, Registry[Any]] = {
     "relaxation": RELAXATIONS,
@@ -151,15 +151,24 @@ def build_training(config: SearchConfig, space: SearchSpace, method: Method) -> 
     return with_settings(base, {**config.settings_of("weights"), **given}, "weights")
 
 
-def load_data(config: SearchConfig) -> ImageData:
-    """Load the images."""
+def check_data(config: SearchConfig) -> None:
+    """Reject unknown data, a path without data, and wrong options, before anything is read."""
+    data.LoadOptions(True, config.limit, config.image_size, config.fit)
     if isinstance(config.data, str):
-        size, limit = config.image_size, config.limit
-        images = data.load(config.data, data_dir=config.data_dir, limit=limit, image_size=size, seed=config.seed)
+        catalog.check_data(config.data, config.data_dir)
+
+
+def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None = None) -> ImageData:
+    """Load the images; ``progress(done, total)`` is told how many are read."""
+    if isinstance(config.data, str):
+        images = data.load(
+            config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size, fit=config.fit,
+            seed=config.seed, progress=progress or data.no_progress,
+        )  # fmt: skip
         augmentation = _published_augmentation(config, images)
     else:
-        images = config.data if config.limit is None else config.data.limited(config.limit, config.seed)
-        images = images if config.image_size is None else images.resized(config.image_size)
+        options = data.LoadOptions(True, config.limit, config.image_size, config.fit, config.seed)
+        images = options.apply(config.data)
         augmentation = images.augmentation
     settings = config.settings_of("augmentation")
     return replace(images, augmentation=with_settings(augmentation, settings, "augmentation"))

@@ -83,7 +83,8 @@ def _origin(config: SearchConfig, images: ImageData) -> dict[str, Any]:
     from archgrad.data.catalog import absolute_name
 
     folder = None if origin.folder is None else str(Path(origin.folder).resolve())
-    return {"data": absolute_name(origin.spec), "data_dir": folder, "limit": limit, "image_size": image_size}
+    chosen = {"limit": limit, "image_size": image_size, "fit": origin.options.fit}
+    return {"data": absolute_name(origin.spec), "data_dir": folder, **chosen}
 
 
 def _families() -> Mapping[str, Registry[Any]]:

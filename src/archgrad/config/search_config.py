@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from archgrad.alpha_budget import BudgetChoice, read_budget
-from archgrad.errors import UserError, check_held_out, check_number, check_one_of, shortened, unknown
+from archgrad.errors import (
+    LARGEST_COUNT,
+    UserError,
+    check_held_out,
+    check_number,
+    check_one_of,
+    check_whole,
+    shortened,
+    unknown,
+)
 from archgrad.knobs import OPTIONAL_PARTS, PARTS
 from archgrad.reactions import REACTIONS
 from archgrad.registry import class_path
@@ -31,6 +41,10 @@ SIZES = {
     "space.cells_per_stage": "cells",
 }
 """Settings that are also fields, with the names of the fields."""
+
+_WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), LARGEST_COUNT)
+_WHOLE |= {"limit": 10**12}
+"""The fields that are positive whole numbers, and the largest that each may be."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +73,7 @@ class SearchConfig:
     batch_size: int | None = None
     limit: int | None = None
     image_size: int | None = None
+    fit: str = "crop"
     split: str | tuple[float, float] | None = None
     held_out: float = 0.1
     device: str = "cpu"
@@ -74,6 +89,12 @@ class SearchConfig:
 
     def __post_init__(self) -> None:
         check_kinds(self)
+        if not isinstance(self.settings, Mapping):
+            raise UserError(f"settings is {shortened(self.settings)}; it must be a dictionary of knobs by path.")
+        _check_encodable({one.name: getattr(self, one.name) for one in fields(self)} | dict(self.settings))
+        for name, most in _WHOLE.items():
+            if (value := getattr(self, name)) is not None:
+                check_whole(name, int(value) if isinstance(value, Integral) else value, most=most)
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
         check_held_out(self.held_out)
@@ -83,7 +104,7 @@ class SearchConfig:
             part, dot, knob = path.rpartition(".")
             if not dot or not knob:
                 raise UserError(
-                    f"the setting {path!r} does not name a knob; write part.knob, such as arch_optimizer.lr."
+                    f"the setting {shortened(path)} does not name a knob; write part.knob, such as arch_optimizer.lr."
                 )
             if part not in SETTABLE and ":" not in part:
                 _check_member(part)
@@ -186,16 +207,15 @@ class SearchConfig:
 
     def check_data(self) -> None:
         """Reject unknown data, and a path without data, before anything is read."""
-        from archgrad.data.catalog import check_data
-
-        if isinstance(self.data, str):
-            check_data(self.data, self.data_dir)
-
-    def load_data(self) -> ImageData:
-        """Load the images."""
         from archgrad.config import build
 
-        return build.load_data(self)
+        build.check_data(self)
+
+    def load_data(self, progress: Callable[[int, int], None] | None = None) -> ImageData:
+        """Load the images; ``progress(done, total)`` is told how many are read."""
+        from archgrad.config import build
+
+        return build.load_data(self, progress)
 
     def settings_of(self, part: str) -> dict[str, Any]:
         """Return the settings of one part, by knob.
@@ -209,8 +229,17 @@ class SearchConfig:
     @property
     def all_epochs(self) -> int | None:
         """The epochs of all stages together, of a complete configuration."""
-        stages = self.settings.get("progressive.keep", (None,))
-        return None if self.epochs is None else self.epochs * len(stages)
+        kept = self.settings.get("progressive.keep", (None,))
+        stages = len(kept) if isinstance(kept, list | tuple) else len(str(kept).split(","))
+        return None if self.epochs is None else self.epochs * stages
+
+
+def _check_encodable(values: Mapping[str, Any]) -> None:
+    """Reject text with bytes that are not UTF-8: a run directory could not write it down."""
+    for name, value in values.items():
+        for text in (name, value):
+            if isinstance(text, str) and not text.isprintable() and any("\ud800" <= one <= "\udfff" for one in text):
+                raise UserError(f"{shortened(name)} is {shortened(value)}, which is not valid UTF-8; use another name.")
 
 
 def check_kinds(config: SearchConfig) -> None:

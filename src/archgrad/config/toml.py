@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.config.search_config import SearchConfig
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, shortened, unknown
+from archgrad.files import read_text
+from archgrad.knobs import OPTIONAL_PARTS, PARTS
 
-__all__ = ["KINDS", "config_to_toml", "read_config", "read_run_config"]
+__all__ = [
+    "KINDS",
+    "config_to_toml",
+    "exists",
+    "read_config",
+    "read_run_config",
+    "without_replaced",
+]
 
 FORMAT = "archgrad.config/1"
+_LONGEST = 1_000_000
 
 
 def config_to_toml(config: SearchConfig) -> str:
@@ -27,18 +37,20 @@ def config_to_toml(config: SearchConfig) -> str:
 
 def read_run_config(folder: Path) -> SearchConfig:
     """Read the configuration of a run directory."""
-    if not (folder / "config.toml").is_file():
-        if folder.name.startswith("stage-") and (folder.parent / "config.toml").is_file():
+    if not exists(folder / "config.toml"):
+        if folder.name.startswith("stage-") and exists(folder.parent / "config.toml"):
             raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
-        raise UserError(f"{folder} is not a run directory: it has no config.toml. Start with `archgrad search`.")
+        raise UserError(
+            f"{str(folder)[:150]} is not a run directory: it has no config.toml. Start with `archgrad search`."
+        )
     return SearchConfig(**read_config(folder / "config.toml"))
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``.
 
-    Early runs had no ``alpha_budget`` and did not scale the learning rate of α. So it is "off" if a run has written the
-    file without it.
+    Early runs had no ``alpha_budget`` and did not scale the learning rate of α, and no ``fit`` and stretched images. So
+    these are "off" and "stretch" if a run has written the file without them.
     """
     content = _read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
@@ -48,8 +60,28 @@ def read_config(path: Path) -> dict[str, Any]:
         if name not in allowed:
             raise unknown(f"key in {path}:", name, allowed)
     settings = _flat(content.pop("set", {}), path)
-    earlier = {"alpha_budget": "off"} if _is_of_a_run(settings) else {}
+    earlier = {"alpha_budget": "off", "fit": "stretch"} if _is_of_a_run(settings) else {}
     return earlier | {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+
+
+def without_replaced(values: dict[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Drop from a file's values what belongs to a method, part or space that the given options replace.
+
+    Return the other values, and the names of what was dropped.
+    """
+    from archgrad.regularizers import REGULARIZERS
+
+    named = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "regularizer")
+    replaced = {name for name in given if given[name] != values.get(name) and not str(given[name]).startswith("+")}
+    other_method = "method" in values and "method" in replaced
+    if other_method:
+        replaced |= {*named, *PARTS, *OPTIONAL_PARTS}
+    if "regularizer" in replaced:
+        replaced |= set(REGULARIZERS)
+    dropped = [path for path in values["settings"] if path.rpartition(".")[0] in replaced]
+    dropped += [name for name in named if other_method and name in values and name not in given]
+    kept = {name: value for name, value in values.items() if name not in dropped}
+    return kept | {"settings": {path: one for path, one in values["settings"].items() if path not in dropped}}, dropped
 
 
 def _is_of_a_run(settings: Mapping[str, Any]) -> bool:
@@ -63,14 +95,22 @@ def _read_toml(path: Path) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
+    if not exists(path):
+        raise UserError(f"there is no configuration file {str(path)[:150]}; check the path.")
+    text = read_text(path, "configuration file", _LONGEST)
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"there is no configuration file {path}; check the path.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"the configuration file {path} cannot be read ({error}).") from error
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path} is not valid TOML: {error}.") from error
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # ValueError is also that of an integer of 5,000 digits
+        reason = "its values are nested too deeply" if isinstance(error, RecursionError) else error
+        raise UserError(f"{path} is not valid TOML: {reason}.") from error
+
+
+def exists(path: Path) -> bool:
+    """Tell whether there is a file or folder; a name that no file can have names none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError) as error:
+        return isinstance(error, PermissionError)
 
 
 def _checked(name: str, value: Any, path: Path) -> Any:
@@ -80,7 +120,7 @@ def _checked(name: str, value: Any, path: Path) -> Any:
     if type(value) is int and float in kinds:
         return float(value)
     if type(value) not in kinds:
-        raise UserError(f"{name} in {path} is {value!r}; it must be {_WORDS[kinds[0]]}.")
+        raise UserError(f"{name} in {path} is {shortened(value)}; it must be {_WORDS[kinds[0]]}.")
     return value
 
 

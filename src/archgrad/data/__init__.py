@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archgrad.data.augment import Augmentation
 from archgrad.data.catalog import load
-from archgrad.data.dataset import ImageData, LoadOptions
+from archgrad.data.dataset import ImageData, LoadOptions, no_progress
 from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure
 from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, Npz, Parquet
@@ -29,6 +29,7 @@ __all__ = [
     "folder",
     "load",
     "measure",
+    "no_progress",
     "npz",
     "parquet",
     "parse_split",

@@ -2,47 +2,56 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from importlib.util import find_spec
-from pathlib import Path
 
-from archgrad.data.dataset import ImageData
+from archgrad.data.dataset import ImageData, no_progress
 from archgrad.data.sources import SOURCES, DataSource
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, shortened, unknown
+from archgrad.fields import checked
+from archgrad.files import PathLike, existing_path, shown_path
 
 __all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 
 
+@checked
 def load(
     spec: str,
     *,
-    data_dir: str | os.PathLike[str] | None = None,
+    data_dir: PathLike | None = None,
     limit: int | None = None,
     image_size: int | None = None,
+    fit: str = "crop",
     seed: int = 0,
     train: bool = True,
+    progress: Callable[[int, int], None] = no_progress,
 ) -> ImageData:
     """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
 
-    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them.
+    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``fit`` tells how
+    (:class:`LoadOptions`). ``progress(done, total)`` is told how many images are read.
 
     >>> load("digits", limit=50, image_size=4).images.shape
     torch.Size([50, 1, 4, 4])
     """
     source, path = find_source(spec)
-    return source(path or data_dir, train, limit=limit, image_size=image_size, seed=seed)
+    return source(path or data_dir, train, limit=limit, image_size=image_size, fit=fit, seed=seed, progress=progress)
 
 
-def check_data(spec: str, data_dir: str | os.PathLike[str] | None = None) -> None:
+def check_data(spec: str, data_dir: PathLike | None = None) -> None:
     """Reject an unknown source, and a path without data, before anything is read."""
     source, path = find_source(spec)
     source.check(source.located(path or data_dir))
+    try:
+        f"{spec}{data_dir or ''}".encode()
+    except UnicodeEncodeError:
+        raise UserError(f"the path of the data {shown_path(spec)} has bytes that are no text; rename it.") from None
 
 
 def absolute_name(spec: str) -> str:
     """Return the name of data with its path made absolute."""
     _, path = find_source(spec)
-    return f"{spec.removesuffix(path)}{Path(path).expanduser().resolve()}" if path else spec
+    return f"{spec.removesuffix(path)}{existing_path(path, 'data').resolve()}" if path else spec
 
 
 def find_source(spec: str) -> tuple[DataSource, str | None]:
@@ -59,9 +68,9 @@ def find_source(spec: str) -> tuple[DataSource, str | None]:
         raise unknown("data", f"{spec.partition(':')[0]}:PATH" if colon else spec, (*source_names(), "module:Name"))
     source = SOURCES.create(name)
     if source.takes_path and not path:
-        raise UserError(f"the data {spec!r} has no path; write {name}:PATH, such as {name}:my-data.")
+        raise UserError(f"the data {shortened(spec)} has no path; write {name}:PATH, such as {name}:my-data.")
     if spec != name and not source.takes_path:
-        raise UserError(f"the data {name!r} takes no path, but {spec!r} has one; write {name}.")
+        raise UserError(f"the data {name!r} takes no path, but {shortened(spec)} has one; write {name}.")
     return source, path or None
 
 
@@ -78,4 +87,9 @@ def source_names() -> dict[str, DataSource]:
 def _is_importable(name: str) -> bool:
     """Tell whether a name is ``module:Name``, and the module's package exists."""
     steps = name.replace(":", ".").split(".")
-    return ":" in name and all(map(str.isidentifier, steps)) and find_spec(steps[0]) is not None
+    if ":" not in name or not all(map(str.isidentifier, steps)):
+        return False
+    try:
+        return find_spec(steps[0]) is not None
+    except ValueError:  # a module that was not imported from a file, such as __main__
+        return False

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.resize import resize
+from archgrad.data.resize import FITS, resize
 from archgrad.data.stratified_sampling import stratified_sample
-from archgrad.errors import UserError
+from archgrad.errors import UserError, check_one_of, check_whole
+from archgrad.fields import check_fields
 
-__all__ = ["ImageData", "LoadOptions", "Origin", "check_labels"]
+__all__ = ["ImageData", "LoadOptions", "Origin", "check_labels", "no_progress"]
 
 
 def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
@@ -32,14 +33,31 @@ def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
         raise UserError(f"the data {name!r} has {len(classes)} class; give data with at least 2.")
 
 
+def no_progress(done: int, total: int) -> None:
+    """Show nothing."""
+
+
 @dataclass(frozen=True)
 class LoadOptions:
-    """Which images to load: ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them."""
+    """Which images to load, and how.
+
+    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``fit`` tells how images that
+    are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may call
+    ``progress(done, total)``.
+    """
 
     train: bool = True
     limit: int | None = None
     image_size: int | None = None
+    fit: str = "crop"
     seed: int = 0
+    progress: Callable[[int, int], None] = field(default=no_progress, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_one_of("fit", self.fit, FITS)
+        for name in ("limit", "image_size"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name))
 
     def choose(self, labels: Tensor) -> Tensor:
         """Return the sorted indices of the labels [N] to keep, before any image is decoded."""
@@ -48,7 +66,7 @@ class LoadOptions:
     def apply(self, data: ImageData) -> ImageData:
         """Limit and resize data that is already in memory."""
         limited = data if self.limit is None else data.limited(self.limit, self.seed)
-        return limited if self.image_size is None else limited.resized(self.image_size)
+        return limited if self.image_size is None else limited.resized(self.image_size, self.fit)
 
 
 @dataclass(frozen=True)
@@ -78,6 +96,7 @@ class ImageData:
     origin: Origin | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
+        check_fields(self, "{} of the data")
         images, labels = self.images, self.labels
         if images.dtype != torch.uint8 or images.ndim != 4 or 0 in images.shape[1:]:
             raise UserError(
@@ -123,10 +142,10 @@ class ImageData:
         """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
         return self.select(stratified_sample(self.labels, count, seed))
 
-    def resized(self, size: int) -> ImageData:
+    def resized(self, size: int, fit: str = "crop") -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
         augmentation = self.augmentation.scaled(min(self.images.shape[2:]), size)
-        return replace(self, images=resize(self.images, size), augmentation=augmentation, origin=None)
+        return replace(self, images=resize(self.images, size, fit), augmentation=augmentation, origin=None)
 
     def digest(self) -> str:
         """Return a hash of the shape, pixels and labels: 16 letters."""

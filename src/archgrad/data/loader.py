@@ -18,7 +18,7 @@ __all__ = ["Batch", "Loader", "evaluation_batches"]
 
 
 class Batch(NamedTuple):
-    """Normalized images (float32 [B, C, H, W] in channels-last memory) and labels (int64 [B])."""
+    """Normalized images (of the default dtype, [B, C, H, W] in channels-last memory) and labels (int64 [B])."""
 
     images: Tensor
     labels: Tensor

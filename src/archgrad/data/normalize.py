@@ -30,7 +30,7 @@ class Normalization:
             raise UserError(f"the mean {self.mean} must be finite and the deviation {self.std} positive.")
 
     def __call__(self, images: Tensor) -> Tensor:
-        """Return normalized float32 images for uint8 images [B, C, H, W]."""
+        """Return normalized images of the default dtype for uint8 images [B, C, H, W]."""
         if images.shape[1] != len(self.mean):
             raise UserError(
                 f"the images have {images.shape[1]} channels, but the normalization was measured on {len(self.mean)}; "
@@ -38,7 +38,7 @@ class Normalization:
             )
         scale = [1 / (255 * std) for std in self.std]
         shift = [-mean / std for mean, std in zip(self.mean, self.std, strict=True)]
-        return images.to(torch.float32).mul_(_per_channel(scale, images)).add_(_per_channel(shift, images))
+        return images.to(torch.get_default_dtype()).mul_(_per_channel(scale, images)).add_(_per_channel(shift, images))
 
 
 def measure(data: ImageData, indices: Tensor | None = None) -> Normalization:

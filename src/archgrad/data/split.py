@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,7 +11,8 @@ from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.data.stratified_sampling import indices_by_class, proportional_shares
-from archgrad.errors import UserError, check_held_out
+from archgrad.errors import UserError, check_held_out, shortened
+from archgrad.fields import checked
 from archgrad.schedule import Level
 
 __all__ = ["HALVES", "Split", "parse_split", "split", "split_fractions"]
@@ -31,10 +33,17 @@ class Split:
     held_out: Tensor
 
 
+@checked
 def split(
-    labels: Tensor, fractions: tuple[float, float] | None = HALVES, seed: int = 0, held_out: float = 0.0
+    labels: Tensor,
+    fractions: tuple[float, float] | None = HALVES,
+    seed: int = 0,
+    held_out: float = 0.0,
+    classes: Sequence[str] = (),
 ) -> Split:
     """Split labels [N] into two disjoint parts with the class proportions of the whole.
+
+    Error messages name the ``classes``, if they are given.
 
     ``None`` is for single-level searches: both parts are all the data except the share ``held_out``.
 
@@ -55,7 +64,7 @@ def split(
     groups = indices_by_class(labels, seed, "split")
     counts = [len(group) for group in groups]
     weights_size, architecture_size = _sizes(len(labels), fractions)
-    _check_sizes(labels, groups, {"weights": weights_size, "architecture": architecture_size})
+    _check_sizes(labels, groups, {"weights": weights_size, "architecture": architecture_size}, classes)
     first = proportional_shares(weights_size, counts, [count - 1 for count in counts])
     left = [count - used for count, used in zip(counts, first, strict=True)]
     second = proportional_shares(architecture_size, counts, left)
@@ -139,11 +148,13 @@ def _sizes(count: int, fractions: tuple[float, float]) -> tuple[int, int]:
     return weights, both - weights
 
 
-def _check_sizes(labels: Tensor, groups: list[Tensor], sizes: dict[str, int]) -> None:
+def _check_sizes(labels: Tensor, groups: list[Tensor], sizes: dict[str, int], classes: Sequence[str]) -> None:
     for group in groups:
         if len(group) < 2:
+            label = int(labels[group[0]])
+            name = shortened(classes[label]) if classes else label
             raise UserError(
-                f"class {int(labels[group[0]])} has one image, so it cannot be in both parts of the split; "
+                f"class {name} has one image, so it cannot be in both parts of the split; "
                 f"add images, leave the class out, or set schedule.level=single."
             )
     for name, size in sizes.items():

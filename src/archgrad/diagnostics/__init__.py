@@ -1,11 +1,16 @@
 """Functions that measure an architecture, a point of a search, or the records of a finished one."""
 
-from archgrad.diagnostics.architecture import entropy, movement, operations, skip_connections
+from archgrad.diagnostics.architecture import (
+    Snapshot,
+    entropy,
+    measure_discretization,
+    movement,
+    operations,
+    skip_connections,
+)
 from archgrad.diagnostics.diagnosis import Diagnosis, diagnose
-from archgrad.diagnostics.discretization import measure_discretization
 from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
 from archgrad.diagnostics.similarity import StageSimilarity, average_similarity, layer_similarity
-from archgrad.diagnostics.snapshot import Snapshot
 from archgrad.diagnostics.stationarity import bregman_stationarity
 from archgrad.diagnostics.thresholds import Thresholds
 

@@ -1,17 +1,42 @@
-"""Measures of the architecture at the end of an epoch."""
+"""The architecture at the end of an epoch as callbacks see it, and its measures."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from statistics import mean
 
 import torch
+from torch import Tensor
 
-from archgrad.diagnostics.snapshot import Snapshot
-from archgrad.discretizers import margins
-from archgrad.spaces import SKIP
+from archgrad.discretizers import SupernetEvaluation, margins
+from archgrad.discretizers.base import options_with
+from archgrad.errors import UserError
+from archgrad.relaxations import expand_to_cells
+from archgrad.spaces import SKIP, Genotype, SearchSpace
+from archgrad.tensors import Mixture, Probabilities
 
-__all__ = ["entropy", "movement", "operations", "skip_connections"]
+__all__ = ["Snapshot", "entropy", "measure_discretization", "movement", "operations", "skip_connections"]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The search between two epochs: probabilities ``{block: [rows, choices]}`` and their genotype.
+
+    ``evaluation`` measures the accuracy of the shared weights with any mixture. ``last``: the search is complete.
+    ``initial`` are the probabilities at its start. ``ties`` counts the rows whose choices tie exactly. ``undecided``:
+    all rows tie, or α has not moved yet, so nothing has chosen the genotype.
+    """
+
+    space: SearchSpace
+    probabilities: Probabilities
+    genotype: Genotype
+    evaluation: SupernetEvaluation | None = None
+    last: bool = False
+    initial: Mapping[str, Tensor] | None = None
+    undecided: bool = False
+    ties: int = 0
 
 
 def entropy(snapshot: Snapshot) -> dict[str, float]:
@@ -63,3 +88,19 @@ def movement(snapshot: Snapshot) -> dict[str, float]:
     blocks = [block.name for block in snapshot.space.blocks]
     gone = [(snapshot.probabilities[name] - snapshot.initial[name]).double().abs().sum() for name in blocks]
     return {"movement": torch.stack(gone).sum().item()}
+
+
+def measure_discretization(snapshot: Snapshot, batches: int) -> dict[str, float]:
+    """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches."""
+    evaluation, space = snapshot.evaluation, snapshot.space
+    if evaluation is None:
+        raise UserError("the snapshot has no evaluation, which accuracies need; give it one.")
+
+    def accuracy(mixture: Mixture) -> float:
+        return mean(evaluation.accuracy(mixture, number) for number in range(min(batches, evaluation.batches)))
+
+    options = options_with(space, snapshot.probabilities)
+    return {
+        "mixture_accuracy": accuracy(expand_to_cells(space.searched_blocks(options), snapshot.probabilities)),
+        "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype, options)),
+    }

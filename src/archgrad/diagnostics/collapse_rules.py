@@ -10,7 +10,7 @@ from typing import Literal
 
 from archgrad.diagnostics.accuracy_rules import AccuracyRules
 from archgrad.diagnostics.decision_rules import DecisionRules
-from archgrad.diagnostics.records import Record, after_first_move, mean_in, number_in, share_of, skip_share
+from archgrad.diagnostics.records import Record, Rules, after_first_move, number_in, share_of, skip_share
 from archgrad.diagnostics.thresholds import Thresholds
 
 __all__ = ["CollapseRules", "Verdict"]
@@ -34,16 +34,14 @@ _BILEVEL = "; a bilevel method (--method gaea-bilevel) chooses on images that do
 
 
 @dataclass(frozen=True)
-class CollapseRules:
+class CollapseRules(Rules):
     """Judges the numbers of the last epochs by the thresholds.
 
     ``tied``: the search is over and all its choices tie. ``never_moved``: it is over and has never moved the
     architecture; the discretizer alone has chosen it. ``over``: all its epochs are done.
     """
 
-    limits: Thresholds
-    progress: float
-    records: tuple[Record, ...]
+    progress: float = 0.0
     tied: bool = False
     never_moved: bool = False
     over: bool = False
@@ -55,7 +53,7 @@ class CollapseRules:
         over = progress >= 1
         tied = over and records[-1].get("genotype", "") is None
         never_moved = over and not tied and not own
-        return cls(limits, progress, tuple(records) if tied or never_moved else own, tied, never_moved, over)
+        return cls(limits, tuple(records) if tied or never_moved else own, progress, tied, never_moved, over)
 
     @cached_property
     def decision(self) -> DecisionRules:
@@ -105,7 +103,7 @@ class CollapseRules:
         layers = ("alignment", "sign_alignment", "skip_weight", "movement")
         names = (*layers, "entropy", "entropy_max", "lead", "train_accuracy", "heldout_accuracy", "heldout_chance")
         gradients = tuple(f"{kind}_gradient_{end}" for kind in ("skip", "conv") for end in ("first", "last"))
-        found = {name: self._now(name) for name in (*names, *gradients)}
+        found = {name: self.now(name) for name in (*names, *gradients)}
         found |= {"skip_share": self._share if self.records else None, "none_share": self._nothing}
         found |= {
             "decided": self.decision.share,
@@ -214,17 +212,17 @@ class CollapseRules:
     @property
     def _has_cause(self) -> bool:
         """Whether the cells disagree; True where alignment was not measured, so that the skip connections decide."""
-        return self._now("alignment") is None or self._is_misaligned
+        return self.now("alignment") is None or self._is_misaligned
 
     @property
     def _is_misaligned(self) -> bool:
-        alignment = self._now("alignment")
+        alignment = self.now("alignment")
         return alignment is not None and alignment < self.limits.misaligned
 
     @property
     def _favors_skip(self) -> bool:
         """Whether the last cells make skip connections grow, and faster than convolutions."""
-        skip, conv = self._now("skip_gradient_last"), self._now("conv_gradient_last")
+        skip, conv = self.now("skip_gradient_last"), self.now("conv_gradient_last")
         return skip is not None and conv is not None and skip < min(conv, 0.0)
 
     @property
@@ -242,7 +240,7 @@ class CollapseRules:
         return (self._growth or 0.0) >= self.limits.growth
 
     def _about_causes(self) -> list[str]:
-        alignment, skip, conv = map(self._now, ("alignment", "skip_gradient_last", "conv_gradient_last"))
+        alignment, skip, conv = map(self.now, ("alignment", "skip_gradient_last", "conv_gradient_last"))
         sentences = []
         if alignment is not None:
             apart = "the cells want different architectures"
@@ -257,10 +255,6 @@ class CollapseRules:
         if self._eigenvalue_grows:
             sentences.append(f"the largest eigenvalue of the architecture's Hessian has grown {self._growth:.1f} times")
         return sentences
-
-    def _now(self, name: str) -> float | None:
-        """Return the mean of a number over the window, None if no record there has it."""
-        return mean_in(self.records[-self.limits.window :], name)
 
 
 def _percent(share: float) -> str:

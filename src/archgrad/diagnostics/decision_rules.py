@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean
 
-from archgrad.diagnostics.records import Record, changed_share, decided_share, mean_in, number_in
-from archgrad.diagnostics.thresholds import Thresholds
+from archgrad.diagnostics.records import Rules, changed_share, decided_share, number_in
 
 __all__ = ["DecisionRules"]
 
@@ -17,11 +16,9 @@ _TWO_CHOICES = math.log(2)
 
 
 @dataclass(frozen=True)
-class DecisionRules:
+class DecisionRules(Rules):
     """Judges by the thresholds how far a search has decided."""
 
-    limits: Thresholds
-    records: tuple[Record, ...]
     tied: bool = False
     never_moved: bool = False
 
@@ -39,7 +36,7 @@ class DecisionRules:
             return False
         if self.never_moved or self._by_accuracy:
             return True
-        share, lead = self.share, self._now("lead")
+        share, lead = self.share, self.now("lead")
         return (share is None or share >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
 
     @property
@@ -92,7 +89,7 @@ class DecisionRules:
         return [*self._about_entropy(), *self._about_changes(), *self._about_loss()]
 
     def _about_entropy(self) -> list[str]:
-        share, entropy, most, lead = self.share, *map(self._now, ("entropy", "entropy_max", "lead"))
+        share, entropy, most, lead = self.share, *map(self.now, ("entropy", "entropy_max", "lead"))
         if share is None or entropy is None:
             return []
         text = f"decided {100 * share:.0f} %: entropy {entropy:.3f}{'' if most is None else f' of {most:.3f}'}"
@@ -109,6 +106,3 @@ class DecisionRules:
         return [
             f"this one architecture has {one:.1f} % accuracy, the mixture {mixture:.1f} %: it is not yet the choice"
         ]
-
-    def _now(self, name: str) -> float | None:
-        return mean_in(self.records[-self.limits.window :], name)

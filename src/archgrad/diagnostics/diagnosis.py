@@ -9,6 +9,7 @@ from archgrad.diagnostics.collapse_rules import CollapseRules, Verdict
 from archgrad.diagnostics.records import Record, after_first_move
 from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.errors import check_whole
+from archgrad.fields import checked
 
 __all__ = [
     "ALARMING",
@@ -53,6 +54,7 @@ class Diagnosis:
         return "\n".join([*lines, *([f"  {self.advice}"] if self.advice else [])])
 
 
+@checked
 def diagnose(
     records: Sequence[Record],
     epochs: int,

@@ -11,6 +11,8 @@ import torch
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import products_of
 from archgrad.autodiff.vectors import added, cosine, norm
+from archgrad.errors import UserError
+from archgrad.fields import checked
 from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, Hypergradient
 from archgrad.tensors import Weights
 
@@ -43,6 +45,7 @@ class Reference:
     lambda_min: float
 
 
+@checked
 def reference_at(point: EvaluationPoint, steps: int) -> Reference:
     """Choose the reference at a point: ``steps`` of conjugate gradient on H + δI.
 
@@ -55,6 +58,7 @@ def reference_at(point: EvaluationPoint, steps: int) -> Reference:
     return Reference(ConjugateGradient(steps, damping), largest, smallest)
 
 
+@checked
 def compare(
     point: EvaluationPoint, estimators: Mapping[str, Hypergradient], reference: Hypergradient
 ) -> dict[str, Comparison]:
@@ -74,8 +78,11 @@ def compare(
     return compared
 
 
+@checked
 def average(comparisons: Sequence[Comparison]) -> Comparison:
     """Return the means over several points."""
+    if not comparisons:
+        raise UserError("comparisons is empty; give at least one.")
     return Comparison(*(mean(getattr(one, field.name) for one in comparisons) for field in fields(Comparison)))
 
 

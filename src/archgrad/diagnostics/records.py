@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import mean
 from typing import Any
 
+from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.spaces import SKIP, Decision, Genotype
 
 __all__ = [
     "Record",
+    "Rules",
     "after_first_move",
     "changed_share",
     "decided_share",
@@ -97,6 +100,18 @@ def _decisions(genotype: str) -> frozenset[tuple[str, Decision]]:
 def _share_in(genotype: str, choice: str) -> float:
     found = Genotype.parse(genotype)
     return found.count(choice) / max(len(found.decisions), 1)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Rules that judge the ``records`` of a search by the ``limits``."""
+
+    limits: Thresholds
+    records: tuple[Record, ...]
+
+    def now(self, name: str) -> float | None:
+        """Return the mean of a number over the window, None if no record there has it."""
+        return mean_in(self.records[-self.limits.window :], name)
 
 
 def number_in(record: Record, name: str) -> float | None:

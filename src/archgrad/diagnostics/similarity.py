@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from archgrad.autodiff.gradients import leaves
 from archgrad.errors import UserError
+from archgrad.fields import checked
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.operations import FactorizedReduce, Operation
 from archgrad.supernet import Edge, MixedCell
@@ -51,6 +52,7 @@ class _CellOutputs:
         return tuple(tuple(node.shape[1:]) for node in self.nodes), edges
 
 
+@checked
 def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[StageSimilarity, ...]:
     """Compare the cells of a ``supernet`` on the outer batch of a point, stage by stage.
 
@@ -77,6 +79,7 @@ def layer_similarity(point: EvaluationPoint, supernet: nn.Module) -> tuple[Stage
     return tuple(_compared([seen[at] for at in places], [gradients[at] for at in places]) for places in compared)
 
 
+@checked
 def average_similarity(measured: Sequence[Sequence[StageSimilarity]]) -> tuple[StageSimilarity, ...]:
     """Return the means over several batches."""
     return tuple(

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from archgrad.arch_optimizers import Geometry
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.vectors import V, Vector, added, dot, scaled
 from archgrad.errors import UserError
+from archgrad.fields import checked
 from archgrad.tensors import Alpha, Weights
 from archgrad.warn_once import warn_once
 
@@ -28,11 +29,14 @@ _UNFINISHED = (
 _FIRST_RATE = 8.0
 _SIMPLEX_ERROR = 1e-3
 _ROUNDINGS = 8
+_WEIGHTS, _ALPHA = "weights ", "alpha "
+"""How names of w and θ begin in one vector of both."""
 
 JointLoss = Callable[[Weights, Alpha], Tensor]
 """A scalar of (w, θ)."""
 
 
+@checked
 def bregman_stationarity(
     loss: JointLoss,
     weights: Weights,
@@ -51,11 +55,13 @@ def bregman_stationarity(
     descent seeks u until a step is shorter than ``tolerance`` times the distance from x, with at most ``steps``
     evaluations; if those do not suffice, it warns once. The result is NaN if the loss is not finite.
     """
-    start = _Place(_doubled(weights), _doubled(alpha))
+    if not weights or not alpha:
+        raise UserError(f"{'alpha' if weights else 'weights'} is empty; give at least one tensor.")
+    start = {**_doubled(weights, _WEIGHTS), **_doubled(alpha, _ALPHA)}
     space = _Product.around(start, geometry, support)
 
-    def evaluate(at: _Place) -> tuple[float, _Place]:
-        w, theta = leaves(_typed(at.weights, weights)), leaves(_typed(at.alpha, alpha))
+    def evaluate(at: Vector) -> tuple[float, Vector]:
+        w, theta = leaves(_part(at, _WEIGHTS, weights)), leaves(_part(at, _ALPHA, alpha))
         values: list[float] = []
 
         def recorded() -> Tensor:
@@ -64,75 +70,70 @@ def bregman_stationarity(
             return value
 
         of_weights, of_alpha = gradients(recorded, w, theta)
-        return values[0], _Place(_doubled(of_weights), _doubled(of_alpha))
+        return values[0], {**_doubled(of_weights, _WEIGHTS), **_doubled(of_alpha, _ALPHA)}
 
     rounding = _ROUNDINGS * max(torch.finfo(value.dtype).eps for value in (*weights.values(), *alpha.values()))
     reached = _proximal_point(evaluate, space, start, lam, steps, tolerance, rounding)
     return math.nan if reached is None else space.both_ways(reached, start) / lam**2
 
 
-class _Place(NamedTuple):
-    """Weights and architecture, or their duals, in float64."""
-
-    weights: Vector
-    alpha: Vector
-
-
 @dataclass(frozen=True, eq=False)
 class _Product:
-    """The geometry ½‖w‖² + φ(θ), with θ on the part of the simplex that ``support`` marks."""
+    """The geometry ½‖w‖² + φ(θ) of vectors (w, θ), with θ on the part of the simplex that ``support`` marks."""
 
     geometry: Geometry
     support: Vector
 
     @classmethod
-    def around(cls, start: _Place, geometry: Geometry, support: Mapping[str, Tensor] | None) -> _Product:
-        for name, theta in start.alpha.items():
+    def around(cls, start: Vector, geometry: Geometry, support: Mapping[str, Tensor] | None) -> _Product:
+        inside = {}
+        for name, theta in start.items():
+            if not name.startswith(_ALPHA):
+                continue
+            block = name.removeprefix(_ALPHA)
             if bool((theta < 0).any() or ((theta.sum(-1) - 1).abs() > _SIMPLEX_ERROR).any()):
                 raise UserError(
-                    f"the architecture parameters of block {name!r} are not on the simplex, where Bregman stationarity "
-                    f"is measured; choose a relaxation of the 'simplex' domain."
+                    f"the architecture parameters of block {block!r} are not on the simplex, where Bregman "
+                    f"stationarity is measured; choose a relaxation of the 'simplex' domain."
                 )
-        inside = {name: geometry.gradient(theta).isfinite() for name, theta in start.alpha.items()}
-        if support is not None:
-            inside = {name: where & support[name].to(where.device) for name, where in inside.items()}
+            where = geometry.gradient(theta).isfinite()
+            inside[name] = where if support is None else where & support[block].to(where.device)
         return cls(geometry, inside)
 
-    def between(self, x: _Place, y: _Place) -> _Place:
+    def between(self, x: Vector, y: Vector) -> Vector:
         """Return ∇φ(x) − ∇φ(y), 0 outside the support."""
-        alpha = {
-            name: (self.geometry.gradient(theta) - self.geometry.gradient(y.alpha[name])).where(self.support[name], 0.0)
-            for name, theta in x.alpha.items()
-        }
-        return _Place(added(x.weights, y.weights, -1.0), alpha)
+        apart = added(x, y, -1.0)
+        for name, inside in self.support.items():
+            apart[name] = (self.geometry.gradient(x[name]) - self.geometry.gradient(y[name])).where(inside, 0.0)
+        return apart
 
-    def both_ways(self, x: _Place, y: _Place) -> float:
+    def both_ways(self, x: Vector, y: Vector) -> float:
         """Return D(x‖y) + D(y‖x) = ⟨∇φ(x) − ∇φ(y), x − y⟩."""
-        return _product(self.between(x, y), _added(x, y, -1.0))
+        return dot(self.between(x, y), added(x, y, -1.0))
 
-    def divergence(self, x: _Place, y: _Place) -> float:
+    def divergence(self, x: Vector, y: Vector) -> float:
         """Return D(x‖y)."""
-        apart = added(x.weights, y.weights, -1.0)
-        rows = [self.geometry.divergence(theta, y.alpha[name]).sum().item() for name, theta in x.alpha.items()]
+        apart = {name: value - y[name] for name, value in x.items() if name not in self.support}
+        rows = [self.geometry.divergence(x[name], y[name]).sum().item() for name in self.support]
         return dot(apart, apart) / 2 + sum(rows)
 
-    def step(self, at: _Place, slope: _Place) -> _Place:
+    def step(self, at: Vector, slope: Vector) -> Vector:
         """Return argmin of ⟨slope, u⟩ + D(u‖at)."""
-        alpha = {
-            name: self.geometry.step(theta, slope.alpha[name], self.support[name]) for name, theta in at.alpha.items()
-        }
-        return _Place(added(at.weights, slope.weights, -1.0), alpha)
+        moved = added(at, slope, -1.0)
+        for name, inside in self.support.items():
+            moved[name] = self.geometry.step(at[name], slope[name], inside)
+        return moved
 
 
 def _proximal_point(
-    evaluate: Callable[[_Place], tuple[float, _Place]],
+    evaluate: Callable[[Vector], tuple[float, Vector]],
     space: _Product,
-    start: _Place,
+    start: Vector,
     lam: float,
     steps: int,
     tolerance: float,
     rounding: float,
-) -> _Place | None:
+) -> Vector | None:
     """Minimize λ·f(u) + D(u‖x) from x on, or return None if f is not finite at x.
 
     Each step linearizes only f: argmin of s·(λ⟨∇f(u), v⟩ + D(v‖x)) + D(v‖u), which is a mirror step of length
@@ -143,13 +144,14 @@ def _proximal_point(
     value, slope = evaluate(at)
     if not math.isfinite(value):
         return None
-    nothing = rounding**2 * (1 + dot(start.weights, start.weights))
+    weights = {name: value for name, value in start.items() if name.startswith(_WEIGHTS)}
+    nothing = rounding**2 * (1 + dot(weights, weights))
     for _ in range(steps):
         length = rate / (1 + rate)
         pull = space.between(at, start)
-        trial = space.step(at, _scaled(_added(pull, slope, lam), length))
+        trial = space.step(at, scaled(added(pull, slope, lam), length))
         trial_value, trial_slope = evaluate(trial)
-        bend = lam * (trial_value - value - _product(slope, _added(trial, at, -1.0)))
+        bend = lam * (trial_value - value - dot(slope, added(trial, at, -1.0)))
         if not bend <= space.divergence(trial, at) / rate + rounding * lam * abs(value):
             rate /= 2
             continue
@@ -162,21 +164,9 @@ def _proximal_point(
     return at
 
 
-def _product(x: _Place, y: _Place) -> float:
-    return dot(x.weights, y.weights) + dot(x.alpha, y.alpha)
+def _doubled(vector: Vector, prefix: str) -> Vector:
+    return {prefix + name: value.detach().double() for name, value in vector.items()}
 
 
-def _added(x: _Place, y: _Place, factor: float) -> _Place:
-    return _Place(added(x.weights, y.weights, factor), added(x.alpha, y.alpha, factor))
-
-
-def _scaled(x: _Place, factor: float) -> _Place:
-    return _Place(scaled(x.weights, factor), scaled(x.alpha, factor))
-
-
-def _doubled(vector: Vector) -> Vector:
-    return {name: value.detach().double() for name, value in vector.items()}
-
-
-def _typed(vector: Vector, like: V) -> V:
-    return cast(V, {name: value.to(like[name].dtype) for name, value in vector.items()})
+def _part(vector: Vector, prefix: str, like: V) -> V:
+    return cast(V, {name: vector[prefix + name].to(value.dtype) for name, value in like.items()})

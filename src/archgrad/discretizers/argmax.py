@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derive_genotype
 from archgrad.discretizers.ties import Ties, count_ties
+from archgrad.fields import check_value
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tensors import Probabilities
 
@@ -28,4 +29,5 @@ class Argmax(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive with the number of edges that each block keeps."""
+        check_value("space", space, SearchSpace)
         return derive_genotype(space, probabilities, {block.name: block.keep for block in space.blocks})

@@ -11,15 +11,19 @@ import torch
 from torch import Tensor
 
 from archgrad.discretizers.ties import Ties
+from archgrad.errors import UserError
+from archgrad.fields import check_fields, check_value
+from archgrad.relaxations.base import shapes_of
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.supernet import SupernetOptions
-from archgrad.tensors import Mixture, Probabilities
+from archgrad.tensors import Mixture, Probabilities, check_tensors
 
 __all__ = [
     "Discretizer",
     "SupernetEvaluation",
     "Tune",
     "Tuning",
+    "check_probabilities",
     "derive_genotype",
     "edge_strengths",
     "options_with",
@@ -75,6 +79,9 @@ class Discretizer(ABC):
     once: ClassVar[bool] = False
     measures: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        check_fields(self, "discretizer.{}")
+
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before any training, if it cannot derive genotypes of this space."""
         return
@@ -99,8 +106,18 @@ class Discretizer(ABC):
         return self.select(space, probabilities, evaluation)
 
 
+def check_probabilities(space: SearchSpace, probabilities: Probabilities) -> None:
+    """Raise a UserError unless there are finite probabilities for all blocks of the space."""
+    check_value("space", space, SearchSpace)
+    check_tensors("probabilities", probabilities, shapes_of(space.blocks))
+    for block in space.blocks:
+        if not bool(probabilities[block.name].isfinite().all()):
+            raise UserError(f"probabilities[{block.name!r}] has NaN or infinite entries; all must be finite.")
+
+
 def derive_genotype(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
     """Return the genotype of the strongest choices, with ``keep[block]`` rows at each node (None: all)."""
+    check_probabilities(space, probabilities)
     return space.genotype(
         {
             block.name: strongest_choices(

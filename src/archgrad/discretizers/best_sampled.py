@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, edge_strengths, options_with
-from archgrad.errors import UserError, check_whole
+from archgrad.discretizers.base import (
+    Discretizer,
+    SupernetEvaluation,
+    check_probabilities,
+    edge_strengths,
+    options_with,
+)
+from archgrad.errors import UserError
+from archgrad.fields import Count, Range, check_value
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tensors import Mixture, Probabilities
 
@@ -28,12 +35,8 @@ class BestSampled(Discretizer):
 
     measures: ClassVar[bool] = True
 
-    samples: int = 100
-    batches: int = 1
-
-    def __post_init__(self) -> None:
-        check_whole("discretizer.samples", self.samples)
-        check_whole("discretizer.batches", self.batches)
+    samples: Annotated[int, Range(1, 100_000)] = 100
+    batches: Count = 1
 
     def select(
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
@@ -44,6 +47,8 @@ class BestSampled(Discretizer):
                 "BestSampled measures architectures with a supernet, but got no evaluation; give select() an "
                 "evaluation, or use discretizers.Argmax(), which needs none."
             )
+        check_probabilities(space, probabilities)
+        check_value("evaluation", evaluation, SupernetEvaluation)
         options = options_with(space, probabilities)
         drawn = [sample_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
         return max(

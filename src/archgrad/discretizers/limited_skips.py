@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation
+from archgrad.discretizers.base import Discretizer, SupernetEvaluation, check_probabilities
 from archgrad.discretizers.ties import Ties
-from archgrad.errors import UserError, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Range
 from archgrad.spaces import SKIP, Genotype, SearchSpace
 from archgrad.tensors import Probabilities
 from archgrad.warn_once import warn_once
@@ -28,10 +30,10 @@ class LimitedSkips(Discretizer):
     """
 
     derivation: Discretizer = field(default_factory=Argmax, metadata={"knob": False})
-    most: int = 2
+    most: Annotated[int, Range(0, 1000)] = 2
 
     def __post_init__(self) -> None:
-        check_whole("most of LimitedSkips", self.most, least=0)
+        super().__post_init__()
         if self.derivation.once:
             raise UserError(
                 f"{type(self.derivation).__name__} does not decide by probabilities, so LimitedSkips cannot limit its "
@@ -50,6 +52,7 @@ class LimitedSkips(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive repeatedly, each time without the weakest skip connection, until few enough are left."""
+        check_probabilities(space, probabilities)
         left = Probabilities(dict(probabilities))
         suppressed: set[tuple[str, int]] = set()
         while True:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
 from archgrad.discretizers.argmax import Argmax
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, edge_strengths, options_with
+from archgrad.discretizers.base import (
+    Discretizer,
+    SupernetEvaluation,
+    Tuning,
+    check_probabilities,
+    edge_strengths,
+    options_with,
+)
 from archgrad.discretizers.ties import Ties
-from archgrad.errors import UserError, check_number, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Count, Positive, Range, check_value
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tensors import Mixture, Probabilities
@@ -42,15 +50,9 @@ class Perturbation(Discretizer):
     once: ClassVar[bool] = True
     measures: ClassVar[bool] = True
 
-    tune_epochs: int = 5
-    batches: int | None = None
-    tune_rate: float = 0.1
-
-    def __post_init__(self) -> None:
-        check_whole("discretizer.tune_epochs", self.tune_epochs, least=0)
-        check_number("discretizer.tune_rate", self.tune_rate, positive=True)
-        if self.batches is not None:
-            check_whole("discretizer.batches", self.batches)
+    tune_epochs: Annotated[int, Range(0, 10_000)] = 5
+    batches: Count | None = None
+    tune_rate: Positive = 0.1
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
         """Return no ties at the end, where accuracies decide."""
@@ -66,6 +68,8 @@ class Perturbation(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Decide edge by edge, then node by node."""
+        check_probabilities(space, probabilities)
+        check_value("evaluation", evaluation, SupernetEvaluation | None)
         if evaluation is None or (self.tune_epochs and evaluation.tune is None):
             raise UserError(
                 "Perturbation needs a supernet to measure and train; give select() an evaluation that can tune, or use "

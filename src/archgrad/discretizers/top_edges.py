@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derive_genotype
 from archgrad.discretizers.ties import Ties, count_ties
 from archgrad.errors import UserError
+from archgrad.fields import Range, check_value
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tensors import Probabilities
 
@@ -20,11 +22,7 @@ class TopEdges(Discretizer):
     Edge weights multiply the strength.
     """
 
-    edges: int = 2
-
-    def __post_init__(self) -> None:
-        if self.edges < 1:
-            raise UserError(f"discretizer.edges is {self.edges}; it must be at least 1.")
+    edges: Annotated[int, Range(1, 1000)] = 2
 
     def check(self, space: SearchSpace) -> None:
         """Reject spaces whose genotypes keep another number of edges."""
@@ -44,4 +42,5 @@ class TopEdges(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive with the same number of edges at every node."""
+        check_value("space", space, SearchSpace)
         return derive_genotype(space, probabilities, {block.name: self.edges for block in space.blocks})

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from archgrad.autodiff.products import Products
 from archgrad.autodiff.vectors import scaled
-from archgrad.errors import check_number
+from archgrad.fields import NonNegative
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.tensors import Weights
@@ -24,11 +24,7 @@ class Amended(Implicit):
     claims it "in most cases" for #α ≪ #w; on random problems it fails there as often as elsewhere.
     """
 
-    eta: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number("eta of Amended", self.eta)
+    eta: NonNegative = 0.1
 
     def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Return x = η·H·b."""

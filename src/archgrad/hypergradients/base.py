@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from archgrad.autodiff.products import ProductKind
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
+from archgrad.fields import Range, check_fields, check_value
 from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_at
-from archgrad.tensors import Alpha, Weights
+from archgrad.tensors import Alpha, Weights, check_tensors
 
-__all__ = ["Hypergradient"]
+__all__ = ["Hypergradient", "Iterations"]
+
+Iterations = Annotated[int, Range(1, 10_000)]
+"""A number of products or inner steps in one estimate."""
 
 
 class Hypergradient(ABC):
@@ -25,6 +29,9 @@ class Hypergradient(ABC):
 
     per_image: ClassVar[bool] = False
     order: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        check_fields(self, "hypergradient.{}")
 
     def __call__(
         self,
@@ -41,6 +48,10 @@ class Hypergradient(ABC):
         Weights, α and the random state stay bit for bit the same, even if a loss raises. ``descent`` says how the
         weights are trained; a search passes it. Estimates with their own learning rate do not need it.
         """
+        check_value("problem", problem, BilevelProblem)
+        check_value("descent", descent, Descent | None)
+        check_tensors("weights", weights)
+        check_tensors("alpha", alpha)
         with evaluate_at(problem, weights, alpha, inner_batch, outer_batch, descent) as point:
             gradient = self.estimate(point)
         return Alpha({name: value.detach().clone() for name, value in gradient.items()})

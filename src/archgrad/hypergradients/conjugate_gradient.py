@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from archgrad.autodiff.krylov import conjugate_gradient
 from archgrad.autodiff.products import Products
-from archgrad.errors import check_number, check_whole
+from archgrad.fields import NonNegative
+from archgrad.hypergradients.base import Iterations
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.tensors import Weights
@@ -30,13 +31,8 @@ class ConjugateGradient(Implicit):
     iteration stops at a direction of negative curvature, with one warning.
     """
 
-    steps: int = 10
-    damping: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("steps of ConjugateGradient", self.steps)
-        check_number("damping of ConjugateGradient", self.damping)
+    steps: Iterations = 10
+    damping: NonNegative = 0.0
 
     def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:
         """Solve the damped system."""

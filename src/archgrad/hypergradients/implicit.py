@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 
-from archgrad.autodiff.products import ProductKind, Products, check_product_kind
+from archgrad.autodiff.products import ProductKind, Products
 from archgrad.autodiff.vectors import added
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
@@ -23,9 +23,6 @@ class Implicit(Hypergradient):
     """
 
     products: ProductKind = "exact"
-
-    def __post_init__(self) -> None:
-        check_product_kind(self.products)
 
     def estimate(self, point: EvaluationPoint) -> Alpha:
         """Combine both terms."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from archgrad.autodiff.krylov import extreme_eigenvalues, neumann
 from archgrad.autodiff.products import Products
-from archgrad.errors import UserError, check_number, check_whole
+from archgrad.fields import Positive, Range
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
 from archgrad.tensors import Weights
@@ -33,16 +33,8 @@ class Neumann(Implicit):
     {'a': tensor(6.)}
     """
 
-    terms: int = 2
-    lr: float | str | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_whole("terms of Neumann", self.terms, least=0)
-        if isinstance(self.lr, str) and self.lr != "auto":
-            raise UserError(f"lr of Neumann is {self.lr!r}; it must be a number, 'auto' or None.")
-        if not isinstance(self.lr, str | None):
-            check_number("lr of Neumann", self.lr, positive=True)
+    terms: Annotated[int, Range(0, 10_000)] = 2
+    lr: Positive | Literal["auto"] | None = None
 
     @property
     def callbacks(self) -> Mapping[str, Mapping[str, Any]]:

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import torch
 
 from archgrad.autodiff.gradients import gradients, leaves
-from archgrad.errors import UserError, check_number
+from archgrad.errors import UserError
+from archgrad.fields import Positive
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.tensors import Alpha
@@ -32,10 +33,7 @@ class PerExample(Hypergradient):
     per_image: ClassVar[bool] = True
     order: ClassVar[int] = 1
 
-    bound: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number("bound of PerExample", self.bound, positive=True)
+    bound: Positive = 1.0
 
     @property
     def inner_batches(self) -> int:

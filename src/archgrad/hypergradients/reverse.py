@@ -6,10 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 from archgrad.autodiff.gradients import gradients, leaves
-from archgrad.autodiff.products import ProductKind, Products, check_product_kind
+from archgrad.autodiff.products import ProductKind, Products
 from archgrad.autodiff.vectors import added
 from archgrad.descent import Descent
-from archgrad.errors import check_number
+from archgrad.fields import Positive
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.tensors import Alpha, Weights
@@ -26,13 +26,8 @@ class Reverse(Hypergradient):
     of every kept step; differences keep only its weights and activation pattern.
     """
 
-    lr: float | None = None
+    lr: Positive | None = None
     products: ProductKind = "exact"
-
-    def __post_init__(self) -> None:
-        check_product_kind(self.products)
-        if self.lr is not None:
-            check_number(f"lr of {type(self).__name__}", self.lr, positive=True)
 
     def estimate(self, point: EvaluationPoint) -> Alpha:
         """Go forward, then back."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.errors import UserError, check_whole
+from archgrad.errors import UserError
+from archgrad.hypergradients.base import Iterations
 from archgrad.hypergradients.reverse import Reverse
 
 __all__ = ["TruncatedReverse"]
@@ -17,13 +18,11 @@ class TruncatedReverse(Reverse):
     Where the weights have converged, it equals a Neumann series of ``keep`` − 1 terms (iDARTS, Corollary 2).
     """
 
-    steps: int = 4
-    keep: int = 2
+    steps: Iterations = 4
+    keep: Iterations = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_whole("steps of TruncatedReverse", self.steps)
-        check_whole("keep of TruncatedReverse", self.keep)
         if self.keep > self.steps:
             raise UserError(f"TruncatedReverse keeps {self.keep} of {self.steps} steps; keep at most {self.steps}.")
 

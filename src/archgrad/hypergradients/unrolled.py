@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from archgrad.descent import Descent
-from archgrad.errors import check_bool
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.reverse import Reverse
 
@@ -22,10 +21,6 @@ class Unrolled(Reverse):
     """
 
     nesterov: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_bool("nesterov of Unrolled", self.nesterov)
 
     def descent(self, point: EvaluationPoint) -> Descent:
         """Return how the virtual step descends."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
@@ -9,14 +10,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from archgrad import callbacks as callback_room
 from archgrad import random_streams
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
-from archgrad.errors import UserError, unknown
-from archgrad.loop.folder import RunFolder
-from archgrad.loop.global_state import own_modes, seed_globally
+from archgrad.errors import UserError, shortened, unknown
+from archgrad.fields import check_value
+from archgrad.loop.folder import OWN_FILES, RunFolder
+from archgrad.loop.global_state import own_global_state, seed_globally
 from archgrad.loop.interrupts import catch_signals
 from archgrad.loop.progressive import Stages
 from archgrad.loop.result import SearchResult
@@ -30,6 +34,8 @@ from archgrad.warn_once import forget_warnings
 
 __all__ = ["resume", "run_search", "search"]
 
+
+_log = logging.getLogger("archgrad")
 
 _POSITIONAL = ("space", "method", "data")
 _OF_THE_COMMAND = ("time_limit", "threads", "oracle", "needs")
@@ -67,7 +73,8 @@ def search(
     texts by name. ``resume`` continues from there to the same bits, as :func:`archgrad.resume` does.
     ``interruptible`` catches SIGINT and SIGTERM and ends the search with a checkpoint. ``callbacks`` watch the search
     beside the standard ones; without ``standard_callbacks`` they do so alone. A callback replaces a standard one of its
-    kind. A progressive method searches in stages of ``epochs`` epochs each.
+    kind. A progressive method searches in stages of ``epochs`` epochs each. Searches in several threads of a process
+    take turns, so that each finds the same bits as alone.
     """
     known = [one.name for one in fields(SearchConfig) if one.name not in (*_POSITIONAL, *_OF_THE_COMMAND)]
     for name in options:
@@ -95,8 +102,9 @@ def resume(
     those that the search was started with.
     """
     given = {"space": space, "method": method, "data": data}
-    config = config_with(read_run_config(Path(folder)), {name: one for name, one in given.items() if one is not None})
-    return run_search(config, out=folder, resume=True, interruptible=interruptible, callbacks=callbacks)
+    home = _as_path("folder", folder)
+    config = config_with(read_run_config(home), {name: one for name, one in given.items() if one is not None})
+    return run_search(config, out=home, resume=True, interruptible=interruptible, callbacks=callbacks)
 
 
 def run_search(
@@ -112,6 +120,9 @@ def run_search(
 ) -> SearchResult:
     """Run the search that a configuration describes; ``images`` are its data if already loaded."""
     folder = _checked_folder(out, resume, interruptible)
+    check_value("standard_callbacks", standard_callbacks, bool)
+    if not isinstance(callbacks, Sequence):
+        raise UserError(f"callbacks is {shortened(callbacks)}; it must be a list of callbacks.")
     validate(config)
     space, method = config.build_space(), config.build_method()
     _check_compile(config.compile, method)
@@ -119,7 +130,7 @@ def run_search(
     images = config.load_data() if images is None else images
     run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
     texts = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
-    texts |= files or {}
+    texts |= _checked_files(files or {})
     if method.progressive is not None:
         stages = Stages(config, space, method, method.progressive, images)
         return stages.search(run_one, out=folder, files=texts, resume=resume, callbacks=watched)
@@ -141,13 +152,14 @@ def _run_one(
 ) -> SearchResult:
     """Run one search to its end, from its beginning or from the checkpoint in its folder."""
     forget_warnings()
-    with own_modes(setup.device):
+    with own_global_state(setup.device):
         seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: if this raises, no folder is left behind
         state.folder = folder.path if folder else None
         with folder.opened(resume) if folder else nullcontext() as saved, catch_signals(interruptible) as interrupt:
             if saved is not None:
                 state.restore(saved)
+                _compare_threads(saved.get("threads"))
             watching = (*([folder] if folder else []), *callbacks)
             Run(setup, setup.stepper(state, compile_), watching, folder, interrupt, compile_).go(state)
     blocks = setup.blocks
@@ -158,6 +170,17 @@ def _run_one(
     )  # fmt: skip
 
 
+def _compare_threads(before: object) -> None:
+    """Say that the last bits may differ if the saved part of a search was computed with other threads."""
+    now = torch.get_num_threads()
+    if isinstance(before, int) and before != now:
+        _log.warning(
+            "the search began with %d threads and continues with %d, so the last bits of its numbers may differ; "
+            "torch.set_num_threads(%d) or --threads %d repeats them.",
+            before, now, before, before,
+        )  # fmt: skip
+
+
 def _all_callbacks(
     method: Method, given: Sequence[Callback], with_standard: bool, on_collapse: str
 ) -> tuple[Callback, ...]:
@@ -165,7 +188,8 @@ def _all_callbacks(
     for callback in given:
         if not isinstance(callback, Callback):
             raise UserError(
-                f"{callback!r} is not a callback; give objects of classes that derive from archgrad.callbacks.Callback."
+                f"{shortened(callback)} is not a callback; give objects of classes that derive from "
+                f"archgrad.callbacks.Callback."
             )
         callback.check(method.relaxation, method.arch_optimizer, method.discretizer)
     standard = (*callback_room.standard(), *method.measures) if with_standard else ()
@@ -173,15 +197,38 @@ def _all_callbacks(
     return callback_room.joined(standard, given, (*rule, *doctors(on_collapse, method)))
 
 
+def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
+    """Return the texts to write; reject names that leave the run folder or belong to the search."""
+    if not isinstance(files, Mapping):
+        raise UserError(f"files is {shortened(files)}; it must be a dictionary of texts by file name.")
+    for name, text in files.items():
+        if not isinstance(name, str) or not isinstance(text, str):
+            raise UserError(f"files has {shortened(name)}: {shortened(text)}; give texts by file name.")
+        if name in ("", ".", "..") or {"/", "\\", "\0", ":"} & set(name) or len(name.encode()) > 200:
+            raise UserError(f"files names {shortened(name)}; give a plain file name, which stays in the run folder.")
+        if name.startswith(("checkpoint", "healthy", "stage-", ".")) or name in OWN_FILES:
+            raise UserError(f"files names {name!r}, which the search itself writes; choose another name.")
+    return dict(files)
+
+
 def _checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
+    check_value("resume", resume, bool)
+    check_value("interruptible", interruptible, bool)
     if resume and out is None:
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
     if interruptible and out is None:
         raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
-    return None if out is None else Path(out)
+    return None if out is None else _as_path("out", out)
+
+
+def _as_path(name: str, given: object) -> Path:
+    if not isinstance(given, str | Path) or "\0" in str(given):
+        raise UserError(f"{name} is {shortened(given)}; it must be the path of a folder.")
+    return Path(given)
 
 
 def _check_compile(compile_: bool, method: Method) -> None:
+    check_value("compile", compile_, bool)
     if compile_ and method.hypergradient.order > 1:
         raise UserError(
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "

@@ -25,12 +25,14 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["RunFolder", "StageOf", "stage_folder"]
+__all__ = ["OWN_FILES", "RunFolder", "StageOf", "stage_folder"]
 
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors that a search meets although its folder is right: the disk is full, or it fails."""
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
+OWN_FILES = ("config.toml", _METRICS, _GENOTYPE, _SUMMARY)
+"""The files that a search writes, beside its checkpoints."""
 
 
 @dataclass(frozen=True)

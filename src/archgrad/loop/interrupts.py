@@ -52,10 +52,12 @@ def catch_signals(enabled: bool) -> Iterator[Interrupt]:
         restore()
 
 
-def diverged(error: DivergedError, folder: RunFolder) -> DivergedError:
-    """Return the error with the place of the last good checkpoint."""
+def diverged(message: str, folder: RunFolder | None) -> DivergedError:
+    """Return the error with the place of the last good checkpoint, if there is a folder."""
+    if folder is None:
+        return DivergedError(message)
     return DivergedError(
-        f"{error} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
+        f"{message} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
         f"would come to the same point, because it repeats the search with the same settings."
     )
 

@@ -8,15 +8,20 @@ from torch import Tensor
 
 from archgrad.callbacks import Callback, Measures, Need, Record
 from archgrad.diagnostics import Snapshot
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.hypergradients import Batches
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.part_checks import check_instance
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 
 __all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "measure_gradients", "measure_points"]
 
-OWN = ("epoch", "genotype", "stage", "seconds", "stopped_to")
+OWN = {
+    "epoch", "lr", "genotype", "stage", "seconds", "stopped_to", "ties", "derived_by", "train_chance", "heldout_chance",
+    "heldout_images", "train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "arch_loss", "arch_accuracy",
+    "heldout_loss", "heldout_accuracy",
+}  # fmt: skip
 """The keys of a record that only the loop writes."""
 
 
@@ -32,7 +37,7 @@ def measure_points(callbacks: Iterable[Callback], setup: Setup, state: SearchSta
         step = setup.stepper(state).bilevel_step(state)
         with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
             measured = callback.measure_point(point)
-        state.sums.note(_numbers(callback, measured))
+        state.sums.note(_numbers(callback, "measure_point", measured))
 
 
 def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
@@ -46,27 +51,42 @@ def measure_gradients(
     """Pass the mixture gradients of the cells to the callbacks that need them."""
     for callback in callbacks:
         if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
-            state.sums.note(_numbers(callback, callback.measure_gradients(setup.blocks, gradients)))
+            measured = callback.measure_gradients(setup.blocks, gradients)
+            state.sums.note(_numbers(callback, "measure_gradients", measured))
 
 
 def measure_epoch(
     callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], state: SearchState, record: Record
 ) -> None:
     """Let all callbacks add to the record of an epoch; ``snapshots[True]`` is for those that need evaluations."""
+    own = {name: record[name] for name in OWN & record.keys()}
     for callback in callbacks:
         snapshot = snapshots[Need.EVALUATION in callback.needs]
-        record |= _values(callback, callback.measure_epoch(snapshot, state))
+        record |= _values(callback, "measure_epoch", callback.measure_epoch(snapshot, state))
+        for name, value in own.items():
+            if record.get(name) != value and value == value:
+                raise UserError(
+                    f"{type(callback).__name__} has changed {name!r} of a record; callbacks only add to it."
+                )
 
 
 def measure_end(callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], record: Record) -> None:
     """Let all callbacks add their final measures to the last record."""
     for callback in callbacks:
-        record |= _values(callback, callback.measure_end(snapshots[Need.EVALUATION in callback.needs]))
+        measured = callback.measure_end(snapshots[Need.EVALUATION in callback.needs])
+        record |= _values(callback, "measure_end", measured)
 
 
-def _values(callback: Callback, measured: Measures) -> dict[str, int | float | str]:
-    """Return plain values; reject names that belong to the loop."""
-    for name in measured:
+def _values(callback: Callback, method: str, measured: Measures) -> dict[str, int | float | str]:
+    """Return plain values; reject other objects, and names that belong to the loop."""
+    check_instance(callback, method, measured, Mapping)
+    for name, value in measured.items():
+        plain = isinstance(value, str) or (hasattr(value, "__float__") and getattr(value, "ndim", 0) == 0)
+        if not isinstance(name, str) or not plain:
+            raise UserError(
+                f"{type(callback).__name__}.{method} records {shortened(name)} as {shortened(value)}; it must return "
+                f"numbers or texts by name."
+            )
         if name in OWN:
             raise UserError(
                 f"{type(callback).__name__} records {name!r}, but the search itself records that; choose another name."
@@ -74,9 +94,9 @@ def _values(callback: Callback, measured: Measures) -> dict[str, int | float | s
     return {name: value if isinstance(value, str) else _number(value) for name, value in measured.items()}
 
 
-def _numbers(callback: Callback, measured: Measures) -> dict[str, float]:
+def _numbers(callback: Callback, method: str, measured: Measures) -> dict[str, float]:
     """Return plain numbers, which can be averaged over an epoch."""
-    found = _values(callback, measured)
+    found = _values(callback, method, measured)
     for name, value in found.items():
         if isinstance(value, str):
             raise UserError(

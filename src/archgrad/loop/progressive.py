@@ -17,6 +17,7 @@ from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.folder import RunFolder, StageOf, stage_folder
 from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
+from archgrad.loop.size_check import check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.progressive import Progressive
@@ -59,6 +60,10 @@ class Stages:
         stage.
         """
         whole = Setup.of(self.space, self.method, self.images, self.config, out if resume else None)
+        for number in range(len(self.plan.stages)):
+            sized, loader = self.plan.sized(self.space, number), whole.weight_loader
+            stage = self.method.in_stage(number, sized)
+            check_supernet_memory(sized, stage, loader.data, loader.batch_size, whole.device)
         folder = None if out is None else RunFolder(out, whole.identity, files)
         overall, stages, seconds = _OverallRecords(folder), len(self.plan.stages), 0.0
         with folder.opened(resume) if folder else nullcontext():
@@ -91,8 +96,7 @@ class Stages:
             setup = self.setup(number, searched, own)
             if number == len(self.plan.stages) or not Checkpoints(stage_folder(home, number + 1)).exist():
                 return number, setup, restore_run(setup, own)
-            alpha = Checkpoints(own).load(setup.identity)["alpha"]
-            found = setup.method.relaxation.probabilities(setup.blocks, alpha)
+            found = setup.method.relaxation.probabilities(setup.blocks, restore_run(setup, own).alpha)
             searched, number = self.plan.narrowed(searched, found, number), number + 1
 
 

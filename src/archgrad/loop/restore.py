@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import torch
-
 from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.checkpoint import Checkpoints
+from archgrad.loop.global_state import own_global_state
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 
@@ -19,7 +18,7 @@ __all__ = ["evaluate_at_state", "restore_run"]
 def restore_run(setup: Setup, folder: Path) -> SearchState:
     """Return the last saved state of a run."""
     saved = Checkpoints(folder).load(setup.identity)
-    with torch.random.fork_rng([]):
+    with own_global_state(setup.device):
         state = setup.initial_state()
     state.restore(saved)
     return state

@@ -5,20 +5,22 @@ from __future__ import annotations
 import copy
 import logging
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archgrad import random_streams
-from archgrad.callbacks import Callback, Decision, Record
+from archgrad.callbacks import Callback, Decision, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop import measuring
-from archgrad.loop.divergence import check_state
+from archgrad.loop.divergence import check_state, with_likely_cause
 from archgrad.loop.evaluation import evaluate_held_out, supernet_evaluation
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.part_checks import check_first_pass, check_instance
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import MetricSums, SearchState
 from archgrad.loop.steps import Stepper, StepResult
@@ -37,7 +39,7 @@ class Run:
     """The loop and everything it needs besides the state; the stepper changes if the search switches its method.
 
     The loop calls the ``callbacks`` in their order. The folder, if there is one, is the first of them. ``kept`` is the
-    state to go back to; a folder keeps it on disk.
+    state to go back to; a folder keeps it on disk. What operations return is checked in the ``first`` step.
     """
 
     setup: Setup
@@ -47,6 +49,7 @@ class Run:
     interrupt: Interrupt
     compile: bool
     kept: dict[str, Any] = field(default_factory=dict)
+    first: bool = True
 
     def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
@@ -58,9 +61,8 @@ class Run:
             try:
                 self._go_on(state)
             except DivergedError as error:
-                if self.folder is None:
-                    raise
-                raise diverged(error, self.folder) from error
+                cause = with_likely_cause(error, self.stepper.method, self.setup.weights, self.setup.space.weights)
+                raise diverged(cause, self.folder) from error
             if self.interrupt.signal and not state.complete:
                 self._end_by_signal(state)
         for callback in self.callbacks:
@@ -129,7 +131,10 @@ class Run:
         due = measuring.due_at_point(self.callbacks, state)
         self._compare(state, batches, moves, due)
         measuring.measure_points(due, self.setup, state, batches)
-        self._move(state, batches, moves)
+        first = self.first and not self.compile  # a compiled forward pass calls no hooks
+        with check_first_pass(state.supernet, self.setup.weight_loader.data.num_classes) if first else nullcontext():
+            self._move(state, batches, moves)
+        self.first = False
         state.step += 1
         state.seconds += time.perf_counter() - started
         means = state.sums.means()
@@ -232,7 +237,9 @@ class Run:
         """
         space, discretizer, started = self.setup.space, self.stepper.method.discretizer, time.perf_counter()
         if not (last and discretizer.once):
-            return discretizer.interim(space, probabilities, supernet_evaluation(self.setup, state))
+            interim = discretizer.interim(space, probabilities, supernet_evaluation(self.setup, state))
+            check_instance(discretizer, "interim", interim, Genotype)
+            return interim
         self._save(state)
         seed_globally(random_streams.seed_of(self.setup.seed, "derivation"), state.device)
 
@@ -245,6 +252,7 @@ class Run:
                 raise interrupted(state, self.folder, self.interrupt.signal)
 
         genotype = discretizer.select(space, probabilities, supernet_evaluation(self.setup, state, report, between))
+        check_instance(discretizer, "select", genotype, Genotype)
         state.seconds += time.perf_counter() - started
         return genotype
 
@@ -253,6 +261,7 @@ class Run:
         for callback in self.callbacks:
             if (request := callback.stop(state)) is None:
                 continue
+            check_instance(callback, "stop", request, Stop)
             if not 1 <= request.epoch <= state.epoch:
                 raise UserError(
                     f"{type(callback).__name__} asks for the architecture of epoch {request.epoch}, but epochs 1 to "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
@@ -20,6 +22,8 @@ from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
+from archgrad.loop.part_checks import check_instance, check_like
+from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
@@ -28,8 +32,8 @@ from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
-from archgrad.supernet import SupernetOptions
-from archgrad.tensors import Alpha
+from archgrad.supernet import Supernet, SupernetOptions
+from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
 
 __all__ = ["Setup"]
@@ -70,7 +74,7 @@ class Setup:
         check_reaction(config.on_collapse, method, space)
         options, settings = method.supernet_options(space), config.build_training(space, method)
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
-        parts = split_data(data.labels, fractions, seed, config.held_out)
+        parts = split_data(data.labels, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
         device = _usable(config.device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
@@ -81,16 +85,18 @@ class Setup:
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
         setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "")
+        check_steps(settings.epochs, setup.steps)
+        check_supernet_memory(space, method, data, setup.weight_loader.batch_size, device)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
         saved = {} if begun is None else Checkpoints(begun).saved_identity()
         return setup._with_budget(config.budget, saved.get("alpha_budget"))
 
-    def _with_budget(self, choice: BudgetChoice, kept_factor: float | None) -> Setup:
+    def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
         method, optimizer = self.method, self.method.arch_optimizer
         budget = AlphaBudget.of(choice, optimizer, published_arch_steps(method, self.space), self.arch_steps)
-        if choice == "published" and kept_factor is not None:
+        if choice == "published" and isinstance(kept_factor, float) and 0 < kept_factor < math.inf:
             budget = replace(budget, factor=kept_factor)
         scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
         return replace(
@@ -129,12 +135,21 @@ class Setup:
     @cached_property
     def arch_steps(self) -> int:
         """The number of architecture steps in the whole search."""
-        return sum(self.moves(index).architecture for index in range(self.weights.epochs * self.steps))
+        schedule, steps = self.method.schedule, self.weights.epochs * self.steps
+        if schedule.updates == "random":
+            return sum(self.moves(index).architecture for index in range(steps))
+        moving = max(steps - schedule.warmup_epochs * self.steps, 0) if self.method.arch_optimizer.moves else 0
+        return moving // schedule.inner_steps
 
     def first_alpha(self) -> Alpha:
         """Return the initial architecture parameters."""
         first = self.method.relaxation.init(self.blocks, random_streams.generator(self.seed, "alpha"))
+        check_like(self.method.relaxation, "init", first, self._rows, finite=True)
         return Alpha({name: value.to(self.device) for name, value in first.items()})
+
+    @property
+    def _rows(self) -> dict[str, Tensor]:
+        return {block.name: block.mask for block in self.blocks}
 
     def is_unmoved(self, alpha: Alpha) -> bool:
         """Tell whether α still has its initial value, as in a warm-up, and so has chosen nothing yet."""
@@ -152,8 +167,11 @@ class Setup:
         method, training, blocks = self.method, self.weights, self.blocks
         data = self.weight_loader.data
         shape = {"num_classes": data.num_classes, "input_channels": data.channels}
-        supernet = self.space.supernet(self.options, **shape).to(self.device)
+        supernet = self.space.supernet(self.options, **shape)
+        check_instance(self.space, "supernet", supernet, torch.nn.Module)
+        supernet = supernet.to(self.device)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
+        self._check_norms(supernet)
         alpha = self.first_alpha()
         optimizer = torch.optim.SGD(
             supernet.parameters(),
@@ -162,12 +180,37 @@ class Setup:
             weight_decay=training.weight_decay,
             nesterov=training.nesterov,
         )
-        genotype = Argmax().select(self.space, method.relaxation.probabilities(blocks, alpha))
+        probabilities = method.relaxation.probabilities(blocks, alpha)
+        check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
+        genotype = Argmax().select(self.space, probabilities)
         arch_state = method.arch_optimizer.init(alpha, self.arch_steps)
+        check_instance(method.arch_optimizer, "init", arch_state, dict)
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
         )  # fmt: skip
+
+    def _check_norms(self, supernet: Supernet) -> None:
+        """Reject batches of one image if a batch norm of the supernet would have one value per channel to normalize."""
+        loaders = {
+            "train the weights": self.weight_loader, "train the architecture": self.arch_loader,
+            "evaluate architectures": self.evaluation_loader, "are held out": self.held_out_loader,
+        }  # fmt: skip
+        small = [what for what, loader in loaders.items() if loader is not None and loader.batch_size == 1]
+        if not small:
+            return
+        size = self.weight_loader.data.images.shape[1:]
+        even = {name: torch.full(shape, 1 / shape[-1], device=self.device) for name, shape in supernet.shapes.items()}
+        try:
+            with torch.no_grad(), random_streams.SavedRandomState(self.device).replay():
+                supernet(torch.zeros(1, *size, device=self.device), Mixture(even))
+        except ValueError as error:
+            if "more than 1 value per channel" not in str(error):
+                raise
+            raise UserError(
+                f"the images that {small[0]} come in batches of 1, and the network shrinks {size[1]}×{size[2]} pixels "
+                f"to 1×1, so a batch norm has one value per channel; give a larger batch_size, image_size or more data."
+            ) from error
 
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
@@ -210,6 +253,6 @@ def _usable(device: torch.device | str) -> torch.device:
     try:
         torch.zeros(1, device=device).item()
         return torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error

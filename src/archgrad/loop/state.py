@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
 from archgrad.callbacks import Record
-from archgrad.errors import UserError
+from archgrad.loop.saved_state import check_saved
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tensors import Alpha, Weights
@@ -165,21 +165,18 @@ class SearchState:
             "stopped": self.stopped,
             "switched": self.switched,
             "trusted": dict(self.trusted),
+            "threads": torch.get_num_threads(),
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Become the state that :meth:`tensors` returned."""
-        position = saved["position"]
-        if (position["epochs"], position["steps"]) != (self.epochs, self.steps):
-            raise UserError(
-                f"the checkpoint is of a search of {position['epochs']} epochs of {position['steps']} steps, this one "
-                f"has {self.epochs} of {self.steps}; resume with the settings the search was started with."
-            )
-        device = self.device
+        own = self.tensors()
+        check_saved(saved, own, list(self.supernet.parameters()))
+        device, position = self.device, saved["position"]
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = Alpha(_to_device(saved["alpha"], device))
         self.arch_state = {name: _to_device(values, device) for name, values in saved["arch_state"].items()}
-        self.optimizer.load_state_dict(saved["optimizer"])
+        self.optimizer.load_state_dict({**own["optimizer"], "state": saved["optimizer"]["state"]})
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
         self.sums.values = dict(saved["sums"])

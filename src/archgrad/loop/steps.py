@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,12 +12,14 @@ from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.autodiff.gradients import constants, detached_parameters, gradients, leaves
+from archgrad.autodiff.vectors import norm as length_of
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
 from archgrad.hypergradients import Batches
 from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
-from archgrad.loop.divergence import check_arch_gradient, check_finite
+from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.state import BatchMetrics, SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.weight_pass import pass_weights
@@ -63,7 +66,9 @@ class Stepper:
         step = self.bilevel_step(state)
         inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
         with step.at(state.alpha, inner_batch, outer_batch) as point:
-            gradient = constants(hypergradient.estimate(point))
+            estimate = hypergradient.estimate(point)
+            check_like(hypergradient, "estimate", estimate, state.alpha)
+            gradient = constants(estimate)
             evaluated = step.measure(outer_batch)
         metrics = _metrics("valid" if self.method.schedule.level == "bilevel" else "arch", *evaluated, state)
         self._move_alpha(state, gradient)
@@ -116,8 +121,14 @@ class Stepper:
         return self.losses.perturb(relaxed, batch, state)
 
     def _move_alpha(self, state: SearchState, gradient: Alpha) -> None:
-        check_arch_gradient(gradient, state)
-        state.alpha, state.arch_state = self.method.arch_optimizer.step(state.alpha, gradient, state.arch_state)
+        optimizer = self.method.arch_optimizer
+        check_arch_gradient(gradient, self.method.hypergradient, state)
+        moved = optimizer.step(state.alpha, gradient, state.arch_state)
+        check_instance(optimizer, "step", moved, tuple)
+        alpha, arch_state = moved
+        check_like(optimizer, "step", alpha, state.alpha)
+        check_alpha(alpha, f"in the step of {type(optimizer).__name__}", state)
+        state.alpha, state.arch_state = alpha, arch_state
 
     def _move_weights(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> StepResult:
         """Take a step of the weights.
@@ -128,12 +139,17 @@ class Stepper:
         parts = self.losses.regularizers(state)
         with_mixture = joint or any(part.needs_mixture_gradient for part in parts)
         passed = pass_weights(self.losses, state, relaxed, batch, parts, with_mixture)
-        for part in parts:
-            _add_gradient(passed.inputs, passed.weight_gradient(part))
+        added = [(part, passed.weight_gradient(part)) for part in parts]
+        for part, extra in added:
+            if extra is not None:
+                check_like(part, "weight_gradient", extra, passed.inputs, some=True)
+                _add_gradient(passed.inputs, extra)
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.weights.clip)
         loss = F.cross_entropy(passed.logits, batch.labels)
         metrics = _metrics("train", loss, passed.logits, batch.labels, state)
-        check_finite("the gradient of the weights", norm.item(), state)
+        culprits = (type(part).__name__ for part, extra in added if extra and not math.isfinite(length_of(extra)))
+        culprit = None if math.isfinite(norm.item()) else next(culprits, None)
+        check_finite(f"the gradient of the weights{f' by {culprit}' if culprit else ''}", norm.item(), state)
         for group in state.optimizer.param_groups:
             group["lr"] = self.weights.lr_at(state.epoch)
             group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
@@ -148,8 +164,8 @@ def _metrics(name: str, loss: Tensor, logits: Tensor, labels: Tensor, state: Sea
     return BatchMetrics(name, value, int((logits.argmax(1) == labels).sum()), len(labels))
 
 
-def _add_gradient(inputs: Weights, added: Weights | None) -> None:
+def _add_gradient(inputs: Weights, added: Weights) -> None:
     """Add to the gradient at the weights, not in place: regularizers may still read the old one."""
-    for name, extra in (added or {}).items():
+    for name, extra in added.items():
         gradient = inputs[name].grad
         inputs[name].grad = extra.detach().clone() if gradient is None else gradient + extra.detach()

@@ -16,6 +16,8 @@ from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
+from archgrad.loop.divergence import check_finite
+from archgrad.loop.part_checks import check_like, check_relaxed, check_scalar
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
@@ -88,6 +90,7 @@ class SupernetLosses:
     def relax(self, alpha: Alpha, noise: dict[str, Tensor] | None, state: SearchState) -> Relaxed:
         """Return the mixture of α, with the fixed rows in their places."""
         relaxed = self.method.relaxation.relax(self.blocks, alpha, noise, state.progress)
+        check_relaxed(self.method.relaxation, self.blocks, alpha, relaxed)
         return relaxed if self.tuning is None else _with_fixed_rows(relaxed, self.tuning)
 
     def perturb(self, relaxed: Relaxed, batch: Batch, state: SearchState) -> Relaxed:
@@ -103,6 +106,7 @@ class SupernetLosses:
         for position, part in enumerate(self.method.regularizers):
             stream = random_streams.generator(self.seed, "perturb", position, state.index)
             mixture = part.perturb(PerturbStep(self.blocks, mixture, loss, state.progress, stream))
+            check_like(part, "perturb", mixture, relaxed.mixture)
         return Relaxed(mixture, relaxed.active)
 
     def inner(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState) -> tuple[Tensor, Tensor]:
@@ -135,8 +139,13 @@ class SupernetLosses:
         blocks = self.blocks
         probabilities = self.method.relaxation.probabilities(blocks, alpha)
         step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss)
-        terms = (part.outer_term(step) for part in self.method.regularizers)
-        return [term for term in terms if term is not None]
+        terms = []
+        for part in self.method.regularizers:
+            if (term := part.outer_term(step)) is not None:
+                check_scalar(part, "outer_term", term)
+                check_finite(f"the term of {type(part).__name__} in the architecture's loss", term.item(), state)
+                terms.append(term)
+        return terms
 
     def modifier_arguments(self, state: SearchState, purpose: Purpose) -> dict[str, Any]:
         """Return the arguments that modifiers pass to the supernet's forward pass now."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from archgrad.fields import Count, Range, check_fields
 from archgrad.random_streams import StreamKey, seed_of
 
 __all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary", "Weighted"]
@@ -23,11 +24,14 @@ class Site:
     ``skeleton`` site is outside the cells: in a stem, a residual block or a head.
     """
 
-    channels: int
-    stride: int = 1
+    channels: Count
+    stride: Annotated[int, Range(1, 2)] = 1
     searching: bool = True
     salt: int = 0
     skeleton: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def norm(self, channels: int | None = None) -> nn.BatchNorm2d:
         """Return a batch norm of this many channels.

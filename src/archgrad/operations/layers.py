@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad._compat import every_pixel
+from archgrad.fields import Count, Range, checked
 from archgrad.operations.base import Operation, Site, Source, Weighted
 from archgrad.operations.kernels import average_pool, depthwise_conv, scaled_norm
 
@@ -29,11 +30,15 @@ __all__ = [
     "Zero",
 ]
 
+KernelSize = Annotated[int, Range(1, 101)]
+"""The height and width of a kernel, an odd number."""
+
 
 class DepthwiseConv2d(nn.Conv2d):
     """A depthwise convolution whose gradients are computed by :func:`~archgrad.operations.kernels.depthwise_conv`."""
 
-    def __init__(self, channels: int, size: int, stride: int = 1, dilation: int = 1) -> None:
+    @checked
+    def __init__(self, channels: Count, size: KernelSize, stride: Count = 1, dilation: Count = 1) -> None:
         padding = dilation * (size // 2)
         super().__init__(channels, channels, size, stride, padding, dilation, groups=channels, bias=False)
 
@@ -66,7 +71,8 @@ class NormedOperation(Operation):
 class ReLUConvBN(NormedOperation):
     """ReLU, convolution, batch norm."""
 
-    def __init__(self, inputs: int, site: Site, size: int) -> None:
+    @checked
+    def __init__(self, inputs: Count, site: Site, size: KernelSize) -> None:
         super().__init__()
         self.step = site.stride if size == 1 else 1
         self.conv = nn.Conv2d(inputs, site.channels, size, site.stride // self.step, size // 2, bias=False)
@@ -81,7 +87,8 @@ class ReLUConvBN(NormedOperation):
 class ConvBNReLU(Operation):
     """Convolution, batch norm, ReLU: the order of NAS-Bench-101, whose nodes are never negative."""
 
-    def __init__(self, inputs: int, site: Site, size: int) -> None:
+    @checked
+    def __init__(self, inputs: Count, site: Site, size: KernelSize) -> None:
         super().__init__()
         self.conv = nn.Conv2d(inputs, site.channels, size, padding=size // 2, bias=False)
         self.norm = site.norm()
@@ -94,7 +101,8 @@ class ConvBNReLU(Operation):
 class FactorizedReduce(NormedOperation):
     """Halve the resolution by two 1×1 convolutions, one of them shifted by a pixel, side by side."""
 
-    def __init__(self, inputs: int, site: Site) -> None:
+    @checked
+    def __init__(self, inputs: Count, site: Site) -> None:
         super().__init__()
         first = site.channels // 2
         self.even = nn.Conv2d(inputs, first, 1, bias=False)
@@ -111,7 +119,8 @@ class FactorizedReduce(NormedOperation):
 class DilatedConv(NormedOperation):
     """ReLU, depthwise convolution with dilation 2, pointwise convolution, batch norm."""
 
-    def __init__(self, site: Site, size: int, dilation: int = 2) -> None:
+    @checked
+    def __init__(self, site: Site, size: KernelSize, dilation: Count = 2) -> None:
         super().__init__()
         self.depthwise = DepthwiseConv2d(site.channels, size, site.stride, dilation)
         self.pointwise = nn.Conv2d(site.channels, site.channels, 1, bias=False)
@@ -126,7 +135,8 @@ class DilatedConv(NormedOperation):
 class SeparableConv(DilatedConv):
     """ReLU, depthwise separable convolution and batch norm, twice; only the first has a stride."""
 
-    def __init__(self, site: Site, size: int) -> None:
+    @checked
+    def __init__(self, site: Site, size: KernelSize) -> None:
         super().__init__(replace(site, stride=1), size, dilation=1)
         self.first = DilatedConv(site, size, dilation=1)
 
@@ -143,6 +153,7 @@ class _Pool(Operation):
 
     kind: str
 
+    @checked
     def __init__(self, site: Site, normed: bool = False) -> None:
         super().__init__()
         self.stride = site.stride
@@ -198,6 +209,7 @@ class Identity(Operation):
 class Zero(Operation):
     """No connection."""
 
+    @checked
     def __init__(self, site: Site) -> None:
         super().__init__()
         self.stride = site.stride
@@ -214,6 +226,7 @@ class Zero(Operation):
 class Noise(Operation):
     """Standard normal noise that ignores its input (space S4): a useless operation that a search must avoid."""
 
+    @checked
     def __init__(self, site: Site) -> None:
         super().__init__()
         self.stride, self.salt = site.stride, site.salt

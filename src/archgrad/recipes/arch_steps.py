@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archgrad.fields import checked
 from archgrad.method import Method
 from archgrad.recipes.methods import RECIPES, named
 from archgrad.spaces import SearchSpace
@@ -12,6 +13,7 @@ CIFAR10_IMAGES = 50_000
 """The training images of CIFAR-10, on which all recipes were published."""
 
 
+@checked
 def published_arch_steps(method: Method, space: SearchSpace) -> int:
     """Return how many architecture steps the published search with a method takes in a space; a stage, if it has some.
 

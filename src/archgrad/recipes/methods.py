@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.callbacks import EigenvalueStop
 from archgrad.discretizers import Argmax, BestSampled, Perturbation
 from archgrad.errors import UserError, chosen
+from archgrad.fields import checked
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
 from archgrad.method import Method
 from archgrad.progressive import Progressive
@@ -69,6 +71,7 @@ def _darts(name: str, **changes: object) -> Method:
     return Method(name=name, **{**parts, **changes})  # type: ignore[arg-type]
 
 
+@checked
 def darts(order: int = 1, level: Level = "bilevel", *, space: Space = _USUAL) -> Method:
     """Softmax, Adam and the gradient of first or second order: DARTS (Liu et al., 2019).
 
@@ -83,8 +86,13 @@ def darts(order: int = 1, level: Level = "bilevel", *, space: Space = _USUAL) ->
     return replace(method, schedule=replace(method.schedule, level=level))
 
 
+@checked
 def idarts(
-    inner_steps: int | None = None, terms: int | None = None, lr: float | str | None = None, *, space: Space = _USUAL
+    inner_steps: int | None = None,
+    terms: int | None = None,
+    lr: float | Literal["auto"] | None = None,
+    *,
+    space: Space = _USUAL,
 ) -> Method:
     """Neumann-series implicit gradient after every T weight steps: iDARTS (Zhang et al., 2021).
 
@@ -103,6 +111,7 @@ def idarts(
     )
 
 
+@checked
 def amended(eta: float | None = None, *, space: Space = _USUAL) -> Method:
     """DARTS with the amending term −η·M·H·∂L2/∂w: Amended-DARTS (Bi et al., 2019).
 
@@ -113,6 +122,7 @@ def amended(eta: float | None = None, *, space: Space = _USUAL) -> Method:
     return method if eta is None else replace(method, hypergradient=Amended(eta, products="forward"))
 
 
+@checked
 def pc_darts(*, space: Space = _USUAL) -> Method:
     """Quarter the channels and weigh the edges: PC-DARTS (Xu et al., 2020).
 
@@ -122,6 +132,7 @@ def pc_darts(*, space: Space = _USUAL) -> Method:
     return published(_darts("pc-darts"), space)
 
 
+@checked
 def gdas(*, space: Space = _USUAL) -> Method:
     """One sampled operation per edge, straight through: GDAS (Dong & Yang, 2019).
 
@@ -131,6 +142,7 @@ def gdas(*, space: Space = _USUAL) -> Method:
     return published(_darts("gdas", relaxation=GumbelHard()), space)
 
 
+@checked
 def gaea(
     base: str = "darts",
     level: Level | None = None,
@@ -170,6 +182,7 @@ _GEOMETRIC = {
 }
 
 
+@checked
 def snas(*, space: Space = _USUAL) -> Method:
     """Concrete samples, weights and architecture by one loss in one pass: SNAS (Xie et al., 2019).
 
@@ -181,6 +194,7 @@ def snas(*, space: Space = _USUAL) -> Method:
     return published(_darts("snas", relaxation=Concrete()), space)
 
 
+@checked
 def drnas(*, space: Space = _USUAL) -> Method:
     """Mixtures drawn from a Dirichlet distribution that is kept near the uniform one: DrNAS (Chen et al., 2021).
 
@@ -194,6 +208,7 @@ def drnas(*, space: Space = _USUAL) -> Method:
     return published(_darts("drnas", relaxation=Dirichlet(), regularizers=(DirichletKL(),), progressive=stages), space)
 
 
+@checked
 def xnas(*, space: Space = _USUAL) -> Method:
     """Exponentiated gradient clipped image by image, wiping out what cannot win: XNAS (Nayman et al., 2019).
 
@@ -204,6 +219,7 @@ def xnas(*, space: Space = _USUAL) -> Method:
     return published(_darts("xnas", **parts), space)
 
 
+@checked
 def sdarts(kind: str = "rs", *, space: Space = _USUAL) -> Method:
     """Weights trained at random (``rs``) or the worst (``adv``) mixtures nearby: SDARTS (Chen & Hsieh, 2020).
 
@@ -217,6 +233,7 @@ def sdarts(kind: str = "rs", *, space: Space = _USUAL) -> Method:
 _PERTURBATIONS: dict[str, Callable[[], Regularizer]] = {"rs": RandomPerturbation, "adv": AdversarialPerturbation}
 
 
+@checked
 def beta_darts(weight: float | None = None, *, space: Space = _USUAL) -> Method:
     """Log-sum-exp of the architecture parameters, growing from 0 over 100 epochs: β-DARTS (Ye et al., 2022).
 
@@ -227,6 +244,7 @@ def beta_darts(weight: float | None = None, *, space: Space = _USUAL) -> Method:
     return method if weight is None else replace(method, regularizers=(BetaDecay(weight),))
 
 
+@checked
 def darts_minus(*, space: Space = _USUAL) -> Method:
     """DARTS with a skip connection beside every edge that fades over the search: DARTS- (Chu et al., 2021).
 
@@ -236,6 +254,7 @@ def darts_minus(*, space: Space = _USUAL) -> Method:
     return published(_darts("darts-minus", regularizers=(AuxiliarySkip(),)), space)
 
 
+@checked
 def r_darts(kind: str = "l2", *, space: Space = _USUAL) -> Method:
     """Second-order DARTS, stabilized in one of three ways: R-DARTS (Zela et al., 2020).
 
@@ -258,6 +277,7 @@ _ROBUST: dict[str, dict[str, object]] = {
 }
 
 
+@checked
 def p_darts(priors: bool = True, *, space: Space = _USUAL) -> Method:
     """Deeper supernets with fewer operations, in three stages: P-DARTS (Chen et al., 2019).
 
@@ -271,6 +291,7 @@ def p_darts(priors: bool = True, *, space: Space = _USUAL) -> Method:
     return published(method, space, "p-darts" if priors else "lambda-p-darts")
 
 
+@checked
 def darts_pt(*, space: Space = _USUAL) -> Method:
     """DARTS that ends by keeping what its supernet cannot do without: DARTS+PT (Wang et al., 2021).
 
@@ -280,6 +301,7 @@ def darts_pt(*, space: Space = _USUAL) -> Method:
     return published(_darts("darts-pt", discretizer=Perturbation()), space)
 
 
+@checked
 def random_nas(*, space: Space = _USUAL) -> Method:
     """Train uniformly sampled architectures, then take the best of some: RandomNAS (Li & Talwalkar, 2019).
 
@@ -290,6 +312,7 @@ def random_nas(*, space: Space = _USUAL) -> Method:
     return published(_darts("random-nas", **parts), space)
 
 
+@checked
 def lambda_darts(
     kind: AlignmentKind = "cosine",
     base: Method | None = None,
@@ -391,6 +414,7 @@ RECIPES: dict[str, Callable[..., Method]] = {
 """The names on the command line; the first line of each one's docstring says what it is."""
 
 
+@checked
 def named(name: str, space: Space = _USUAL) -> Method:
     """Return a recipe by its name, at the settings published for a space.
 

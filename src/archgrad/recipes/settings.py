@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from archgrad.fields import checked
 from archgrad.recipes.published import BASES, PUBLISHED_IN, SETTINGS
 from archgrad.spaces import SPACES, SearchSpace
 
@@ -43,6 +44,7 @@ class Setting(NamedTuple):
     source: str
 
 
+@checked
 def family_of(space: SearchSpace | str) -> str:
     """Return the family of a space, given as an object, by its name, or by the name of the family.
 
@@ -56,6 +58,7 @@ def family_of(space: SearchSpace | str) -> str:
     return SPACES.constructor(space)().family
 
 
+@checked
 def chain_of(recipe: str) -> tuple[str, ...]:
     """Return a recipe and all recipes from which it inherits settings, nearest first.
 
@@ -66,6 +69,7 @@ def chain_of(recipe: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((recipe, *bases)))
 
 
+@checked
 def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
     """Return by path the settings of a recipe for a space; missing ones come from other families of spaces.
 
@@ -83,6 +87,7 @@ def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
     return found
 
 
+@checked
 def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
     """Return the published fields of a space for a recipe, by name.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from archgrad.errors import check_number, check_whole
+from archgrad.fields import NonNegative, Range
 from archgrad.regularizers.base import PerturbStep, Regularizer
 from archgrad.regularizers.random_perturbation import add_shift, draw_noise
 from archgrad.schedule import ramp
@@ -30,14 +31,9 @@ class AdversarialPerturbation(Regularizer):
     block share one δ, edge weights stay the same, and α gets no gradient through δ.
     """
 
-    start: float = 0.03
-    end: float = 0.3
-    steps: int = 7
-
-    def __post_init__(self) -> None:
-        check_number("start of AdversarialPerturbation", self.start)
-        check_number("end of AdversarialPerturbation", self.end)
-        check_whole("steps of AdversarialPerturbation", self.steps)
+    start: NonNegative = 0.03
+    end: NonNegative = 0.3
+    steps: Annotated[int, Range(1, 1000)] = 7
 
     def perturb(self, step: PerturbStep) -> Mixture:
         """Return p + δ if the ascent raised the loss, else p."""

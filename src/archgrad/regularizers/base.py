@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archgrad.fields import check_fields
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock
 from archgrad.supernet import Modifier
@@ -72,6 +73,9 @@ class Regularizer:
 
     ``progress`` runs from 0 to 1 over the search.
     """
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def needs_mixture_gradient(self) -> bool:

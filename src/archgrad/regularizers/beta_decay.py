@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_number
+from archgrad.errors import UserError
+from archgrad.fields import NonNegative
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.relaxations import Relaxation
 
@@ -23,10 +24,7 @@ class BetaDecay(Regularizer):
     that this replaces. If each image has its own α, the term is also the mean over images.
     """
 
-    weight: float = 50.0
-
-    def __post_init__(self) -> None:
-        check_number("weight of BetaDecay", self.weight)
+    weight: NonNegative = 50.0
 
     def check(self, relaxation: Relaxation) -> None:
         """Reject α on the simplex, which has no logits."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_number
+from archgrad.errors import UserError
+from archgrad.fields import NonNegative
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.relaxations import Dirichlet, Relaxation, concentration
 
@@ -22,10 +23,7 @@ class DirichletKL(Regularizer):
     those of its rows. Edge weights are not drawn and do not count.
     """
 
-    weight: float = 1e-3
-
-    def __post_init__(self) -> None:
-        check_number("weight of DirichletKL", self.weight)
+    weight: NonNegative = 1e-3
 
     def check(self, relaxation: Relaxation) -> None:
         """Reject a relaxation without a Dirichlet distribution."""

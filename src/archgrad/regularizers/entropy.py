@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError
 from archgrad.regularizers.base import OuterStep, Regularizer
 
 __all__ = ["EntropyTerm"]
@@ -22,11 +20,6 @@ class EntropyTerm(Regularizer):
     """
 
     weight: float = 0.1
-
-    def __post_init__(self) -> None:
-        number = isinstance(self.weight, int | float) and not isinstance(self.weight, bool)
-        if not number or not math.isfinite(self.weight):
-            raise UserError(f"weight of EntropyTerm is {self.weight!r}; it must be a finite number.")
 
     def outer_term(self, step: OuterStep) -> Tensor:
         """Return the weighted mean entropy in nats."""

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.vectors import Vector, added, norm, scaled
-from archgrad.errors import UserError, check_number, check_one_of
+from archgrad.errors import UserError
+from archgrad.fields import NonNegative, Positive
 from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
 from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.spaces import DecisionBlock
@@ -44,22 +45,13 @@ class LayerAlignment(Regularizer):
     """
 
     kind: Kind = "cosine"
-    weight: float = 0.125
-    eps: float = 1e-3
+    weight: NonNegative = 0.125
+    eps: Positive = 1e-3
     schedule: Literal["linear", "constant"] = "linear"
     difference: Difference = "interleaved"
     blocks: tuple[str, ...] = ()
     objective: Literal["inner", "outer"] = "inner"
     kinks: Literal["frozen", "crossed"] = "frozen"
-
-    def __post_init__(self) -> None:
-        check_one_of("kind of LayerAlignment", self.kind, ("cosine", "sign"))
-        check_number("weight of LayerAlignment", self.weight)
-        check_number("eps of LayerAlignment", self.eps, positive=True)
-        check_one_of("schedule of LayerAlignment", self.schedule, ("linear", "constant"))
-        check_one_of("difference of LayerAlignment", self.difference, tuple(_DIFFERENCES))
-        check_one_of("objective of LayerAlignment", self.objective, ("inner", "outer"))
-        check_one_of("kinks of LayerAlignment", self.kinks, ("frozen", "crossed"))
 
     @property
     def aligns_cells(self) -> bool:

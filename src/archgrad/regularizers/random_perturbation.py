@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.errors import check_number
+from archgrad.fields import NonNegative
 from archgrad.regularizers.base import PerturbStep, Regularizer
 from archgrad.schedule import ramp
 from archgrad.spaces import DecisionBlock
@@ -27,12 +27,8 @@ class RandomPerturbation(Regularizer):
     step uses p.
     """
 
-    start: float = 0.03
-    end: float = 0.3
-
-    def __post_init__(self) -> None:
-        check_number("start of RandomPerturbation", self.start)
-        check_number("end of RandomPerturbation", self.end)
+    start: NonNegative = 0.03
+    end: NonNegative = 0.3
 
     def radius(self, progress: float) -> float:
         """Return ε."""

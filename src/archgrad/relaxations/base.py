@@ -10,10 +10,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from archgrad.fields import check_fields
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha, Mixture, Probabilities
 
-__all__ = ["Domain", "Relaxation", "Relaxed", "expand_to_cells"]
+__all__ = ["Domain", "Relaxation", "Relaxed", "expand_to_cells", "shapes_of"]
 
 Domain = Literal["real", "simplex"]
 """The domain of α: real numbers, or rows on the probability simplex."""
@@ -40,6 +41,9 @@ class Relaxation(ABC):
 
     sampled: ClassVar[bool] = False
     learns: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self, "relaxation.{}")
 
     @property
     @abstractmethod
@@ -68,6 +72,11 @@ class Relaxation(ABC):
     ) -> Relaxed:
         """Return the mixture of one step; ``progress`` runs from 0 to 1 over the search."""
         return Relaxed(expand_to_cells(blocks, self.probabilities(blocks, alpha)))
+
+
+def shapes_of(blocks: Sequence[DecisionBlock]) -> dict[str, tuple[int, ...]]:
+    """Return the shape ``(rows, choices)`` of α in each block."""
+    return {block.name: block.shape for block in blocks}
 
 
 def expand_to_cells(blocks: Sequence[DecisionBlock], rows: Probabilities) -> Mixture:

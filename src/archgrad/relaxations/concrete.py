@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archgrad.fields import Positive
 from archgrad.relaxations.gumbel import Gumbel
 from archgrad.spaces import DecisionBlock
 
@@ -20,7 +21,7 @@ class Concrete(Gumbel):
     SNAS anneals τ towards 0 but gives no schedule; archgrad goes linearly from 1 to 0.1.
     """
 
-    tau: tuple[float, float] = (1.0, 0.1)
+    tau: tuple[Positive, Positive] = (1.0, 0.1)
 
     def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
         """Return the softmax."""

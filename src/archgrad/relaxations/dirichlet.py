@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.errors import check_bool
-from archgrad.relaxations.base import Domain
+from archgrad.fields import NonNegative, checked
+from archgrad.relaxations.base import Domain, shapes_of
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities
+from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Dirichlet", "concentration"]
 
@@ -34,19 +34,17 @@ class Dirichlet(Sampled):
 
     domain: ClassVar[Domain] = "real"
 
-    init_scale: float = 1e-3
+    init_scale: NonNegative = 1e-3
     per_cell: bool = False
 
-    def __post_init__(self) -> None:
-        check_bool("relaxation.per_cell", self.per_cell)
-        Softmax(self.init_scale)  # rejects a bad scale
-
+    @checked
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Draw small random parameters."""
         return Softmax(self.init_scale).init(blocks, generator)
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return the mean β/Σβ as the softmax of log β, which does not underflow."""
+        check_tensors("alpha", alpha, shapes_of(blocks))
         means = Probabilities({})
         for block in blocks:
             logs = torch.where(alpha[block.name] > 0, alpha[block.name].clamp(min=0).log1p(), alpha[block.name])

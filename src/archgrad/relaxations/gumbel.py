@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_bool, check_number, check_one_of
+from archgrad.errors import UserError
+from archgrad.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
@@ -32,24 +32,19 @@ class Gumbel(Sampled):
     """
 
     domain: Domain = "real"
-    tau: tuple[float, float] = (1.0, 1.0)
+    tau: tuple[Positive, Positive] = (1.0, 1.0)
     per_cell: bool = False
-    init_scale: float = _INIT_SCALE
+    init_scale: NonNegative = _INIT_SCALE
 
     def __post_init__(self) -> None:
-        check_one_of("relaxation.domain", self.domain, get_args(Domain))
-        check_bool("relaxation.per_cell", self.per_cell)
-        if not isinstance(self.tau, tuple) or len(self.tau) != 2:
-            raise UserError(f"relaxation.tau is {self.tau!r}; it must be two numbers: its start and its end.")
-        for value in self.tau:
-            check_number("relaxation.tau", value, positive=True)
+        super().__post_init__()
         if self.domain == "simplex" and self.init_scale != _INIT_SCALE:
             raise UserError(
                 f"relaxation.init_scale is {self.init_scale!r}, but in the domain 'simplex' every row starts uniform; "
                 f"leave it out, or choose the domain 'real'."
             )
-        Softmax(self.init_scale)  # rejects a bad scale
 
+    @checked
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Start as a deterministic relaxation of the same domain does."""
         return self._mean().init(blocks, generator)

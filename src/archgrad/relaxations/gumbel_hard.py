@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from archgrad.fields import Positive
 from archgrad.relaxations.gumbel import Gumbel
 from archgrad.spaces import DecisionBlock
 
@@ -25,7 +26,7 @@ class GumbelHard(Gumbel):
 
     sparse: ClassVar[bool] = True
 
-    tau: tuple[float, float] = (10.0, 0.1)
+    tau: tuple[Positive, Positive] = (10.0, 0.1)
 
     def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
         """Return hard + (soft − detached soft): exactly one-hot, with the derivative of soft."""

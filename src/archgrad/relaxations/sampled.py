@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.relaxations.base import Relaxation, Relaxed, expand_to_cells
+from archgrad.relaxations.base import Relaxation, Relaxed, expand_to_cells, shapes_of
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Mixture
+from archgrad.tensors import Alpha, Mixture, check_tensors
 
 __all__ = ["Sampled"]
 
@@ -51,6 +51,7 @@ class Sampled(Relaxation):
         self, blocks: Sequence[DecisionBlock], alpha: Alpha, noise: dict[str, Tensor] | None, progress: float
     ) -> Relaxed:
         """Sample the operations; edge weights are probabilities."""
+        check_tensors("alpha", alpha, shapes_of(blocks))
         weighted = [block for block in blocks if block.kind == "edge"]
         mixture = expand_to_cells(weighted, self.probabilities(weighted, alpha))
         drawn = {}
@@ -69,5 +70,5 @@ class Sampled(Relaxation):
                 f"image, but it draws one mixture for all images; for gradients per image use a deterministic "
                 f"relaxation: softmax or simplex."
             )
-        if noise is None or block.name not in noise:
+        if not isinstance(noise, dict) or block.name not in noise:
             raise UserError(f"{who} samples block {block.name!r}, but no noise was given; draw it by noise(blocks, …).")

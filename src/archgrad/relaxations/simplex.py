@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.errors import check_bool
-from archgrad.relaxations.base import Domain, Relaxation, Relaxed
+from archgrad.fields import checked
+from archgrad.relaxations.base import Domain, Relaxation, Relaxed, shapes_of
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities
+from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Simplex"]
 
@@ -28,20 +28,19 @@ class Simplex(Relaxation):
 
     skip_zero: bool = False
 
-    def __post_init__(self) -> None:
-        check_bool("relaxation.skip_zero", self.skip_zero)
-
     @property
     def sparse(self) -> bool:
         """Whether weights of 0 are skipped."""
         return self.skip_zero
 
+    @checked
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Return uniform rows; nothing is drawn."""
         return Alpha({block.name: block.mask / block.mask.sum(-1, keepdim=True) for block in blocks})
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return θ itself, 0 where a row has no choice."""
+        check_tensors("alpha", alpha, shapes_of(blocks))
         return Probabilities(
             {block.name: alpha[block.name] * block.mask.to(alpha[block.name].device) for block in blocks}
         )

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.errors import check_number
-from archgrad.relaxations.base import Domain, Relaxation
+from archgrad.fields import NonNegative, checked
+from archgrad.relaxations.base import Domain, Relaxation, shapes_of
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities
+from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Softmax"]
 
@@ -25,11 +25,9 @@ class Softmax(Relaxation):
 
     domain: ClassVar[Domain] = "real"
 
-    init_scale: float = 1e-3
+    init_scale: NonNegative = 1e-3
 
-    def __post_init__(self) -> None:
-        check_number("relaxation.init_scale", self.init_scale)
-
+    @checked
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Draw small random parameters."""
         draws = {block.name: torch.randn(block.shape, generator=generator) for block in blocks}
@@ -37,6 +35,7 @@ class Softmax(Relaxation):
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Normalize each row over the choices it has."""
+        check_tensors("alpha", alpha, shapes_of(blocks))
         probabilities = Probabilities({})
         for block in blocks:
             logits = alpha[block.name]

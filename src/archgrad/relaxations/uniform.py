@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.errors import check_bool
-from archgrad.relaxations.base import Domain
+from archgrad.fields import checked
+from archgrad.relaxations.base import Domain, shapes_of
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities
+from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Uniform"]
 
@@ -32,15 +32,14 @@ class Uniform(Sampled):
 
     per_cell: bool = False
 
-    def __post_init__(self) -> None:
-        check_bool("relaxation.per_cell", self.per_cell)
-
+    @checked
     def init(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> Alpha:
         """Return zeros."""
         return Alpha({block.name: torch.zeros(block.shape) for block in blocks})
 
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
         """Return uniform rows."""
+        check_tensors("alpha", alpha, shapes_of(blocks))
         start = Simplex().init(blocks, torch.Generator())
         return Probabilities({block.name: start[block.name].to(alpha[block.name]) for block in blocks})
 

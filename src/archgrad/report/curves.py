@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from archgrad.fields import checked
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 
 __all__ = ["Curve", "CurvePoint", "axis_label", "caption_of", "curve_of", "draw_curves"]
@@ -47,6 +48,7 @@ _WIDEST_LABEL = 44
 _UNITS = {"loss": "nats", "entropy": "nats", "accuracy": "%", "oracle": "%", "regret": "%", "seconds": "s"}
 
 
+@checked
 def curve_of(histories: Sequence[Sequence[Mapping[str, Any]]], measure: str) -> Curve:
     """Join the records of several runs into one curve, without epochs that lack the measure, as after a tie.
 
@@ -100,6 +102,7 @@ def caption_of(curves: Mapping[str, Curve]) -> str:
     return f"line: mean over seeds, band: ± one standard deviation (n = {told})"
 
 
+@checked
 def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
     """Draw labeled curves into a picture, with the legend beside it and a caption below."""
     check_picture(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from archgrad.fields import checked
 from archgrad.report.wiring import NodeWiring, Wiring, kind_of, printable
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
@@ -30,6 +31,7 @@ _SMALL = "fontsize=11, height=0.26, penwidth=1.0"
 _LETTER = 0.09  # inches, a little more than a letter of that size takes
 
 
+@checked
 def to_dot(genotype: Genotype, dpi: int | None = None) -> str:
     """Return DOT source with one cluster per block; ``dpi`` sets the resolution of bitmaps made from it."""
     lines = [*_GRAPH] if dpi is None else [*_GRAPH, f"dpi={dpi}"]

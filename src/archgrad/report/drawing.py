@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archgrad.errors import UserError, unknown
+from archgrad.fields import checked
 from archgrad.files import write_bytes
 from archgrad.report.dot import to_dot
 from archgrad.report.text import to_text
@@ -27,6 +28,7 @@ def graphviz_available() -> bool:
     return find_spec("graphviz") is not None and shutil.which("dot") is not None
 
 
+@checked
 def draw(genotype: Genotype, path: Path) -> Path:
     """Draw a genotype in the format of the path's suffix, and return the written file.
 

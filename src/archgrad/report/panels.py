@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from archgrad.fields import checked
 from archgrad.report.curves import curve_of
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 
@@ -44,6 +45,7 @@ _COLUMNS = 2
 _WIDTH, _HEIGHT = 11.0, 2.7
 
 
+@checked
 def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[tuple[int, float]]]]:
     """Return (epoch, value) pairs of each measure in each panel, without measures that no record has.
 
@@ -60,6 +62,7 @@ def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[
     return panels
 
 
+@checked
 def draw_panels(records: Sequence[Mapping[str, Any]], path: Path, since: int | None = None) -> None:
     """Draw the records of a run into a picture; ``since`` marks an epoch in every panel."""
     check_picture(path)

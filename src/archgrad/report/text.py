@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from archgrad.fields import checked
 from archgrad.report.wiring import NodeWiring, Wiring, kind_of, printable
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 
 __all__ = ["to_text"]
 
 
+@checked
 def to_text(genotype: Genotype) -> str:
     """Draw a genotype as aligned lines, block by block, with a line break at the end.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from archgrad.errors import escaped
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.notation.node_form import NodeChoice, nodes_of
 
@@ -30,11 +31,8 @@ def kind_of(choice: str) -> str:
 
 
 def printable(name: str) -> str:
-    """Return an untrusted name as one short line of printable characters.
-
-    Control characters could move a terminal's cursor, and lone surrogates cannot be encoded; both become escapes.
-    """
-    shown = "".join(letter if letter.isprintable() else f"<{ord(letter):04X}>" for letter in name[:_LONGEST_NAME])
+    """Return an untrusted name as one short line of printable characters."""
+    shown = escaped(name[:_LONGEST_NAME], keep="")
     return shown if len(name) <= _LONGEST_NAME else f"{shown}…"
 
 

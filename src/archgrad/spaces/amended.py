@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.darts import CHOICES, DARTS, INPUTS, NODES
+from archgrad.spaces.space import Depth, Width
 from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
@@ -25,7 +26,7 @@ class _Amended(DARTS):
     keep: ClassVar[int | None] = None
     choices: ClassVar[tuple[str, ...]]
 
-    channels: int = 36
+    channels: Width = 36
 
     @property
     def normal_rows(self) -> tuple[Row, ...]:
@@ -62,7 +63,7 @@ class AmendedA2(_Amended):
     name: ClassVar[str] = "amended-a2"
     choices: ClassVar[tuple[str, ...]] = ("skip_connect", "sep_conv_3x3")
 
-    cells: int = 20
+    cells: Depth = 20
 
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:

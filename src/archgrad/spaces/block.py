@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
+from archgrad.fields import Count, check_fields, checked
 
 __all__ = ["DecisionBlock", "Row", "edge_rows"]
 
@@ -26,6 +27,9 @@ class Row:
     source: int | None
     choices: tuple[str, ...]
     picks: int = 1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def name(self) -> str:
@@ -46,22 +50,17 @@ class DecisionBlock:
     """
 
     name: str
-    cells: int
+    cells: Count
     rows: tuple[Row, ...]
-    keep: int | None = None
+    keep: Count | None = None
     excluded: frozenset[str] = frozenset()
     concat: tuple[int, ...] | None = None
     kind: Literal["operation", "edge"] = "operation"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.rows or any(not row.choices for row in self.rows):
             raise UserError(f"block {self.name!r} needs at least one row, and each row at least one choice.")
-        if self.cells < 1:
-            raise UserError(f"block {self.name!r} is used by {self.cells} cells; it must be at least one.")
-        if self.keep is not None and self.keep < 1:
-            raise UserError(
-                f"block {self.name!r} keeps {self.keep} rows at each node; it must be at least one, or None."
-            )
         for row in self.rows:
             if len(set(row.choices)) != len(row.choices):
                 raise UserError(f"row {row.name} of block {self.name!r} offers a choice twice: {row.choices}.")
@@ -125,6 +124,10 @@ class DecisionBlock:
         return tuple(places)
 
 
+@checked
 def edge_rows(nodes: Iterable[tuple[int, Iterable[int]]], choices: tuple[str, ...]) -> tuple[Row, ...]:
     """Return a row for each edge; ``nodes`` lists targets with their sources, and all rows share ``choices``."""
-    return tuple(Row(target, source, choices) for target, sources in nodes for source in sources)
+    try:
+        return tuple(Row(target, source, choices) for target, sources in nodes for source in sources)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"nodes must be pairs of a target and its sources, such as (2, [0, 1]) ({error}).") from None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from archgrad.errors import UserError, unknown
-from archgrad.operations import FactorizedReduce, Factory, Identity, Operation, Site, Vocabulary
+from archgrad.errors import UserError, chosen
+from archgrad.operations import FactorizedReduce, Identity, Operation, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.supernet import CellMixture, Edge, SupernetOptions
 
@@ -47,9 +47,8 @@ def build_edges(
         if row.source is None:
             raise UserError(f"row {row.name} of block {block!r} is a node; this cell needs edges, so give it a source.")
         stride = 2 if row.source in strided else 1
-        factories = [_factory(vocabulary, choice) for choice in row.choices]
         site = plan.site(channels // plan.options.partial, stride, salt=index)
-        operations = tuple(factory(site) for factory in factories)
+        operations = tuple(chosen("operation", choice, vocabulary)(site) for choice in row.choices)
         skip = skip_connection(site) if plan.options.auxiliary_skip else None
         edges.append(Edge(row.source, row.target, operations, stride, plan.options.partial, skip))
     return edges
@@ -60,7 +59,7 @@ def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: in
     site = plan.site(channels // plan.options.partial)
     edges = []
     for row in plan.rows[block]:
-        operations = tuple(_factory(vocabulary, choice)(site) for choice in row.choices)
+        operations = tuple(chosen("operation", choice, vocabulary)(site) for choice in row.choices)
         skip = skip_connection(site) if plan.options.auxiliary_skip else None
         edges.append(Edge(2 * row.target - 1, 2 * row.target, operations, 1, plan.options.partial, skip))
     return edges
@@ -69,9 +68,3 @@ def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: in
 def skip_connection(site: Site) -> Operation:
     """Return a skip connection: the identity, or at stride 2 a factorized reduction with its own weights."""
     return Identity() if site.stride == 1 else FactorizedReduce(site.channels, site)
-
-
-def _factory(vocabulary: Vocabulary, choice: str) -> Factory:
-    if choice not in vocabulary:
-        raise unknown("operation", choice, vocabulary)
-    return vocabulary[choice]

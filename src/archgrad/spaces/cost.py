@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-__all__ = ["Cost", "cost"]
+from archgrad.errors import UserError
+from archgrad.fields import Count, Range, checked
+
+__all__ = ["Cost", "ImageSize", "cost"]
+
+ImageSize = Annotated[int, Range(1, 10_000)]
+"""The height or width of an image in pixels."""
 
 
 @dataclass(frozen=True)
@@ -22,10 +29,13 @@ class Cost:
         return f"{self.parameters / 1e6:.3f} M parameters, {self.multiply_adds / 1e6:.2f} M multiply-adds"
 
 
-def cost(network: nn.Module, input_channels: int = 3, image_size: int = 32) -> Cost:
+@checked
+def cost(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 32) -> Cost:
     """Measure a network on one image with PyTorch's own counter (two operations make one multiply-add)."""
     parameters = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
-    parameter = next(network.parameters())
+    parameter = next(network.parameters(), None)
+    if parameter is None:
+        raise UserError("network has no parameters, so it has no cost; give a network that can be trained.")
     image = torch.zeros(1, input_channels, image_size, image_size, dtype=parameter.dtype, device=parameter.device)
     training = network.training
     network.eval()

@@ -24,7 +24,7 @@ from archgrad.operations import (
 from archgrad.spaces.auxiliary import AuxiliaryHead
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connection
-from archgrad.spaces.space import SearchSpace
+from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
@@ -67,7 +67,7 @@ class DARTS(SearchSpace):
     has_auxiliary_head: ClassVar[bool] = True
     keep: ClassVar[int | None] = 2
 
-    cells: int = 8
+    cells: Depth = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()

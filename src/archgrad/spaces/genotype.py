@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, chosen, unknown
+from archgrad.fields import check_fields, checked
 
 __all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
 
@@ -21,6 +22,9 @@ class Decision:
     target: int
     source: int | None
     choice: str
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def row(self) -> str:
@@ -38,6 +42,9 @@ class CellGenotype:
     decisions: tuple[Decision, ...]
     concat: tuple[int, ...] | None = None
 
+    def __post_init__(self) -> None:
+        check_fields(self)
+
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.decisions)
 
@@ -45,6 +52,7 @@ class CellGenotype:
         """Return the decisions that enter the node ``target``, in their order."""
         return tuple(decision for decision in self.decisions if decision.target == target)
 
+    @checked
     def count(self, choice: str) -> int:
         """Count the decisions for this choice."""
         return sum(decision.choice == choice for decision in self.decisions)
@@ -66,21 +74,25 @@ class Genotype:
     blocks: tuple[tuple[str, CellGenotype], ...] = field(default=())
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if len(set(self.names)) != len(self.blocks):
             raise UserError(f"the blocks of this genotype are {', '.join(self.names)}; give each another name.")
 
     @classmethod
+    @checked
     def of(cls, blocks: Mapping[str, CellGenotype]) -> Genotype:
         """Build a genotype from a mapping of block names."""
         return cls(tuple(blocks.items()))
 
     @classmethod
+    @checked
     def parse(cls, text: str) -> Genotype:
         """Read JSON, a NAS-Bench-201 string, printed DARTS cells or nodes in brackets."""
         from archgrad.spaces import notation
 
         return notation.parse(text)
 
+    @checked
     def __getitem__(self, block: str) -> CellGenotype:
         for name, cell in self.blocks:
             if name == block:
@@ -97,6 +109,7 @@ class Genotype:
         """All decisions of all blocks."""
         return tuple(decision for _, cell in self.blocks for decision in cell)
 
+    @checked
     def count(self, choices: str | Iterable[str]) -> int:
         """Count the decisions for any of these choices, in all blocks."""
         wanted = {choices} if isinstance(choices, str) else set(choices)
@@ -114,13 +127,12 @@ class Genotype:
 
         return notation.to_dict(self)
 
+    @checked
     def format(self, name: str) -> str:
         """Print in a named notation: ``json``, ``nasbench201``, ``darts`` or ``nodes``."""
         from archgrad.spaces import notation
 
-        if name not in notation.WRITERS:
-            raise unknown("notation", name, notation.WRITERS)
-        text = notation.WRITERS[name](self)
+        text = chosen("notation", name, notation.WRITERS)(self)
         if text is None:
             blocks = ", ".join(self.names) or "(none)"
             raise UserError(

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.operations import ConvBNReLU, ReLUConvBN, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan, CellViews, build_nodes
@@ -17,7 +17,7 @@ from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench101Net
 from archgrad.spaces.nasbench101.conversion import module_of
 from archgrad.spaces.nasbench101.network import VOCABULARY
-from archgrad.spaces.space import SearchSpace
+from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.supernet import MixedNodeCell, NodeMixture
 from archgrad.training import WeightTraining
 
@@ -51,12 +51,12 @@ class NASBench1Shot1(SearchSpace):
     compared_at: ClassVar[Mapping[str, int]] = {"channels": 128, "cells": 9}
 
     number: int = field(default=1, metadata={"knob": False})
-    cells: int = 9
+    cells: Depth = 9
 
     def __post_init__(self) -> None:
         if type(self.number) is not int or self.number not in _PARENTS:
             raise UserError(
-                f"unknown space of NAS-Bench-1Shot1: {self.number!r}; it must be the whole number 1, 2 or 3."
+                f"number of NAS-Bench-1Shot1 is {shortened(self.number)}; it must be the whole number 1, 2 or 3."
             )
         super().__post_init__()
         if self.cells < 3:

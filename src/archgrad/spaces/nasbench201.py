@@ -39,8 +39,9 @@ class NASBench201(StagedSpace):
     exclude: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.exclude, list):
+            object.__setattr__(self, "exclude", tuple(self.exclude))
         super().__post_init__()
-        object.__setattr__(self, "exclude", tuple(self.exclude))
         for operation in self.exclude:
             if operation not in OPERATIONS:
                 raise unknown("operation in exclude:", operation, OPERATIONS)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from archgrad.errors import UserError, unknown
+from archgrad.fields import check_value
 from archgrad.spaces.block import DecisionBlock, Row
 
 __all__ = ["Restriction", "make_restriction", "restrict_block"]
@@ -38,7 +39,8 @@ def make_restriction(
     space: str, blocks: Sequence[DecisionBlock], wanted: Mapping[str, Sequence[Iterable[str]]]
 ) -> Restriction:
     """Return the restriction of all blocks to the ``wanted`` choices; reject unknown blocks and choices."""
-    for name in wanted:
+    for name, rows in wanted.items():
+        check_value(f"choices of block {name!r}", rows, Sequence[Iterable[str]])
         if name not in [block.name for block in blocks]:
             raise unknown(f"block of the space {space!r}:", name, [block.name for block in blocks])
     given = tuple((name, tuple(_names(name, row) for row in rows)) for name, rows in wanted.items())
@@ -50,6 +52,7 @@ def _names(block: str, choices: Iterable[str]) -> tuple[str, ...]:
         raise UserError(
             f"the restriction of block {block!r} has the text {choices!r} on a row; give a list, such as [{choices!r}]."
         )
+    check_value(f"the choices of a row of block {block!r}", tuple(choices), tuple[str, ...])
     return tuple(choices)
 
 

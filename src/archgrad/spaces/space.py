@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import ClassVar, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar, TypeVar
 
 import torch
 from torch import nn
 
-from archgrad.errors import UserError, check_whole, unknown
+from archgrad.errors import UserError, unknown
+from archgrad.fields import Range, check_fields, check_value, checked
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan
-from archgrad.spaces.cost import Cost, cost
+from archgrad.spaces.cost import Cost, ImageSize, cost
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.genotype_check import check_genotype, row_of
 from archgrad.spaces.restriction import Restriction, make_restriction, restrict_block
@@ -21,10 +22,15 @@ from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Supernet, SupernetO
 from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
 
-__all__ = ["SearchSpace", "Selection"]
+__all__ = ["Depth", "SearchSpace", "Selection", "Width"]
 
 Selection = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
+
+Width = Annotated[int, Range(1, 10_000)]
+"""A number of channels."""
+Depth = Annotated[int, Range(1, 1000)]
+"""A number of cells."""
 
 Space = TypeVar("Space", bound="SearchSpace")
 
@@ -47,15 +53,11 @@ class SearchSpace(ABC):
     has_auxiliary_head: ClassVar[bool] = False
     """Whether its supernet can have an auxiliary head."""
 
-    channels: int = 16
+    channels: Width = 16
     restriction: Restriction | None = field(default=None, metadata={"knob": False})
 
     def __post_init__(self) -> None:
-        for knob in fields(self):
-            value = getattr(self, knob.name)
-            if knob.type in ("int", int) and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                fix = "it must be at least 1 and a whole number"
-                raise UserError(f"{knob.name} of the space {self.name!r} is {value!r}; {fix}.")
+        check_fields(self, f"{{}} of the space {self.name!r}")
         self._check_restriction()
 
     def _check_restriction(self) -> None:
@@ -69,6 +71,7 @@ class SearchSpace(ABC):
                 f"self.apply_restriction() in blocks, or leave it unrestricted."
             )
 
+    @checked
     def restricted(self: Space, choices: Mapping[str, Sequence[Iterable[str]]]) -> Space:
         """Return this space with only these choices on each row of the named blocks.
 
@@ -86,6 +89,7 @@ class SearchSpace(ABC):
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """The decision blocks, in order, each as :meth:`apply_restriction` returns it."""
 
+    @checked
     def searched_blocks(self, options: SupernetOptions | None = None) -> tuple[DecisionBlock, ...]:
         """Return all blocks with architecture parameters: :attr:`blocks` and, with edge weights, their edge blocks.
 
@@ -110,6 +114,7 @@ class SearchSpace(ABC):
         """The published options of the supernet, used where a method sets none."""
         return SupernetOptions()
 
+    @checked
     def completed_options(self, options: SupernetOptions | None = None) -> SupernetOptions:
         """Return the options with None replaced by the space's defaults; reject those its supernet cannot have."""
         options = (options or SupernetOptions()).completed(self.supernet_defaults).completed(PLAIN)
@@ -139,13 +144,14 @@ class SearchSpace(ABC):
         :class:`~archgrad.supernet.CellMixture`, and ``(x)`` in a plain network.
         """
 
+    @checked
     def supernet(
-        self, options: SupernetOptions | None = None, *, num_classes: int = 10, input_channels: int = 3
+        self, options: SupernetOptions | None = None, *, num_classes: Width = 10, input_channels: Width = 3
     ) -> Supernet:
         """Build the continuous network ``supernet(x, mixture) -> logits`` for images of this many channels."""
         options = self.completed_options(options)
         plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True, options=options)
-        body = _built(self, plan, num_classes, input_channels)
+        body = self.build(plan, input_channels, num_classes)
         self._check_cells([module for module in body.modules() if isinstance(module, MixedCell)], options)
         return Supernet(
             body,
@@ -169,7 +175,8 @@ class SearchSpace(ABC):
                 f"build_edges, or leave auxiliary skip connections out."
             )
 
-    def network(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3) -> nn.Module:
+    @checked
+    def network(self, genotype: Genotype, *, num_classes: Width = 10, input_channels: Width = 3) -> nn.Module:
         """Build the plain network ``x -> logits`` of a genotype, with running statistics in its batch norms.
 
         It ignores all :class:`~archgrad.supernet.SupernetOptions`.
@@ -178,14 +185,17 @@ class SearchSpace(ABC):
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
         concat = {name: cell.concat for name, cell in genotype.blocks}
         plan = CellPlan(rows, searching=False, concat=concat)
-        return _built(self, plan, num_classes, input_channels)
+        return self.build(plan, input_channels, num_classes)
 
-    def cost(self, genotype: Genotype, *, num_classes: int = 10, input_channels: int = 3, image_size: int = 32) -> Cost:
+    @checked
+    def cost(
+        self, genotype: Genotype, *, num_classes: Width = 10, input_channels: Width = 3, image_size: ImageSize = 32
+    ) -> Cost:
         """Measure the plain network of a genotype on one image of ``image_size`` × ``image_size`` pixels."""
-        check_whole("image_size", image_size)
         network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
         return cost(network, input_channels, image_size)
 
+    @checked
     def block(self, name: str) -> DecisionBlock:
         """Return a block by its name."""
         for block in self.blocks:
@@ -195,17 +205,24 @@ class SearchSpace(ABC):
 
     def offers(self, *choices: str) -> bool:
         """Tell whether any row offers one of these choices."""
+        check_value("choices", choices, tuple[str, ...])
         return any(set(row.choices) & set(choices) for block in self.blocks for row in block.rows)
 
+    @checked
     def genotype(self, selection: Selection) -> Genotype:
         """Turn chosen (row, choice) indices into a genotype."""
         cells = {}
         for block in self.blocks:
-            rows = [(block.rows[row], choice) for row, choice in selection[block.name]]
+            chosen = selection.get(block.name)
+            check_value(f"selection[{block.name!r}]", chosen, Sequence[tuple[int, int]])
+            if any(not 0 <= r < len(block.rows) or not 0 <= c < len(block.rows[r].choices) for r, c in chosen or ()):
+                raise UserError(f"selection[{block.name!r}] names rows or choices that the block does not have.")
+            rows = [(block.rows[row], choice) for row, choice in chosen or ()]
             decisions = tuple(Decision(row.target, row.source, row.choices[choice]) for row, choice in rows)
             cells[block.name] = CellGenotype(decisions, block.concat)
         return Genotype.of(cells)
 
+    @checked
     def one_hot(self, genotype: Genotype, options: SupernetOptions | None = None) -> Mixture:
         """Return the mixture ``{block: [cells, rows, choices]}`` with ones at the genotype's choices and edges.
 
@@ -226,16 +243,10 @@ class SearchSpace(ABC):
             mixture[block.edges.name] = kept.expand(block.cells, -1, -1)
         return mixture
 
+    @checked
     def check(self, genotype: Genotype) -> None:
         """Raise a :class:`~archgrad.errors.UserError` if the genotype is not in this space."""
         check_genotype(self.name, self.blocks, genotype)
-
-
-def _built(space: SearchSpace, plan: CellPlan, num_classes: int, input_channels: int) -> nn.Module:
-    """Build for data of this shape."""
-    check_whole("num_classes", num_classes)
-    check_whole("input_channels", input_channels)
-    return space.build(plan, input_channels, num_classes)
 
 
 def _as_row(decision: Decision) -> Row:

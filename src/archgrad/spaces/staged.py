@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from archgrad.operations import ReLUConvBN, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
-from archgrad.spaces.space import SearchSpace
+from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.supernet import FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
@@ -41,7 +41,7 @@ class StagedSpace(SearchSpace):
     operations: ClassVar[Vocabulary]
     nodes: ClassVar[int] = 4
 
-    cells_per_stage: int = 5
+    cells_per_stage: Depth = 5
 
     @property
     def choices(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_number, check_probability, unknown
+from archgrad.errors import UserError, check_number, check_probability, shortened, unknown
 from archgrad.random_streams import StreamKey
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 from archgrad.tensors import Mixture
@@ -24,10 +24,10 @@ class ForwardSettings:
     skip: float = 0.0
     skip_dropout: float = 0.0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self) -> None:  # plain functions, which torch.compile can trace
         check_probability("drop_path", self.drop_path)
         check_probability("skip_dropout", self.skip_dropout)
-        check_number("skip, the weight of the auxiliary skip connections,", self.skip)
+        check_number("skip", self.skip)
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ def split_by_cell(
     """
     active, edges, settings = active or {}, edges or {}, settings or ForwardSettings()
     for what, given in (("the mixture", mixture), ("the active marks", active)):
+        if not isinstance(given, Mapping):
+            raise UserError(f"{what} must be a dictionary of tensors by block, not {shortened(given)}.")
         for name in given:
             if name not in shapes:
                 raise unknown(f"block in {what}:", name, shapes)
@@ -83,7 +85,7 @@ def split_by_cell(
 
 
 def _check_weights(name: str, shape: tuple[int, int, int], weights: Tensor | None, images: int) -> None:
-    found = "missing" if weights is None else tuple(weights.shape)
+    found = tuple(weights.shape) if isinstance(weights, Tensor) else "missing" if weights is None else "no tensor"
     by_image = shape[0], images, *shape[1:]
     if found not in (shape, by_image):
         raise UserError(

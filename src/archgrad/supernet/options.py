@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 
-from archgrad.errors import check_bool, check_number, check_probability, check_whole
+from archgrad.fields import Count, NonNegative, Probability, check_fields
 from archgrad.supernet.modifiers import AuxiliaryLoss, DropPath, Modifier, SkipDropout
 
 __all__ = ["PLAIN", "SupernetOptions"]
@@ -24,23 +24,15 @@ class SupernetOptions:
     regularizer of the method asks for it.
     """
 
-    partial: int = 1
+    partial: Count = 1
     edge_weights: bool = False
-    drop_path: float | None = None
-    skip_dropout: float | None = None
-    auxiliary_head: float | None = None
+    drop_path: Probability | None = None
+    skip_dropout: Probability | None = None
+    auxiliary_head: NonNegative | None = None
     auxiliary_skip: bool = field(default=False, metadata={"knob": False})
 
     def __post_init__(self) -> None:
-        check_whole("supernet.partial", self.partial)
-        check_bool("supernet.edge_weights", self.edge_weights)
-        check_bool("supernet.auxiliary_skip", self.auxiliary_skip)
-        if self.drop_path is not None:
-            check_probability("supernet.drop_path", self.drop_path)
-        if self.skip_dropout is not None:
-            check_probability("supernet.skip_dropout", self.skip_dropout)
-        if self.auxiliary_head is not None:
-            check_number("supernet.auxiliary_head", self.auxiliary_head)
+        check_fields(self, "supernet.{}")
 
     @property
     def modifiers(self) -> tuple[Modifier, ...]:

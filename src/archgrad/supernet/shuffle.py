@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from archgrad.autodiff.functions import apply
+from archgrad.errors import UserError
 
 __all__ = ["shuffle"]
 
@@ -21,6 +22,8 @@ def shuffle(x: Tensor, groups: int) -> Tensor:
     >>> shuffle(torch.arange(6.0).reshape(1, 6, 1, 1), 3).flatten()
     tensor([0., 2., 4., 1., 3., 5.])
     """
+    if groups < 1 or x.shape[1] % groups:
+        raise UserError(f"groups is {groups}, which does not divide the {x.shape[1]} channels; choose a divisor.")
     return apply(_Shuffle, x, groups)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.supernet.cell import MixedCell
 from archgrad.supernet.mixture import ForwardSettings, Mixture, split_by_cell
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
@@ -62,6 +62,8 @@ class Supernet(nn.Module):
         choices. ``skip`` is the weight of the auxiliary skip connections, which are always active and never dropped.
         ``auxiliary`` returns ``(logits, auxiliary_logits)`` of a supernet with an auxiliary head.
         """
+        if not torch.compiler.is_compiling():  # a compiled pass would be specialized to this seed
+            _check_inputs(x, seed)
         settings = ForwardSettings(drop_path, skip, skip_dropout)
         if skip and not self.auxiliary_skip:
             raise UserError(
@@ -79,6 +81,14 @@ class Supernet(nn.Module):
             )
         both: tuple[Tensor, Tensor] = self.body(_in_best_layout(x), views, auxiliary=True)
         return both
+
+
+def _check_inputs(x: object, seed: object) -> None:
+    if not isinstance(x, Tensor) or x.dim() != 4 or not x.is_floating_point():
+        found = f"{list(x.shape)} of {x.dtype}" if isinstance(x, Tensor) else shortened(x)
+        raise UserError(f"x is {found}; it must be images [N, C, H, W] of floating-point numbers.")
+    if not isinstance(seed, int):
+        raise UserError(f"seed is {shortened(seed)}; it must be a whole number.")
 
 
 def _in_best_layout(x: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from archgrad.fields import checked
 from archgrad.tables.base import Answer, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench101 import CellOracle, CellRecord, CellTable, NASBench101Table, find_cells, open_cells
 from archgrad.tables.nasbench201 import (
@@ -37,6 +38,7 @@ TABLES: dict[str, Table] = {"nasbench201": NASBench201Table(), "nasbench101": NA
 """All tables, for searches and ``archgrad query``."""
 
 
+@checked
 def tables_for(space: str) -> list[Table]:
     """Return the tables that answer for a space.
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 from archgrad.callbacks import Callback
+from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
 
-__all__ = ["Answer", "Cell", "Oracle", "Progress", "Table", "oracle_measure"]
+__all__ = ["Answer", "Cell", "Oracle", "Progress", "Table", "file_version", "oracle_measure", "shown_path"]
 
 Cell = Genotype | Module
+
+_LONGEST_PATH = 200
 
 Progress = Callable[[int, int], object]
 """Called now and then with the bytes read so far and their total."""
@@ -63,6 +67,24 @@ class Table(ABC):
     @abstractmethod
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about the table's best cell by test accuracy on CIFAR-10."""
+
+
+def file_version(path: Path, what: str) -> tuple[Path, os.stat_result]:
+    """Return the real path of a file, and its size and times; ``what`` says what it should be."""
+    try:
+        found = path.resolve()
+        return found, found.stat()
+    except FileNotFoundError:
+        raise UserError(f"{shown_path(path)} does not exist; give the path of {what}.") from None
+    except (OSError, ValueError, RuntimeError) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise UserError(f"{shown_path(path)} cannot be read ({problem}); check the path.") from None
+
+
+def shown_path(path: Path) -> str:
+    """Return a path for a message about a file that does not exist, cut after 200 characters."""
+    text = str(path)
+    return text if len(text) <= _LONGEST_PATH else f"{text[:_LONGEST_PATH]}…"
 
 
 def oracle_measure(dataset: str, label: str, quantity: str = "oracle") -> str:

@@ -212,5 +212,5 @@ def test_dropping_is_differentiable_twice(name: str) -> None:
 @pytest.mark.parametrize("probability", [1, -0.1, float("nan"), "0.2", True])
 def test_a_wrong_probability_is_explained(probability: object) -> None:
     space = space_of("s2")
-    with pytest.raises(UserError, match=r"drop_path is .*; it must be a number from 0 .* to less than 1"):
+    with pytest.raises(UserError, match=r"drop_path is .*; it must be a number from 0 to less than 1"):
         supernet_of(space)(images(), mixture_of(space), drop_path=probability)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from archgrad.data.dataset import ImageData, LoadOptions, Origin
-from archgrad.data.sources.common import existing_path
-from archgrad.errors import UserError
+from archgrad.data.dataset import ImageData, LoadOptions, Origin, no_progress
+from archgrad.errors import UserError, shortened
+from archgrad.fields import check_value
+from archgrad.files import PathLike, existing_path
+from archgrad.registry import class_path
 
 __all__ = ["FOLDER_VARIABLE", "DataSource"]
 
@@ -34,31 +37,37 @@ class DataSource(ABC):
     def check(self, path: Path | None) -> None:
         """Reject a path without data, before anything is read."""
         if self.takes_path:
-            existing_path(path or "")
+            existing_path(path or "", "data")
 
     def __call__(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: PathLike | None = None,
         train: bool = True,
         *,
         limit: int | None = None,
         image_size: int | None = None,
+        fit: str = "crop",
         seed: int = 0,
+        progress: Callable[[int, int], None] = no_progress,
     ) -> ImageData:
-        """Load ``limit`` images at ``image_size``; without ``train``, those for tests.
+        """Load the images that :class:`LoadOptions` describes; without ``train``, those for tests.
 
         A source without a path of its own looks in the folder ``path``, or in that of the variable ARCHGRAD_DATA.
         """
-        options = LoadOptions(train, limit, image_size, seed)
+        check_value("path", path, PathLike | None)
+        options = LoadOptions(train, limit, image_size, fit, seed, progress)
         data = self.read(self.located(path), options)
+        if not isinstance(data, ImageData):
+            raise UserError(f"{class_path(type(self))}.read returned {shortened(data)}; it must return an ImageData.")
         return replace(data, origin=self._origin(path, options) if train else None)
 
-    def located(self, path: str | os.PathLike[str] | None) -> Path | None:
+    def located(self, path: PathLike | None) -> Path | None:
         """Return the path to read from: the given one, or the data folder if the source takes no path."""
         given = path if path is not None or self.takes_path else os.environ.get(FOLDER_VARIABLE)
-        return Path(given).expanduser() if given else None
+        # Unlike that of Path, this function leaves the ~ of an unknown user alone.
+        return Path(os.path.expanduser(given)) if given else None  # noqa: PTH111
 
-    def _origin(self, path: str | os.PathLike[str] | None, options: LoadOptions) -> Origin | None:
+    def _origin(self, path: PathLike | None, options: LoadOptions) -> Origin | None:
         """Return how to load the images again, None for a source that cannot be named in a file."""
         from archgrad.data.sources import SOURCES
 

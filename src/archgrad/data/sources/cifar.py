@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, cast
 
 import numpy as np
 import torch
@@ -15,15 +17,17 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import FOLDER_VARIABLE, DataSource
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
-from archgrad.data.sources.common import existing_path
+from archgrad.data.sources.common import reason
 from archgrad.data.sources.parquet import Parquet
 from archgrad.errors import UserError
+from archgrad.files import existing_path, open_regular, read_regular, shown_path
 from archgrad.restricted_pickle import read_arrays
 
 __all__ = ["Cifar", "Cifar10", "Cifar100"]
 
 _SIDE = 32
 _ROW = 3 * _SIDE * _SIDE
+_MOST_BYTES = 1 << 28
 _AUGMENTATION = Augmentation(crop_padding=4, flip=True)
 
 
@@ -61,10 +65,13 @@ class Cifar(DataSource):
         root = existing_path(path, "data folder")
         first, table = layout.files(train)[0], "train.parquet" if train else "test.parquet"
         places = (layout.archive, f"{layout.folder}/{first}", first, f"{layout.name}/{table}", table)
-        found = next((root / place for place in places if (root / place).is_file()), None)
+        try:
+            found = next((root / place for place in places if (root / place).is_file()), None)
+        except OSError as problem:
+            raise UserError(f"the data folder {shown_path(root)} cannot be read ({problem.strerror}).") from problem
         if found is None:
             raise UserError(
-                f"{layout.title} is not in {str(root)!r}; put {layout.archive}, the extracted {layout.folder}, "
+                f"{layout.title} is not in {shown_path(root)}; put {layout.archive}, the extracted {layout.folder}, "
                 f"or {layout.name}/train.parquet and test.parquet there."
             )
         return found
@@ -75,7 +82,7 @@ class Cifar(DataSource):
         data = source.read(file, options)
         if data.images.shape[1:] != (3, size, size):
             raise UserError(
-                f"{str(file)!r} is not {self.layout.title}: its images are {list(data.images.shape[1:])} and not "
+                f"{shown_path(file)} is not {self.layout.title}: its images are {list(data.images.shape[1:])} and not "
                 f"{[3, size, size]}. For other data use parquet:PATH."
             )
         return data
@@ -96,36 +103,46 @@ class Cifar100(Cifar):
 
 
 def _from_folder(layout: CifarLayout, first: Path, train: bool) -> dict[str, bytes]:
-    folder, contents = first.parent, {}
-    for name in layout.files(train):
-        try:
-            contents[name] = (folder / name).read_bytes()
-        except OSError as problem:
-            raise UserError(
-                f"the file {str(folder / name)!r} of {layout.title} cannot be read ({problem.strerror}); "
-                f"extract {layout.archive} again."
-            ) from problem
-    return contents
+    what = f"file of {layout.title}"
+    return {name: read_regular(first.parent / name, what, _MOST_BYTES) for name in layout.files(train)}
 
 
 def _from_archive(layout: CifarLayout, path: Path, train: bool) -> dict[str, bytes]:
     """Read the needed members into memory by their known names, without writing to the disk."""
     names = {f"{layout.folder}/{name}": name for name in layout.files(train)}
-    most = 2 * _ROW * max(layout.rows)
     contents = {}
     try:
-        with tarfile.open(path, "r:gz") as archive:
-            for member in archive:
-                if member.name in names and member.isfile() and member.size <= most:
-                    stream = archive.extractfile(member)
-                    contents[names[member.name]] = stream.read() if stream else b""
-                if len(contents) == len(names):
-                    break
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as problem:
-        raise UserError(f"{str(path)!r} is truncated or damaged ({problem}); get the file again.") from problem
+        with open_regular(path, "archive") as packed, gzip.GzipFile(fileobj=packed) as stream:
+            limited = cast("IO[bytes]", _Limited(stream))
+            with tarfile.open(fileobj=limited, mode="r|", bufsize=1 << 20) as archive:
+                for member in archive:
+                    if member.name in names and member.isfile():
+                        content = archive.extractfile(member)
+                        contents[names[member.name]] = content.read() if content else b""
+                    if len(contents) == len(names):
+                        break
+    except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError) as problem:
+        if isinstance(problem, UserError):
+            raise
+        raise UserError(f"{shown_path(path)} is truncated or damaged ({reason(problem)}); get it again.") from problem
     if missing := [name for name in names if names[name] not in contents]:
-        raise UserError(f"{str(path)!r} has no usable {', '.join(missing)}; get the official archive again.")
+        raise UserError(f"{shown_path(path)} has no usable {', '.join(missing)}; get the official archive again.")
     return contents
+
+
+class _Limited:
+    """A stream of at most as many bytes as the official archives unpack to, and half as many more."""
+
+    def __init__(self, stream: gzip.GzipFile) -> None:
+        self._stream, self._left = stream, _MOST_BYTES
+
+    def read(self, size: int) -> bytes:
+        """Read the next bytes."""
+        content = self._stream.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise OSError(f"it unpacks to more than {_MOST_BYTES >> 20} MiB")
+        return content
 
 
 def _part(layout: CifarLayout, name: str, content: bytes, rows: int) -> tuple[Tensor, Tensor]:

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
+import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
 from archgrad.errors import UserError
 
-__all__ = ["default_augmentation", "existing_path", "missing_extra", "numbered_classes"]
+__all__ = [
+    "check_classes",
+    "default_augmentation",
+    "missing_extra",
+    "numbered_classes",
+    "reason",
+    "shown_names",
+]
 
 
 def missing_extra(library: str, need: str) -> UserError:
@@ -18,12 +25,17 @@ def missing_extra(library: str, need: str) -> UserError:
     return UserError(f'{need} needs {library}, which is not installed; run: pip install "archgrad[images]"')
 
 
-def existing_path(path: str | os.PathLike[str], what: str = "data") -> Path:
-    """Return the path if it exists; else raise a UserError."""
-    found = Path(path).expanduser()
-    if not found.exists():
-        raise UserError(f"there is no {what} at {str(found)!r}; check the path.")
-    return found
+def reason(problem: Exception) -> str:
+    """Return the first line of what a library says of a file, escaped and cut."""
+    text = (str(problem).splitlines() or [type(problem).__name__])[0].rstrip(".")
+    return repr(text[:120])[1:-1]
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """Return the first names of a list for a message, each escaped and cut."""
+    found = list(names)
+    shown = ", ".join(repr(name[:40])[1:-1] for name in found[:8])
+    return f"{shown}, …" if len(found) > 8 else shown or "nothing"
 
 
 def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
@@ -36,6 +48,17 @@ def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
             f"number the classes 0, 1, 2, …"
         )
     return tuple(map(str, range(highest + 1)))
+
+
+def check_classes(name: str, labels: Tensor, classes: Sequence[str]) -> None:
+    """Reject classes that none of the labels [N] belongs to."""
+    counts = torch.bincount(labels, minlength=len(classes))
+    empty = [one for one, count in zip(classes, counts.tolist(), strict=True) if count == 0]
+    if empty:
+        raise UserError(
+            f"the data {name!r} has no images of {len(empty)} of its {len(classes)} classes ({shown_names(empty)}); "
+            f"add images, or number the classes 0, 1, 2, … without gaps (numpy.unique(labels, return_inverse=True)[1])."
+        )
 
 
 def default_augmentation(images: Tensor) -> Augmentation:

@@ -1,113 +1,201 @@
-"""Decode untrusted image files into tensors."""
+"""Decode untrusted image files into one tensor, in little memory."""
 
 from __future__ import annotations
 
-import io
 import warnings
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import groupby
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from archgrad.data.dataset import LoadOptions
 from archgrad.data.resize import resize
-from archgrad.data.sources.common import missing_extra
+from archgrad.data.sources.common import missing_extra, reason
 from archgrad.errors import UserError
+from archgrad.memory import check_images
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Encoded", "decode_all"]
+__all__ = ["Encoded", "decode_all", "image_suffixes"]
 
-_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP")
+_FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO", "PCX", "QOI", "SGI", "TGA")
+"""The formats of Pillow that hold pixels; not EPS, which runs a program."""
 _MOST_PIXELS = 1 << 26
-_FILES_AT_ONCE = 1024
+_LARGE = 1 << 22
+"""Images of more pixels must be resized, and are shrunk while they are decoded; smaller ones are resized exactly."""
+_STRIP_PIXELS = 1 << 20
+_GROUP_FILES, _GROUP_BYTES = 1024, 1 << 25
+"""The most that is decoded before it is resized."""
+
+Shape = tuple[int, ...]
 
 
 class Encoded(NamedTuple):
-    """The bytes of an image file, and its name in error messages."""
+    """An image file: its name in error messages, and what opens it."""
 
     name: str
-    content: bytes
+    open: Callable[[], IO[bytes]]
 
 
-def decode_all(files: Iterable[Encoded], image_size: int | None) -> Tensor:
-    """Decode files into uint8 [N, C, H, W]: C is 1 if all are gray, else 3.
+def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> Tensor:
+    """Decode ``count`` files into uint8 [N, C, H, W]: C is 1 if all are gray, else 3.
 
-    With ``image_size`` each is resized immediately, with the same result as resizing later. Without it all must have
-    the same size.
+    With ``image_size`` each is resized immediately; without it all must have the same size. Besides the result, the
+    memory holds one image as Pillow decodes it (at most 2²⁶ pixels of 4 bytes) and a group of decoded ones (32 MB).
     """
-    chunks: list[Tensor] = []
-    first: tuple[str, torch.Size] | None = None
-    iterator = iter(files)
-    while chunk := list(islice(iterator, _FILES_AT_ONCE)):
-        images = [_decode(file) for file in chunk]
-        if image_size is None:
-            first = first or (chunk[0].name, images[0].shape[1:])
-            _check_sizes(first, chunk, images)
-        chunks.append(_stack(images, image_size))
-    return torch.cat(list(_same_channels(chunks)))
+    result, done = torch.empty(0, 0, 0, 0), 0
+    for group in _groups(iter(files), options.image_size):
+        images = torch.cat(_same_channels([_resized(list(same), options) for _, same in groupby(group, _shape)]))
+        if images.shape[1] > result.shape[1]:
+            check_images(count * images[0].numel())
+            larger = torch.empty(count, *images.shape[1:], dtype=torch.uint8)
+            if done:
+                larger[:done] = result[:done]
+            result = larger
+        result[done : done + len(images)] = images
+        done += len(images)
+        options.progress(done, count)
+    return result
 
 
-def _decode(file: Encoded) -> Tensor:
-    """Decode one file into uint8 [C, H, W], C being 1 or 3."""
+def image_suffixes() -> set[str]:
+    """Return the endings of the names of files that can be decoded."""
+    formats = _formats()
+    return {suffix for suffix, kind in _pillow().registered_extensions().items() if kind in formats}
+
+
+def _groups(files: Iterator[Encoded], size: int | None) -> Iterator[list[Tensor]]:
+    """Decode the files into groups; reject images of different sizes unless they are resized."""
+    group: list[Tensor] = []
+    first: tuple[str, Shape] | None = None
+    held = 0
+    for file in files:
+        image = _decode(file, size)
+        first = first or (file.name, _shape(image)[1:])
+        if size is None and _shape(image)[1:] != first[1]:
+            raise _different_sizes([first, (file.name, _shape(image)[1:]), *_sizes(files)])
+        group.append(image)
+        held += image.numel()
+        if len(group) == _GROUP_FILES or held > _GROUP_BYTES:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
+
+
+def _resized(images: list[Tensor], options: LoadOptions) -> Tensor:
+    stacked = torch.stack(images)
+    return stacked if options.image_size is None else resize(stacked, options.image_size, options.fit)
+
+
+def _same_channels(tensors: list[Tensor]) -> list[Tensor]:
+    """Convert gray tensors [N, 1, H, W] to color if any other tensor has color."""
+    channels = max(tensor.shape[1] for tensor in tensors)
+    return [tensor.expand(-1, channels, -1, -1) for tensor in tensors]
+
+
+def _shape(image: Tensor) -> Shape:
+    return tuple(image.shape)
+
+
+def _decode(file: Encoded, size: int | None) -> Tensor:
+    """Decode one file into uint8 [C, H, W], C being 1 or 3; shrink a large one that will be resized to ``size``."""
+    with _opened(file) as image:
+        if image.width * image.height <= _LARGE:
+            return _tensor(_array(image))
+        if size is None:
+            raise UserError(
+                f"the image {file.name} has {image.width}×{image.height} pixels; resize images of more than {_LARGE} "
+                f"pixels with --image-size, such as 32 or 64."
+            )
+        image.draft(None, (2 * size, 2 * size))  # a JPEG is decoded at 1/2, 1/4 or 1/8 of its size
+        factor = min(image.size) // (2 * size)
+        return _tensor(_array(image) if factor < 2 else _shrunk(image, factor))
+
+
+@contextmanager
+def _opened(file: Encoded) -> Iterator[Image.Image]:
+    """Open an image, of which Pillow reads only the header at first; reject what is damaged or too large."""
     try:
-        from PIL import Image
-    except ImportError:
-        raise missing_extra("Pillow", "decoding images") from None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", Image.DecompressionBombWarning)
-            image = Image.open(io.BytesIO(file.content), formats=_FORMATS)
-        if image.width * image.height > _MOST_PIXELS:
-            raise Image.DecompressionBombError(f"{image.width}×{image.height} pixels are too many")
-        return _to_tensor(image)
-    except MemoryError:
+        with file.open() as stream, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what Pillow warns of, we decide here
+            image = _pillow().open(stream, formats=_formats())
+            if image.width * image.height > _MOST_PIXELS:
+                raise ValueError(f"{image.width}×{image.height} pixels are too many")
+            yield image
+    except (MemoryError, UserError):
         raise
     except Exception as problem:  # Pillow's readers raise many kinds of error on damaged files
         raise UserError(
-            f"the image {file.name} cannot be read ({problem}); replace or remove it. "
+            f"the image {file.name} cannot be read ({reason(problem)}); replace or remove it. "
             f"It must be one of {', '.join(_FORMATS)} and at most {_MOST_PIXELS} pixels."
         ) from problem
 
 
-def _to_tensor(image: Image.Image) -> Tensor:
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise missing_extra("Pillow", "decoding images") from None
+    return Image
+
+
+@cache
+def _formats() -> tuple[str, ...]:
+    """Return the formats that this Pillow was built with."""
+    pillow = _pillow()
+    pillow.init()
+    return tuple(name for name in _FORMATS if name in pillow.OPEN)
+
+
+def _array(image: Image.Image) -> NDArray[np.uint8]:
+    """Return the pixels as bytes [H, W] or [H, W, 3]."""
     if image.mode.startswith("I"):  # 16-bit gray, which Pillow would clip instead of scaling
-        array = (np.asarray(image) >> 8).astype(np.uint8)
-    elif image.mode in {"1", "L", "LA"}:
-        array = np.array(image.convert("L"))
-    else:
-        # Pillow warns about a palette with transparency unless it is converted through RGBA.
-        array = np.array(image.convert("RGBA" if image.mode == "P" else "RGB").convert("RGB"))
+        deep = np.asarray(image)
+        if deep.min() < 0 or deep.max() > 65535:
+            raise ValueError("its pixels have more than 16 bits")
+        return (deep >> 8).astype(np.uint8)
+    if image.mode == "F":
+        raise ValueError("its pixels are floating-point numbers")
+    if image.mode in {"1", "L", "LA"}:
+        return np.array(image.convert("L"))
+    # Pillow warns about a palette with transparency unless it is converted through RGBA.
+    return np.array(image.convert("RGBA" if image.mode == "P" else "RGB").convert("RGB"))
+
+
+def _shrunk(image: Image.Image, factor: int) -> NDArray[np.uint8]:
+    """Return the mean of each square of ``factor`` pixels a side, in strips: the converted image is never whole."""
+    rows = factor * max(1, _STRIP_PIXELS // (image.width * factor))
+    strips = []
+    for top in range(0, image.height, rows):
+        strip = image.crop((0, top, image.width, min(top + rows, image.height)))
+        strips.append(np.asarray(_pillow().fromarray(_array(strip)).reduce(factor)))
+    return np.concatenate(strips)
+
+
+def _tensor(array: NDArray[np.uint8]) -> Tensor:
     pixels = torch.from_numpy(array)
     return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
 
 
-def _check_sizes(first: tuple[str, torch.Size], files: list[Encoded], images: list[Tensor]) -> None:
-    name, size = first
-    for file, image in zip(files, images, strict=True):
-        if image.shape[1:] != size:
-            raise UserError(
-                f"the images have different sizes: {name} is {_shown(size)} and {file.name} is "
-                f"{_shown(image.shape[1:])} pixels; resize them with --image-size {min(size)}."
-            )
+def _sizes(files: Iterable[Encoded]) -> Iterator[tuple[str, Shape]]:
+    """Yield the names and the heights and widths of images, from their headers."""
+    for file in files:
+        with _opened(file) as image:
+            yield file.name, (image.height, image.width)
 
 
-def _stack(images: list[Tensor], image_size: int | None) -> Tensor:
-    shapes = {image.shape for image in images}
-    if image_size is None or len(shapes) == 1:
-        stacked = torch.stack(list(_same_channels(images)))
-        return stacked if image_size is None else resize(stacked, image_size)
-    return torch.stack(list(_same_channels([resize(image[None], image_size)[0] for image in images])))
-
-
-def _same_channels(tensors: list[Tensor]) -> Iterator[Tensor]:
-    """Convert gray tensors [..., 1, H, W] to color if any other tensor has color."""
-    channels = max(tensor.shape[-3] for tensor in tensors)
-    return (tensor.expand(*tensor.shape[:-3], channels, -1, -1) for tensor in tensors)
-
-
-def _shown(size: torch.Size) -> str:
-    return f"{size[0]}×{size[1]}"
+def _different_sizes(sizes: list[tuple[str, Shape]]) -> UserError:
+    (name, least), (other, most) = (choose(sizes, key=lambda size: np.prod(size[1])) for choose in (min, max))
+    shortest = min(min(size) for _, size in sizes)
+    return UserError(
+        f"the images have different sizes, from {least[0]}×{least[1]} ({name}) to {most[0]}×{most[1]} pixels "
+        f"({other}); resize them with --image-size {shortest}, the shortest side of all, or less."
+    )

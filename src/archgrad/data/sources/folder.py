@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -10,75 +11,96 @@ import torch
 
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import default_augmentation, existing_path
-from archgrad.data.sources.decode import Encoded, decode_all
+from archgrad.data.sources.common import default_augmentation
+from archgrad.data.sources.decode import Encoded, decode_all, image_suffixes
 from archgrad.errors import UserError
+from archgrad.files import existing_path, list_folder, open_regular, shown_path
+from archgrad.warn_once import warn_once
 
 __all__ = ["Folder"]
 
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp")
 _PARTS = {True: ("train",), False: ("test", "val", "validation")}
+_LARGEST_FILE = 1 << 28
+_logger = logging.getLogger(__name__)
 
 
 class Folder(DataSource):
     """A folder with one sub-folder of image files per class.
 
-    Classes are the names of the sub-folders, sorted. If there is a sub-folder ``train`` (``test``, ``val``), the
-    classes are in it. There is one channel if all images are gray, else three.
+    Classes are the names of the sub-folders, sorted. If there is a sub-folder ``train`` (``test``, ``val``) that has
+    sub-folders, the classes are in it. There is one channel if all images are gray, else three.
     """
 
     takes_path: ClassVar[bool] = True
 
     def read(self, path: Path | None, options: LoadOptions) -> ImageData:
-        """Decode the chosen images."""
+        """Decode the chosen images; log what is left out."""
         home = existing_path(path or "", "folder")
-        root = _part(home, options.train)
-        classes = tuple(sub.name for sub in _subfolders(root))
-        files = [_images(root / name) for name in classes]
-        _check_classes(root, classes, files)
+        folders = _class_folders(home, options.train)
+        if len(folders) < 2:
+            raise UserError(
+                f"the folder {shown_path(home)} has {len(folders)} sub-folders for classes; give at least 2, one per "
+                f"class, with the images in them."
+            )
+        files = _images(folders)
         sizes = torch.tensor([len(part) for part in files], dtype=torch.long)
-        labels = torch.arange(len(classes)).repeat_interleave(sizes)
+        labels = torch.arange(len(folders)).repeat_interleave(sizes)
         paths = [file for part in files for file in part]
         chosen = options.choose(labels)
-        images = decode_all(_encoded([paths[index] for index in chosen.tolist()]), options.image_size)
-        return ImageData(f"folder:{home.name}", images, labels[chosen], classes, default_augmentation(images))
+        encoded = (_encoded(paths[index]) for index in chosen.tolist())
+        images = decode_all(encoded, len(chosen), options)
+        classes = tuple(_text(folder.name) for folder in folders)
+        name = f"folder:{_text(home.name or home.resolve().name)}"
+        return ImageData(name, images, labels[chosen], classes, default_augmentation(images))
 
 
-def _part(root: Path, train: bool) -> Path:
-    if not root.is_dir():
-        raise UserError(f"{str(root)!r} is a file; give the folder that has one sub-folder per class.")
+def _class_folders(home: Path, train: bool) -> list[Path]:
+    """Return the folders of the classes: those of the wanted part, if the folder is divided into parts."""
+    found = _subfolders(home)
     # A part has sub-folders; a class called "train", as in CIFAR-100, has none.
-    parts = [root / name for name in _PARTS[train] if (root / name).is_dir() and _subfolders(root / name)]
-    if parts:
-        return parts[0]
-    if not train:
-        raise UserError(f"{str(root)!r} has no sub-folder {' or '.join(_PARTS[False])}; add one with the test images.")
-    return root
-
-
-def _subfolders(root: Path) -> list[Path]:
-    return sorted(sub for sub in root.iterdir() if sub.is_dir() and not sub.name.startswith("."))
-
-
-def _images(root: Path) -> list[Path]:
-    return sorted(file for file in root.iterdir() if file.suffix.lower() in _SUFFIXES and file.is_file())
-
-
-def _check_classes(root: Path, classes: tuple[str, ...], files: list[list[Path]]) -> None:
-    if len(classes) < 2:
+    parts = {folder.name: folder for folder in found if folder.name in sum(_PARTS.values(), ()) and _subfolders(folder)}
+    wanted = next((parts[name] for name in _PARTS[train] if name in parts), None)
+    if wanted is None and not train:
         raise UserError(
-            f"{str(root)!r} has {len(classes)} sub-folders; give at least 2, one per class, with the images in them."
+            f"the folder {shown_path(home)} has no sub-folder {' or '.join(_PARTS[False])}; add one with the test "
+            f"images."
         )
-    for name, part in zip(classes, files, strict=True):
-        if not part:
-            raise UserError(
-                f"the class folder {str(root / name)!r} has no images ({', '.join(_SUFFIXES)}); add some or remove it."
-            )
+    if train and (unused := [folder for folder in (found if wanted else parts.values()) if folder != wanted]):
+        names = ", ".join(shown_path(folder.name) for folder in unused[:5])
+        warn_once(_logger, "a search does not use the images in %s of %s.", names, shown_path(home))
+    return [folder for folder in found if folder.name not in parts] if wanted is None else _subfolders(wanted)
 
 
-def _encoded(paths: list[Path]) -> Iterator[Encoded]:
-    for path in paths:
-        try:
-            yield Encoded(str(path), path.read_bytes())
-        except OSError as problem:
-            raise UserError(f"the image {str(path)!r} cannot be read ({problem.strerror}); remove it.") from problem
+def _subfolders(folder: Path) -> list[Path]:
+    return [sub for sub in list_folder(folder)[0] if not sub.name.startswith(".")]
+
+
+def _images(folders: list[Path]) -> list[list[Path]]:
+    """Return the image files of each class; log what else is there, and refuse a class without images."""
+    suffixes = image_suffixes()
+    found, others = [], []
+    for folder in folders:
+        nested, files = list_folder(folder)
+        images = [file for file in files if file.suffix.lower() in suffixes and not file.name.startswith(".")]
+        kept = set(images)
+        others += [one for one in (*nested, *files) if one not in kept and not one.name.startswith(".")]
+        if not images:
+            kinds = ", ".join(sorted(suffixes))
+            raise UserError(f"the class folder {shown_path(folder)} has no images ({kinds}); add some or remove it.")
+        found.append(images)
+    if others:
+        names = ", ".join(shown_path(other.name) for other in others[:5])
+        warn_once(
+            _logger, "%d files or folders beside the images are left out: %s%s", len(others), names,
+            ", …" if len(others) > 5 else ".",
+        )  # fmt: skip
+    return found
+
+
+def _encoded(path: Path) -> Encoded:
+    return Encoded(shown_path(path), partial(open_regular, path, "image", _LARGEST_FILE))
+
+
+def _text(name: str) -> str:
+    """Return a name with bytes that are no text written as escapes."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import zipfile
 from pathlib import Path
@@ -14,12 +15,16 @@ from torch import Tensor
 
 from archgrad.data.dataset import ImageData, LoadOptions, check_labels
 from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import default_augmentation, existing_path, numbered_classes
+from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, reason, shown_names
 from archgrad.errors import UserError
+from archgrad.files import existing_path, open_regular, shown_path
+from archgrad.memory import check_images
 
 __all__ = ["Npz"]
 
-_MOST_BYTES = 4 << 30
+_MOST_BYTES, _MOST_HEADER = 4 << 30, 1 << 16
+_BOMB_BYTES, _BOMB_RATIO = 1 << 26, 200
+"""An array that unpacks to so much, and to so many times its size, is refused."""
 _NAMES = {
     True: (("x_train", "train_images", "x", "images"), ("y_train", "train_labels", "y", "labels")),
     False: (("x_test", "test_images"), ("y_test", "test_labels")),
@@ -42,36 +47,39 @@ class Npz(DataSource):
         images, labels = _read(file, image_names), _labels(_read(file, label_names), file)
         if len(images) != len(labels):
             raise UserError(
-                f"{str(file)!r} has {len(images)} images but {len(labels)} labels; give one label per image."
+                f"{shown_path(file)} has {len(images)} images but {len(labels)} labels; give one label per image."
             )
         name = f"npz:{file.name}"
         classes = numbered_classes(name, labels)
         check_labels(name, labels, classes)
+        if options.train:
+            check_classes(name, labels, classes)
         scale = _scale(images, file)
         chosen = options.choose(labels)
         pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
         data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
-        return data if options.image_size is None else data.resized(options.image_size)
+        return data if options.image_size is None else data.resized(options.image_size, options.fit)
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:
     try:
-        with zipfile.ZipFile(file) as archive:
+        with open_regular(file, "archive") as packed, zipfile.ZipFile(packed) as archive:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
             name = next((name for name in names if name in members), None)
             if name is None:
                 raise UserError(
-                    f"{str(file)!r} has no array called {' or '.join(names)}; it has {', '.join(members) or 'none'}."
+                    f"{shown_path(file)} has no array called {' or '.join(names)}; it has {shown_names(members)}."
                 )
-            member = members[name]
-            with archive.open(member) as stream:
-                _check_header(stream, member, file)
-            with archive.open(member) as stream:
+            with archive.open(members[name]) as stream:  # a header may claim gigabytes: read only its beginning
+                _check_header(io.BytesIO(stream.read(_MOST_HEADER)), members[name], file)
+            with archive.open(members[name]) as stream:
                 return np.lib.format.read_array(stream, allow_pickle=False)
     except UserError:
         raise
     except Exception as problem:  # zip, compression and array header each raise their own errors
-        raise UserError(f"{str(file)!r} is truncated or is no NumPy archive ({problem}); save it again.") from problem
+        raise UserError(
+            f"{shown_path(file)} is truncated or is no NumPy archive ({reason(problem)}); save it again."
+        ) from problem
 
 
 def _check_header(stream: IO[bytes], member: zipfile.ZipInfo, file: Path) -> None:
@@ -81,23 +89,30 @@ def _check_header(stream: IO[bytes], member: zipfile.ZipInfo, file: Path) -> Non
     shape, _, dtype = read(stream)
     if dtype.kind not in "uif":
         raise UserError(
-            f"the array {member.filename} of {str(file)!r} has the type {dtype}; save it as integers or floats."
+            f"the array {member.filename[:40]!r} of {shown_path(file)} has the type {str(dtype)[:40]}; "
+            f"save it as integers or floats."
         )
     size = math.prod(shape) * dtype.itemsize
     if size > _MOST_BYTES:
         raise UserError(
-            f"the array {member.filename} of {str(file)!r} takes {size >> 20} MiB; "
+            f"the array {member.filename[:40]!r} of {shown_path(file)} takes {size >> 20} MiB; "
             f"the most is {_MOST_BYTES >> 20} MiB, so save fewer or smaller images."
         )
     if stream.tell() + size != member.file_size:
-        raise UserError(f"the array {member.filename} of {str(file)!r} is truncated; save it again.")
+        raise UserError(f"the array {member.filename[:40]!r} of {shown_path(file)} is truncated; save it again.")
+    if size > _BOMB_BYTES and size > _BOMB_RATIO * member.compress_size:
+        raise UserError(
+            f"the array {member.filename[:40]!r} of {shown_path(file)} unpacks from {member.compress_size} to {size} "
+            f"bytes, which images never do; save it again."
+        )
+    check_images(size)
 
 
 def _labels(array: NDArray[Any], file: Path) -> Tensor:
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
     if flat.ndim != 1 or flat.dtype.kind not in "iu":
         raise UserError(
-            f"the labels of {str(file)!r} are {array.dtype} {list(array.shape)}; give one integer per image "
+            f"the labels of {shown_path(file)} are {array.dtype} {list(array.shape)}; give one integer per image "
             f"(for one-hot rows, save labels.argmax(1))."
         )
     return torch.from_numpy(flat.astype(np.int64))
@@ -110,7 +125,7 @@ def _scale(images: NDArray[Any], file: Path) -> int:
     low, high = images.min(), images.max()
     if not (low >= 0 and high <= 255):
         raise UserError(
-            f"the images of {str(file)!r} have values from {low} to {high}; give [0, 1], [0, 255] or bytes."
+            f"the images of {shown_path(file)} have values from {low} to {high}; give [0, 1], [0, 255] or bytes."
         )
     return 255 if images.dtype.kind == "f" and high <= 1 else 1
 
@@ -132,7 +147,7 @@ def _channels_first(images: NDArray[np.uint8], file: Path) -> Tensor:
     first, last = (pixels.ndim == 4 and pixels.shape[axis] in (1, 3) for axis in (1, 3))
     if first == last:
         raise UserError(
-            f"the images of {str(file)!r} have the shape {list(images.shape)}; give [N, H, W], [N, H, W, C] or "
+            f"the images of {shown_path(file)} have the shape {list(images.shape)}; give [N, H, W], [N, H, W, C] or "
             f"[N, C, H, W] with 1 or 3 channels."
         )
     return pixels if first else pixels.permute(0, 3, 1, 2).contiguous()

@@ -9,10 +9,11 @@ from typing import ClassVar
 from archgrad.data.augment import Augmentation
 from archgrad.data.dataset import ImageData, LoadOptions, check_labels
 from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import default_augmentation, existing_path, numbered_classes
+from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, shown_names
 from archgrad.data.sources.decode import decode_all
 from archgrad.data.sources.parquet_table import ParquetTable
 from archgrad.errors import UserError
+from archgrad.files import existing_path, list_folder, shown_path
 
 __all__ = ["Parquet"]
 
@@ -41,13 +42,18 @@ class Parquet(DataSource):
         labels = table.labels()
         classes = self.classes or table.class_names or numbered_classes(title, labels)
         check_labels(title, labels, classes)
+        if options.train:
+            check_classes(title, labels, classes)
         chosen = options.choose(labels)
-        images = decode_all(table.encoded(chosen), options.image_size)
+        images = decode_all(table.encoded(chosen), len(chosen), options)
         return ImageData(title, images, labels[chosen], classes, self.augmentation or default_augmentation(images))
 
 
 def _in_folder(folder: Path, train: bool) -> list[Path]:
-    files = sorted(folder.glob("*.parquet")) or sorted(folder.glob("data/*.parquet"))
+    folders, entries = list_folder(folder)
+    inner = [entry for sub in folders if sub.name == "data" for entry in list_folder(sub)[1]]
+    files, others = ([entry for entry in part if entry.suffix == ".parquet"] for part in (entries, inner))
+    files = files or others
     for part in _PARTS[train]:
         if matching := [file for file in files if file.name.startswith(part)]:
             return matching
@@ -55,5 +61,5 @@ def _in_folder(folder: Path, train: bool) -> list[Path]:
     if files and train and not divided:
         return files
     wanted = " or ".join(_PARTS[train])
-    found = ", ".join(file.name for file in files) or "no parquet files"
-    raise UserError(f"the folder {str(folder)!r} has {found}; give it files that start with {wanted}.")
+    found = shown_names(file.name for file in files) if files else "no parquet files"
+    raise UserError(f"the folder {shown_path(folder)} has {found}; give it files that start with {wanted}.")

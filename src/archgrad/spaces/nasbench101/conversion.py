@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from archgrad.errors import UserError
+from archgrad.fields import checked
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OUTPUT, Module
@@ -16,6 +17,7 @@ __all__ = ["cell_rows", "genotype_of", "module_of", "offered_operations", "prune
 _FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
 
 
+@checked
 def module_of(genotype: Genotype) -> Module:
     """Return the module of a genotype with four or five nodes, before pruning.
 
@@ -32,6 +34,7 @@ def module_of(genotype: Genotype) -> Module:
     return Module(matrix, labels)
 
 
+@checked
 def pruned_genotype(module: Module) -> Genotype:
     """Return a genotype of the pruned module, with a node for each vertex between input and output.
 
@@ -46,6 +49,7 @@ def pruned_genotype(module: Module) -> Genotype:
     )
 
 
+@checked
 def genotype_of(space: SearchSpace, module: Module) -> Genotype:
     """Return the genotype of a module in a space with operations on nodes.
 

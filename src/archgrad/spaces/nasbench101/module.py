@@ -11,6 +11,7 @@ from hashlib import md5
 from typing import Any
 
 from archgrad.errors import UserError, unknown
+from archgrad.fields import checked
 from archgrad.spaces.notation.common import unique_keys
 
 __all__ = [
@@ -69,6 +70,7 @@ class Module:
         object.__setattr__(self, "operations", tuple(self.operations))
 
     @classmethod
+    @checked
     def parse(cls, text: str) -> Module:
         """Read a JSON object with "matrix" and "ops"; other keys are ignored."""
         content = _read(text)

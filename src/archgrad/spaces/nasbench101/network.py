@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.errors import UserError, check_whole
+from archgrad.errors import UserError
+from archgrad.fields import Count, Range, checked
 from archgrad.operations import ConvBNReLU, MaxPool, Site, Vocabulary
 from archgrad.spaces.nasbench101.module import CONV1X1, CONV3X3, MAXPOOL3X3, Module
 
@@ -103,14 +105,16 @@ class NASBench101Net(nn.Module):
     modules double the width. The benchmark's own networks have 128 channels and nine modules.
     """
 
+    @checked
     def __init__(
-        self, module: Module, channels: int = 128, cells: int = 9, input_channels: int = 3, num_classes: int = 10
+        self,
+        module: Module,
+        channels: Count = 128,
+        cells: Annotated[int, Range(3, 1000)] = 9,
+        input_channels: Count = 3,
+        num_classes: Count = 10,
     ) -> None:
         super().__init__()
-        check_whole("channels", channels)
-        check_whole("cells", cells, least=3)
-        check_whole("input_channels", input_channels)
-        check_whole("num_classes", num_classes)
         self.stem = nn.Sequential(
             nn.Conv2d(input_channels, channels, 3, padding=1, bias=False),
             Site(channels, searching=False).norm(),

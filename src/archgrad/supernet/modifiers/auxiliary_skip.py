@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from archgrad.errors import UserError, check_number
+from archgrad.errors import UserError
+from archgrad.fields import NonNegative, check_fields
 from archgrad.operations import Weighted
 from archgrad.schedule import ramp
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
@@ -26,12 +27,11 @@ class AuxiliarySkipConnections(Modifier):
 
     builds: ClassVar[Mapping[str, Any]] = {"auxiliary_skip": True}
 
-    start: float = 1.0
-    end: float = 0.0
+    start: NonNegative = 1.0
+    end: NonNegative = 0.0
 
     def __post_init__(self) -> None:
-        check_number(f"start of {type(self).__name__}", self.start)
-        check_number(f"end of {type(self).__name__}", self.end)
+        check_fields(self)
         if not self.start and not self.end:
             raise UserError(
                 f"start and end of {type(self).__name__} are 0, so it would do nothing; set one of them above 0, or "

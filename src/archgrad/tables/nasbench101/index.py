@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench101 import Module
+from archgrad.tables.base import shown_path
 from archgrad.tables.nasbench101.metrics import Malformed, Run, unpack_runs
 from archgrad.tables.nasbench101.rows import module_from
 
@@ -184,8 +185,11 @@ def _check_header(path: Path) -> None:
         with path.open("rb") as file:
             header = file.read(_HEADER_SIZE)
         size = path.stat().st_size
-    except OSError as error:
-        raise UserError(f"the index {path} cannot be read ({error.strerror}); check the path.") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        problem = getattr(error, "strerror", None) or error
+        raise UserError(f"the index {shown_path(path)} cannot be read ({problem}); check the path.") from None
     if len(header) < _HEADER_SIZE or not header.startswith(_MAGIC):
         raise DamagedIndex(path, "it is not an SQLite database")
     page, pages, version, application = _HEADER.unpack_from(header)

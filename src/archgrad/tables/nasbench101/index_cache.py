@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.tables.base import Progress
+from archgrad.tables.base import Progress, file_version
 from archgrad.tables.nasbench101.index import FORMAT, DamagedIndex, Index, open_index
 from archgrad.tables.nasbench101.index_builder import build_index, fingerprint_of
 from archgrad.warn_once import warn_once
@@ -44,13 +44,7 @@ def cached_index(source: Path, progress: Progress | None = None) -> Index:
 
 def index_path(source: Path) -> Path:
     """Return the path of a file's index; its name depends on the file and its version."""
-    try:
-        found = source.resolve()
-        status = found.stat()
-    except FileNotFoundError:
-        raise UserError(f"{source} does not exist; give the path of a TFRecord file of NAS-Bench-101.") from None
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"{source} cannot be read ({error}); check the path and its permissions.") from None
+    found, status = file_version(source, "a TFRecord file of NAS-Bench-101")
     identity = f"{found}\0{status.st_size}\0{status.st_mtime_ns}\0{FORMAT}"
     return cache_folder() / f"nasbench101-{hashlib.sha256(os.fsencode(identity)).hexdigest()[:32]}.sqlite"
 

@@ -94,6 +94,7 @@ class CellOracle(Callback):
     space: int
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.table.check_epochs(EPOCHS)
         if self.space not in PUBLISHED_OPTIMA:
             raise UserError(f"space is {shortened(self.space)}; it must be 1, 2 or 3, a space of NAS-Bench-1Shot1.")

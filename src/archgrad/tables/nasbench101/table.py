@@ -14,6 +14,7 @@ from pathlib import Path
 from statistics import fmean, stdev
 
 from archgrad.errors import UserError, check_one_of
+from archgrad.fields import checked
 from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
 from archgrad.tables.base import Progress
@@ -127,20 +128,24 @@ class CellTable:
         """The file that it was read from."""
         return self.index.source
 
+    @checked
     def find(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord | None:
         """Return the record of a cell, or None if it is not in the table."""
         found = self._find(_module(cell), epochs)
         return None if found is None else self._record(*found, epochs)
 
+    @checked
     def query(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord:
         """Return the record of a cell; raise a UserError if it is not in the table."""
         return self._record(*self._query(_module(cell), epochs), epochs)
 
+    @checked
     def best(self, measure: Measure = "test", epochs: int = EPOCHS) -> CellRecord:
         """Return the cell with the highest mean accuracy; the first in the file wins a tie."""
         self._check(measure, epochs)
         return self.query(self.index.best(measure, epochs).module, epochs)
 
+    @checked
     def rank(self, cell: Module | Genotype, measure: Measure = "test", epochs: int = EPOCHS) -> int:
         """Return the cell's rank by mean accuracy: 1 is the best; equal accuracies share the better rank."""
         self._check(measure, epochs)
@@ -177,9 +182,11 @@ class CellTable:
         return CellRecord(cell.hash, cell.module, cell.parameters, epochs, runs, self.source)
 
 
-def find_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable | None:
+@checked
+def find_cells(path: str | Path | None = None, progress: Progress | None = None) -> CellTable | None:
     """Return the table at ``path``, else the one on this machine, else None. A ``path`` without a table is an error."""
     if path is not None:
+        path = Path(path)
         is_index = path.suffix.lower() == INDEX_SUFFIX
         return _complete(path, CellTable(open_index(path) if is_index else cached_index(path, progress)))
     own = next(_published_files(), None)
@@ -197,7 +204,8 @@ def _published_files() -> Iterator[Path]:
     return (path for path in paths if path.exists())
 
 
-def open_cells(path: Path | None = None, progress: Progress | None = None) -> CellTable:
+@checked
+def open_cells(path: str | Path | None = None, progress: Progress | None = None) -> CellTable:
     """Return the table of :func:`find_cells`; without one, raise a UserError that says how to get it."""
     table = find_cells(path, progress)
     if table is None:

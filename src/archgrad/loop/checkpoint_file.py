@@ -1,0 +1,158 @@
+"""One checkpoint file: written with a digest of its content, and read only if its sizes are plausible."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import math
+import os
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+from archgrad.errors import UserError
+
+__all__ = ["read_checkpoint", "write_checkpoint"]
+
+_FORMAT = "archgrad.checkpoint/2"
+_DEEPEST = 100
+_SHARED_BYTES = 64 * 2**20
+"""Tensors may share memory, as expanded ones do, but they may not be larger than their file by more than this."""
+_PLAIN = (dict, list, tuple, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
+_LONGEST_NUMBER = 64
+
+
+def write_checkpoint(content: Mapping[str, Any], identity: Mapping[str, Any], file: IO[bytes]) -> None:
+    """Write a checkpoint; raise an OSError if the disk is full."""
+    body = {"format": _FORMAT, "identity": dict(identity), "content": dict(content)}
+    try:
+        torch.save(body | {"digest": _digest(body)}, file)
+    except RuntimeError as error:  # PyTorch may hide the error of a full disk behind one of its own
+        hidden = error.__context__
+        raise hidden if isinstance(hidden, OSError) else OSError(errno.EIO, str(error).splitlines()[0]) from error
+
+
+def read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return identity and content of a checkpoint; raise a UserError if the file is not intact.
+
+    An error of the system, such as a missing permission, stays an OSError: it says nothing about the file.
+    """
+    size = _checked_size(path)
+    try:
+        body = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _not_intact(path) from error
+    except Exception as error:
+        raise _not_intact(path) from error
+    if not isinstance(body, dict) or body.get("format") != _FORMAT:
+        raise UserError(
+            f"{path} is not a checkpoint that this version of archgrad reads: expected the format {_FORMAT!r}."
+        )
+    _check_values(body, size, path)
+    digest = body.pop("digest", None)
+    if digest != _digest(body):
+        raise UserError(f"{path} was altered after it was written: its digest does not match its content.")
+    whole = all(isinstance(body.get(name), dict) for name in ("identity", "content"))
+    if not whole or any(isinstance(value, Tensor) for value, _ in _walk(body["identity"])):
+        raise _implausible(path, "it must hold an identity in plain values, and a content")
+    return body
+
+
+def _not_intact(path: Path) -> UserError:
+    return UserError(f"{path} is not an intact checkpoint: it is truncated, or another kind of file.")
+
+
+def _checked_size(path: Path) -> int:
+    """Return the size of a file; reject anything but an archive that is not compressed and fits into memory."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f"{path} is not an intact checkpoint: it is a folder, a pipe or a device, not a file.")
+    if found.st_size > _memory():
+        raise _implausible(path, "it is larger than the memory of this machine")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
+        raise _not_intact(path) from error
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+        raise _implausible(path, "it is compressed")
+    if sum(entry.file_size for entry in entries) > found.st_size:
+        raise _implausible(path, "its parts are larger than the file")
+    return found.st_size
+
+
+def _memory() -> float:
+    """Return the memory of this machine in bytes, infinity if the system does not tell."""
+    with suppress(ValueError, OSError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return math.inf
+
+
+def _implausible(path: Path, why: str) -> UserError:
+    return UserError(f"{path} is not a checkpoint of archgrad: {why}.")
+
+
+def _check_values(body: object, size: int, path: Path) -> None:
+    """Reject values that would take far more time or memory than a file of so many bytes can honestly hold."""
+    count, total, stored, seen = 0, 0, 0, set[int]()
+    for value, depth in _walk(body):
+        count += 1
+        if depth > _DEEPEST or count > size:
+            raise _implausible(path, "its values are nested too deeply, or repeat each other")
+        if not isinstance(value, Tensor):
+            if not isinstance(value, _PLAIN) or (isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER):
+                raise _implausible(path, f"it holds a value of type {type(value).__name__} that no search saves")
+            continue
+        if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+            raise _implausible(path, f"it holds a tensor of layout {value.layout} on {value.device}")
+        storage = value.untyped_storage()
+        stored += 0 if storage.data_ptr() in seen else storage.nbytes()
+        seen.add(storage.data_ptr())
+        total += value.numel() * value.element_size()
+        if total > size + _SHARED_BYTES or stored > size:
+            raise _implausible(path, "its tensors are larger than the file")
+
+
+def _walk(body: object) -> Iterator[tuple[object, int]]:
+    """Yield all values, the keys of dictionaries too, with their depths; without recursion, which could overflow."""
+    left = [(body, 0)]
+    while left:
+        value, depth = left.pop()
+        yield value, depth
+        if isinstance(value, dict):
+            left += ((one, depth + 1) for pair in value.items() for one in pair)
+        elif isinstance(value, list | tuple):
+            left += ((one, depth + 1) for one in value)
+
+
+def _digest(content: object) -> str:
+    state = hashlib.sha256()
+    _feed(state, content)
+    return state.hexdigest()
+
+
+def _feed(state: Any, content: object) -> None:
+    """Hash nested containers, tensors and plain values by type, shape and content."""
+    if isinstance(content, dict):
+        state.update(f"dict{len(content)}".encode())
+        for key, value in content.items():
+            _feed(state, key)
+            _feed(state, value)
+    elif isinstance(content, list | tuple):
+        state.update(f"list{len(content)}".encode())
+        for value in content:
+            _feed(state, value)
+    elif isinstance(content, Tensor):
+        tensor = content.detach().cpu()
+        state.update(f"tensor{tensor.dtype}{list(tensor.shape)}".encode())
+        state.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    else:
+        state.update(f"{type(content).__name__}{content!r};".encode())

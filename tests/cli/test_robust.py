@@ -1,0 +1,217 @@
+"""What a user or a stranger may do to the command: one test for each kind of mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from archgrad.config import read_config
+from archgrad.loop.run import Run
+from tests.cli.fuzz import BAD_GENOTYPES, BAD_TOML, CELL, ESCAPES, STORED
+
+TINY = ["--channels", "4", "--cells", "1", "--limit", "40", "--batch-size", "20", "--threads", "1"]
+HARMLESS = ("empty", "infinite-knob", "set-list-knob", "set-table-knob", "set-date-knob", "stages", "stages-number")
+"""Files whose mistakes show when the search is checked, not when they are read."""
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--epochs", 0], "error: epochs is 0; it must be at least 1"),
+        (["--epochs", 10**9], "epochs is 1000000000; it must be at most 1,000,000"),
+        (["--cells", 10**6], "is 1000000; it must be at most 1000"),
+        (["--cells", 1000, "--channels", 1000], "GB of memory"),
+        (["--channels", 10**6], "is 1000000; it must be at most 10000"),
+        (["--channels", 10**4], "GB of memory"),
+        (["--batch-size", 10**9], "batch_size is 1000000000"),
+        (["--threads", 10**5], "threads is 100000; there are"),
+        (["--threads", 10**18], "threads is 1000000000000000000"),
+        (["--image-size", 10**7], "image_size is 10000000"),
+        (["--set", f"augmentation.cutout={'9' * 30}"], "augmentation.cutout is 9"),
+        (["--discretizer", "perturbation", "--set", "discretizer.batches=1000000000"], "discretizer.batches is"),
+        (["--method", "r-darts-es", "--set", "stop.steps=1000000000"], "stop.steps is 1000000000"),
+        (["--hypergradient", "neumann", "--set", "hypergradient.terms=1000000000"], "hypergradient.terms is"),
+        (["--held-out", "nan"], "held_out is nan"),
+        (["--time-limit", "inf"], "time_limit is inf"),
+        (["--alpha-budget", "nan"], "alpha_budget is nan"),
+        (["--set", "weights.lr=inf"], "weights.lr is 'inf'; it must be a finite number"),
+        (["--data-dir", "\udcff"], "which is not valid UTF-8"),
+        (["--set", "space.exclude=\udcff"], "which is not valid UTF-8"),
+        (["--device", "mps"], "the device 'mps' cannot be used"),
+        (["--device", "cuda:99"], "the device 'cuda:99' cannot be used"),
+        (["--device", "hpu"], "the device 'hpu' cannot be used"),
+    ],
+)
+def test_absurd_values_are_sentences_and_leave_nothing_behind(archgrad, options, sentence):
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, *options)
+    assert code == 2
+    assert sentence in err
+    assert not list(Path.cwd().iterdir())
+
+
+@pytest.mark.parametrize("name", [name for name in BAD_TOML if name not in HARMLESS])
+def test_hostile_configurations_are_sentences(name, archgrad, tmp_path):
+    (tmp_path / "bad.toml").write_text(BAD_TOML[name])
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--config", "bad.toml", "--dry-run")
+    assert code in (0, 2)
+    assert "Traceback" not in err
+    assert "\x1b" not in err
+    assert max(map(len, err.splitlines()), default=0) < 1000
+
+
+@pytest.mark.parametrize("name", BAD_GENOTYPES)
+@pytest.mark.parametrize("command", ["draw", "query"])
+def test_hostile_genotypes_are_sentences(name, command, archgrad, tmp_path):
+    (tmp_path / name).write_text(BAD_GENOTYPES[name])
+    code, out, err = archgrad(command, name)
+    assert (code, "\x1b" in out + err) == (2, False)
+
+
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "sparse", "bytes", "circle", "long", "surrogate"])
+def test_only_small_regular_files_are_read(kind, archgrad, tmp_path):
+    path = tmp_path / "file.toml"
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "sparse":
+        with path.open("wb") as file:
+            file.truncate(2**40)
+    elif kind == "bytes":
+        path.write_bytes(b"\xff\x00")
+    elif kind == "circle":
+        path.symlink_to(path)
+    else:
+        path = Path("a" * 300) if kind == "long" else Path("\udcff.toml")
+    for arguments in (["search", "--config", path], ["draw", path], ["resume", path], ["plot", path]):
+        code, _, err = archgrad(*arguments)
+        assert code == 2, arguments
+        assert err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["search", "--epochs", ESCAPES], [ESCAPES], ["resume", ESCAPES], ["search", "--space", ESCAPES], ["x", "é\udcff"]],
+)
+def test_control_characters_are_shown_escaped(arguments, archgrad):
+    code, out, err = archgrad(*arguments)
+    assert code == 2
+    assert all(letter.isprintable() or letter == "\n" for letter in out + err)
+
+
+@pytest.mark.parametrize("value", ["a" * 5000, "a b " * 2000])
+@pytest.mark.parametrize("arguments", [["search", "--space"], ["search", "--epochs"], ["plot"], ["draw"], ["list"], []])
+def test_no_message_echoes_a_long_value(arguments, value, archgrad):
+    code, out, err = archgrad(*arguments, value)
+    assert code == 2
+    assert "a" * 201 not in out + err
+    assert "a b " * 51 not in out + err
+
+
+def test_run_names_are_shown_escaped(archgrad, tmp_path):
+    shutil.copytree(STORED, tmp_path / f"run{ESCAPES}")
+    for command in (["inspect"], ["resume"], ["plot", "--measure", "train_loss"]):
+        code, out, err = archgrad(*command, f"run{ESCAPES}")
+        assert code == 0, err
+        assert "\x1b" not in out + err
+
+
+def test_another_method_drops_the_settings_of_the_first_and_names_them(archgrad):
+    assert archgrad("search", "--method", "gaea", *TINY, "--epochs", 1, "--seed", 3, "--out", "run")[0] == 0
+    code, _, err = archgrad("search", "--config", "run/config.toml", "--method", "darts", "--out", "other")
+    assert code == 0, err
+    assert "dropped: relaxation.skip_zero, arch_optimizer.lr, arch_optimizer.floor" in err
+    first, second = (read_config(Path(name) / "config.toml") for name in ("run", "other"))
+    assert second["settings"]["arch_optimizer.lr"] == 3e-4
+    assert {name: second[name] for name in ("seed", "epochs", "channels")} == {"seed": 3, "epochs": 1, "channels": 4}
+    assert first["settings"]["weights.lr"] == second["settings"]["weights.lr"]
+
+
+def test_another_part_drops_the_settings_of_that_part_only(archgrad, tmp_path):
+    (tmp_path / "c.toml").write_text("[set.arch_optimizer]\nfloor = 0.1\n[set.weights]\nlr = 0.5\n")
+    arguments = ["search", *TINY, "--epochs", 1, "--config", "c.toml", "--dry-run", "--json", "--method", "darts"]
+    code, _, err = archgrad(*arguments, "--arch-optimizer", "adam")
+    assert code == 0, err
+    assert "these settings of it are dropped: arch_optimizer.floor\n" in err
+
+
+def test_a_finished_run_says_that_it_is_finished(archgrad):
+    assert archgrad("search", *TINY, "--epochs", 1, "--out", "run")[0] == 0
+    code, out, _ = archgrad("resume", "run")
+    assert code == 0
+    assert "the search in run is finished" in out
+    assert archgrad("search", *TINY, "--epochs", 2, "--out", "two")[1].count("is finished") == 0
+
+
+def test_a_second_interrupt_ends_cleanly_and_the_run_goes_on(archgrad, monkeypatch):
+    step, taken = Run._step, []
+
+    def interrupted(self, state):
+        if len(taken) == 2:
+            raise KeyboardInterrupt
+        taken.append(step(self, state))
+
+    monkeypatch.setattr(Run, "_step", interrupted)
+    code, _, err = archgrad("search", *TINY, "--epochs", 3, "--out", "run")
+    assert (code, err) == (130, "stopped.\n")
+    monkeypatch.setattr(Run, "_step", step)
+    assert archgrad("resume", "run")[0] == 0
+    assert len(json.loads(Path("run/summary.json").read_text())["last_epoch"]) > 5
+
+
+def test_missing_memory_is_a_sentence(archgrad, monkeypatch):
+    def fail(*arguments):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+
+    monkeypatch.setattr(Run, "go", fail)
+    code, _, err = archgrad("search", *TINY, "--epochs", 1)
+    assert code == 1
+    assert "error: the memory does not suffice" in err
+    monkeypatch.setattr(Run, "go", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        archgrad("search", *TINY, "--epochs", 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "knob"),
+    [
+        (["--set", "weights.lr=1e30", "--set", "weights.clip=1e30"], "weights.lr"),
+        (["--method", "darts", "--set", "arch_optimizer.lr=1e300"], "arch_optimizer.lr"),
+        (["--method", "lambda-darts", "--cells", 2, "--set", "layer-alignment.weight=1e30"], "layer-alignment.weight"),
+    ],
+)
+def test_a_divergence_names_the_likely_knob(settings, knob, archgrad):
+    code, _, err = archgrad("search", *TINY, "--epochs", 3, *settings)
+    assert code == 1
+    assert f"; {knob} is " in err
+    assert "times its default: lower it and start again" in err
+
+
+def test_new_runs_are_named_after_their_data(archgrad, tmp_path):
+    import numpy
+
+    for name in ("cats", "dogs"):
+        images = numpy.random.default_rng(0).integers(0, 256, (60, 8, 8, 3), dtype=numpy.uint8)
+        numpy.savez(tmp_path / f"{name}.npz", x=images, y=numpy.arange(60) % 3)
+        code, _, err = archgrad("search", *TINY, "--epochs", 1, "--data", f"npz:{name}.npz")
+        assert code == 0, err
+    found = sorted(path.name for path in Path("runs").iterdir())
+    assert found == [f"nasbench201-gaea-simultaneous-npz-{name}-seed0" for name in ("cats", "dogs")]
+
+
+@pytest.mark.parametrize("name", ["nomodule:X", "json:nothing", "os:system", ":X", "json:", "a b:c"])
+@pytest.mark.parametrize("option", ["--space", "--relaxation", "--callback", "--regularizer", "--discretizer"])
+def test_own_parts_that_cannot_be_had_are_sentences(name, option, archgrad):
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, option, name)
+    assert code == 2
+    assert err.startswith("error: ")
+
+
+def test_a_genotype_is_still_drawn(archgrad):
+    assert archgrad("draw", CELL)[0] == 0

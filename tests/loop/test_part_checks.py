@@ -1,0 +1,223 @@
+"""A part of a user's own that returns something wrong is named, together with what was expected."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import archgrad as ag
+from archgrad.arch_optimizers import Adam
+from archgrad.callbacks import Callback, Need
+from archgrad.discretizers import Argmax
+from archgrad.errors import DivergedError, UserError
+from archgrad.hypergradients import FirstOrder
+from archgrad.operations import Operation
+from archgrad.regularizers import Regularizer
+from archgrad.relaxations import Relaxed, Softmax
+
+DATA = ag.data.digits(limit=64)
+SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+NAN = float("nan")
+
+
+def run(space: Any = SPACE, callbacks: Any = (), **parts: Any) -> ag.SearchResult:
+    method = replace(ag.recipes.darts(), **parts)
+    return ag.search(space, method, DATA, epochs=1, batch_size=16, callbacks=callbacks, on_collapse="ignore")
+
+
+def wrong(base: type, method: str, change: Callable[[Any], Any], *given: Any) -> Any:
+    """Return a member of a family whose ``method`` returns something else than that of its base."""
+
+    def changed(self: Any, *args: Any, **more: Any) -> Any:
+        return change(getattr(base, method)(self, *args, **more))
+
+    kind = dataclass(frozen=True)(type("Own", (base,), {method: changed, "__annotations__": {}}))
+    return kind(*given)
+
+
+def scaled(factor: float) -> Callable[[dict[str, Tensor]], dict[str, Tensor]]:
+    return lambda found: {name: value * factor for name, value in found.items()}
+
+
+def narrow(found: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value[..., :-1] for name, value in found.items()}
+
+
+def nothing(found: Any) -> None:
+    return None
+
+
+CASES: list[tuple[str, str, Callable[[Any], Any], str]] = [
+    ("relaxation", "init", nothing, r"Own.init returned None; it must return tensors of these shapes: 'cell' \[6, 5\]"),
+    ("relaxation", "init", narrow, r"a dictionary with 'cell' \[6, 4\]; it must return .*'cell' \[6, 5\]"),
+    ("relaxation", "init", scaled(NAN), "Own.init returned numbers in 'cell' that are not finite"),
+    ("relaxation", "probabilities", narrow, r"Own.probabilities returned a dictionary with 'cell' \[6, 4\]"),
+    ("relaxation", "relax", nothing, "Own.relax returned None; it must return an object of type Relaxed"),
+    ("relaxation", "relax", lambda found: Relaxed(narrow(found.mixture)), r"relax returned .*'cell': \[3, 6, 5\]"),
+    (
+        "relaxation",
+        "relax",
+        lambda found: Relaxed({name: value.detach() for name, value in found.mixture.items()}),
+        "Own.relax returned a mixture without gradient; it must return one that is differentiable in α",
+    ),
+    ("hypergradient", "estimate", nothing, "Own.estimate returned None; it must return tensors of these shapes"),
+    ("hypergradient", "estimate", narrow, r"Own.estimate returned a dictionary with 'cell' \[6, 4\]"),
+    ("hypergradient", "estimate", scaled(NAN), "architecture gradient of block 'cell', by Own, became not finite"),
+    ("arch_optimizer", "init", nothing, "Own.init returned None; it must return an object of type dict"),
+    ("arch_optimizer", "step", nothing, "Own.step returned None; it must return an object of type tuple"),
+    ("arch_optimizer", "step", lambda found: (narrow(found[0]), found[1]), r"Own.step returned .*\[6, 4\]"),
+    (
+        "arch_optimizer",
+        "step",
+        lambda found: (scaled(NAN)(found[0]), found[1]),
+        "not finite in the step of Own, step 1",
+    ),
+    ("discretizer", "select", nothing, "Own.interim returned None; it must return an object of type Genotype"),
+]
+BASES: dict[str, type] = {
+    "relaxation": Softmax, "hypergradient": FirstOrder, "arch_optimizer": Adam, "discretizer": Argmax
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("part", "method", "change", "sentence"), CASES)
+def test_a_wrong_part_is_named(part: str, method: str, change: Callable[[Any], Any], sentence: str) -> None:
+    kind = DivergedError if "became not finite" in sentence or "in the step of" in sentence else UserError
+    if (part, method) == ("discretizer", "select"):
+        sentence = sentence.replace("interim", "(interim|select)")
+    with pytest.raises(kind, match=sentence):
+        run(**{part: wrong(BASES[part], method, change)})
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "sentence"),
+    [
+        ("outer_term", lambda step: 1.0, "Own.outer_term returned an object of type float; it must return None or"),
+        ("outer_term", lambda step: step.alpha["cell"], r"returned a tensor of shape \[6, 5\]; it must return None or"),
+        (
+            "outer_term",
+            lambda step: step.alpha["cell"].sum() * NAN,
+            "the term of Own .* became nan at step 1",
+        ),
+        ("perturb", lambda step: None, "Own.perturb returned None; it must return tensors of these shapes: 'cell'"),
+        (
+            "weight_gradient",
+            lambda step: {"x": torch.ones(1)},
+            r"Own.weight_gradient returned a dictionary with 'x' \[1\]",
+        ),
+        (
+            "weight_gradient",
+            lambda step: {name: value * NAN for name, value in step.weights.items()},
+            "the gradient of the weights by Own became nan at step 1 of epoch 1",
+        ),
+    ],
+)
+def test_a_wrong_regularizer_is_named(method: str, value: Callable[[Any], Any], sentence: str) -> None:
+    own = type("Own", (Regularizer,), {method: lambda self, step: value(step)})
+    with pytest.raises(DivergedError if "became nan" in sentence else UserError, match=sentence):
+        run(regularizers=(own(),))
+
+
+class Own(Operation):
+    def __init__(self, change: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.change, self.scale = change, nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Any:
+        return self.change(x * self.scale)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda x: None, r"Own.forward returned None; it must return a tensor of shape \[16, 2, 8, 8\]"),
+        (lambda x: x.mean((2, 3), keepdim=True), r"Own.forward returned a tensor of shape \[16, 2, 1, 1\]; it must"),
+        (lambda x: x * NAN, "Own.forward returned numbers that are not finite; it must return finite numbers"),
+        (lambda x: x.detach(), "Own.forward returned a tensor without gradient"),
+    ],
+)
+def test_a_wrong_operation_is_named(
+    change: Callable[[Tensor], Any], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary = sys.modules["archgrad.spaces.nasbench201"].OPERATIONS
+    monkeypatch.setitem(vocabulary, "skip_connect", lambda site: Own(change))
+    with pytest.raises(UserError, match=sentence):
+        run()
+
+
+@dataclass(frozen=True)
+class Space(ag.spaces.NASBench201):
+    network: Any = None
+
+    def supernet(self, *args: Any, **more: Any) -> Any:
+        return self.network if self.network is None else self.network(super().supernet(*args, **more))
+
+
+def shortened_logits(supernet: nn.Module) -> nn.Module:
+    supernet.register_forward_hook(lambda module, given, logits: logits[:, :-1])
+    return supernet
+
+
+@pytest.mark.parametrize(
+    ("network", "sentence"),
+    [
+        (None, "Space.supernet returned None; it must return an object of type Module"),
+        (shortened_logits, r"Supernet.forward returned a tensor of shape \[16, 9\]; it must return .* \[16, 10\]"),
+    ],
+)
+def test_a_wrong_supernet_is_named(network: Any, sentence: str) -> None:
+    with pytest.raises(UserError, match=sentence):
+        run(space=Space(channels=2, cells_per_stage=1, network=network))
+
+
+@pytest.mark.parametrize(
+    ("method", "value", "sentence"),
+    [
+        ("measure_epoch", None, "Own.measure_epoch returned None; it must return an object of type Mapping"),
+        ("measure_epoch", {"x": [1]}, r"Own.measure_epoch records 'x' as \[1\]; it must return numbers or texts"),
+        ("measure_epoch", {"x": torch.ones(2)}, "Own.measure_epoch records 'x' as tensor"),
+        *(
+            ("measure_epoch", {name: 1}, f"records '{name}', but the search itself")
+            for name in ("epoch", "genotype", "lr")
+        ),
+        ("measure_end", {"train_loss": 0.0}, "records 'train_loss', but the search itself records that"),
+        ("measure_point", {"heldout_accuracy": 100.0}, "records 'heldout_accuracy', but the search itself"),
+        ("stop", "enough", "Own.stop returned the text 'enough'; it must return an object of type Stop"),
+    ],
+)
+def test_a_wrong_measure_is_named(method: str, value: Any, sentence: str) -> None:
+    own = type("Own", (Callback,), {method: lambda self, *args: value, "needs": frozenset({Need.BILEVEL_POINT})})
+    with pytest.raises(UserError, match=sentence):
+        run(callbacks=[own()])
+
+
+def test_a_callback_cannot_change_what_the_loop_recorded() -> None:
+    class Liar(Callback):
+        def measure_epoch(self, snapshot: Any, search: Any) -> dict[str, float]:
+            search.history[-1]["epoch"] = 7
+            return {}
+
+    with pytest.raises(UserError, match="Liar has changed 'epoch' of a record"):
+        run(callbacks=[Liar()])
+
+
+@pytest.mark.parametrize("name", ["../x", "/x", "a/b", "..", "", "C:x", "config.toml", "checkpoint.pt", ".x", 3])
+def test_no_file_leaves_the_run_folder(tmp_path: Path, name: Any) -> None:
+    with pytest.raises(UserError, match=r"files (names|has)"):
+        ag.search(SPACE, "darts", DATA, epochs=1, out=tmp_path / "run", files={name: "text"})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_search_works_with_another_default_dtype() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        result = run()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {result.alpha["cell"].dtype, *(weight.dtype for weight in result.supernet.parameters())} == {torch.float64}

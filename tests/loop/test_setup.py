@@ -1,0 +1,60 @@
+"""Batch norms that would have a single value per channel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.errors import UserError
+from archgrad.loop.setup import Setup
+from archgrad.spaces import SPACES
+
+
+def toy(side: int, count: int = 12) -> ag.data.ImageData:
+    images = torch.randint(0, 256, (count, 3, side, side), generator=torch.Generator().manual_seed(0)).byte()
+    return ag.data.ImageData("toy", images, torch.arange(count) % 2, ("a", "b"))
+
+
+def prepared(name: str, side: int, **options: Any) -> Setup:
+    space = SPACES.constructor(name)(channels=2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}))
+    config = ag.SearchConfig(epochs=1, alpha_budget="off", **options)
+    return Setup.of(space, ag.recipes.darts(), toy(side), config)
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "darts", "nasbench1shot1-2"])
+def test_one_value_per_channel_is_refused_before_training(name: str) -> None:
+    with pytest.raises(UserError, match=r"train the weights come in batches of 1, .* shrinks 4×4 pixels to 1×1"):
+        prepared(name, 4, batch_size=1).initial_state()
+    prepared(name, 5, batch_size=1).initial_state()  # two reductions leave 2×2 pixels
+    prepared(name, 1, batch_size=2, held_out=0.0).initial_state()
+
+
+def test_a_single_held_out_image_is_refused_too() -> None:
+    with pytest.raises(UserError, match="the images that are held out come in batches of 1"):
+        prepared("nasbench201", 4, batch_size=4, held_out=0.1).initial_state()
+
+
+def test_the_check_draws_nothing_and_larger_batches_need_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def weights() -> torch.Tensor:
+        torch.manual_seed(0)
+        state = prepared("nasbench201", 5, batch_size=1).initial_state()
+        return torch.cat([*(one.flatten() for one in state.supernet.parameters()), torch.rand(1)])
+
+    checked = weights()
+    monkeypatch.setattr(Setup, "_check_norms", lambda setup, supernet: None)
+    assert torch.equal(checked, weights())
+    monkeypatch.undo()
+    monkeypatch.setattr("archgrad.supernet.Supernet.forward", lambda *values: pytest.fail("the network was called"))
+    prepared("nasbench201", 5, batch_size=2, held_out=0.0).initial_state()
+
+
+def test_the_command_says_so_and_leaves_nothing_behind(archgrad: Any) -> None:
+    tiny = ("--channels", 2, "--cells", 1, "--limit", 40, "--epochs", 1)
+    code, _, err = archgrad("search", *tiny, "--image-size", 4, "--batch-size", 1)
+    assert code == 2
+    assert "a batch norm has one value per channel" in err
+    assert not list(Path("runs").iterdir())

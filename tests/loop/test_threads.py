@@ -1,0 +1,106 @@
+"""A search takes as many threads as are fastest, and no more than it may use."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.config import SearchConfig
+from archgrad.loop import threads
+from archgrad.loop.threads import choose_threads, usable_cores
+
+DATA = ag.data.digits(limit=40)
+CONFIG = SearchConfig(space="nasbench201", method="darts", channels=2, cells=1, epochs=1, batch_size=10)
+
+
+@pytest.fixture(autouse=True)
+def _threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    before = torch.get_num_threads()
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "chosen"),
+    [
+        ({1: 1.0, 2: 2.0}, 1),  # a busy machine
+        ({1: 4.0, 2: 2.0, 4: 1.05, 6: 1.0}, 4),  # 6 are hardly faster
+        ({1: 8.0, 2: 4.0, 4: 2.0, 6: 1.0}, 6),
+    ],
+)
+def test_more_threads_are_taken_while_they_are_faster(
+    seconds: dict[int, float], chosen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "usable_cores", lambda: 6)
+    monkeypatch.setattr(threads, "_seconds", lambda *args: seconds[torch.get_num_threads()])
+    assert choose_threads(CONFIG, DATA) == chosen == torch.get_num_threads()
+
+
+def test_real_steps_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []  # not set, because two threads on a busy machine wait for each other
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "set_num_threads", asked.append)
+        patch.setattr(threads, "usable_cores", lambda: 2)
+        chosen = choose_threads(CONFIG, DATA)
+    assert asked == [1, 2, chosen]
+
+
+def test_what_the_environment_fixes_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    torch.set_num_threads(3)
+    monkeypatch.setattr(threads, "_seconds", lambda *args: pytest.fail("nothing is to be timed"))
+    assert choose_threads(CONFIG, DATA) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="there is no affinity here")
+def test_affinity_and_containers_limit_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
+    for quota, cores in ((math.inf, 6), (2.5, 2), (0.3, 1), (64.0, 6)):
+        monkeypatch.setattr(threads, "_quota", lambda quota=quota: quota)
+        assert usable_cores() == cores
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "granted"),
+    [
+        ("0::/a/b", {"cpu.max": "max 100000", "a/cpu.max": "150000 100000", "a/b/cpu.max": "400000 100000"}, 1.5),
+        ("4:memory:/\n1:cpu,cpuacct:/a", {"cpu,cpuacct/a/cpu.cfs_quota_us": "50000"}, math.inf),
+        (
+            "1:cpu:/a",
+            {"cpu/a/cpu.cfs_quota_us": "50000", "cpu/a/cpu.cfs_period_us": "100000", "cpu/cpu.cfs_quota_us": "-1"},
+            0.5,
+        ),
+        ("nonsense", {}, math.inf),
+    ],
+)
+def test_limits_of_control_groups_are_read(tmp_path: Path, group: str, files: dict[str, str], granted: float) -> None:
+    (tmp_path / "own").write_text(group + "\n")
+    for name, text in files.items():
+        path = tmp_path / "groups" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text + "\n")
+    assert threads._quota(tmp_path / "groups", tmp_path / "own") == granted
+
+
+def test_the_command_records_the_number_and_a_resume_keeps_it(archgrad) -> None:
+    tiny = ("--channels", 2, "--cells", 1, "--limit", 40, "--batch-size", 10, "--epochs", 1, "--out", "run")
+    torch.set_num_threads(1)
+    assert archgrad("search", *tiny)[0] == 0
+    assert "threads = 1\n" in Path("run/config.toml").read_text()
+    torch.set_num_threads(2)
+    assert archgrad("resume", "run")[0] == 0
+    assert torch.get_num_threads() == 1
+
+
+def test_a_search_from_python_leaves_the_threads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "set_num_threads", lambda number: pytest.fail("the library sets no threads"))
+        ag.search(CONFIG.build_space(), "darts", DATA, epochs=1, batch_size=10)

@@ -1,0 +1,87 @@
+"""Files that would hang a reader, fill its memory or break its numbers are answered with a sentence."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from records101 import write
+
+from archgrad.errors import UserError
+from archgrad.tables import open_cells, open_table
+from archgrad.tables.nasbench101.tfrecord import mask_checksum
+from archgrad.tables.nasbench201.cells import codes_by_name
+
+HEADER = "arch,cifar10_test,cifar100_test,imagenet16_test\n"
+CELL = next(iter(codes_by_name()))
+
+
+def text(content: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(content)
+
+
+def sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+def record_of(length: int) -> Callable[[Path], object]:
+    """A record whose length has a right checksum, and whose data are missing."""
+    packed = struct.pack("<Q", length)
+    return lambda path: path.write_bytes(packed + struct.pack("<I", mask_checksum(google_crc32c.value(packed))))
+
+
+def records(*data: bytes) -> Callable[[Path], object]:
+    return lambda path: write(path, *data)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "problem"),
+    [
+        ("fifo.csv", os.mkfifo, "is not a file"),
+        ("fifo.tfrecord", os.mkfifo, "is no file that can be read"),
+        ("fifo.sqlite", os.mkfifo, "is no regular file"),
+        ("device.csv", endless, "is not a file"),
+        ("device.tfrecord", endless, "is no file that can be read"),
+        ("device.sqlite", endless, "is no regular file"),
+        ("sparse.csv", sparse, "is larger than 100 MB"),
+        ("sparse.tfrecord", sparse, "is not a TFRecord file, or is damaged"),
+        ("sparse.sqlite", sparse, "is not an SQLite database"),
+        ("digits.csv", text(f"{HEADER}{CELL},{'9' * 5000},1,1"), "line 2: '9999.* is not an accuracy"),
+        ("infinite.csv", text(f"{HEADER}{CELL},inf,1,1"), "'inf' is not an accuracy"),
+        ("nan.csv", text(f"{HEADER}{CELL},nan,1,1"), "'nan' is not an accuracy"),
+        ("huge.csv", text(f"{HEADER}{CELL},1e999,1,1"), "'1e999' is not an accuracy"),
+        ("blank.csv", text(HEADER + "\n" * 5_000_000), "line 100001: it is too long"),
+        ("wide.csv", text(HEADER + "," * 1_000_000), "line 2: '' is not a NAS-Bench-201 cell"),
+        ("field.csv", text(f'{HEADER}"{"x" * 1_000_000}'), "line 2: it is not CSV"),
+        ("empty.csv", text(""), "the header lacks"),
+        ("length.tfrecord", record_of(2**63), "its length is 9223372036854775808 bytes"),
+        ("short.tfrecord", record_of(999_999), "its data end after 0 of 999999 bytes"),
+        ("nested.tfrecord", records(b"[" * 900_000), "it is not JSON"),
+        ("digits.tfrecord", records(b'["' + b"0" * 32 + b'",' + b"9" * 5000 + b',"","",""]'), "it is not JSON"),
+        ("epochs.tfrecord", records(b'["' + b"0" * 32 + b'",1e999,"0100","a,b",""]'), "its number of epochs is inf"),
+    ],
+)
+def test_hostile_files_are_answered_with_a_sentence(
+    tmp_path: Path, name: str, make: Callable[[Path], object], problem: str
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(UserError, match=problem) as caught:
+        (open_table if name.endswith(".csv") else open_cells)(tmp_path / name)
+    assert len(str(caught.value)) < len(str(tmp_path)) + 400
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "x/" * 2500, "a\0b", "~nouser/a", os.fsdecode(b"\xff")])
+@pytest.mark.parametrize("suffix", [".csv", ".tfrecord", ".sqlite"])
+def test_hostile_names_are_answered_with_a_short_sentence(name: str, suffix: str) -> None:
+    with pytest.raises(UserError, match=r"does not exist|cannot be read") as caught:
+        (open_table if suffix == ".csv" else open_cells)(name + suffix)
+    assert len(str(caught.value)) < 400
