@@ -34,8 +34,8 @@ def test_it_takes_the_steps_of_pytorch(name: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"name": "AdamX"}, "unknown optimizer of torch.optim: 'AdamX'; did you mean"),
-        ({"name": "torch.nn:Linear"}, "unknown optimizer of torch.optim: 'torch.nn:Linear'"),
+        ({"name": "AdamX"}, "unknown name of an optimizer in torch.optim: 'AdamX'; did you mean"),
+        ({"name": "torch.nn:Linear"}, "unknown name of an optimizer in torch.optim: 'torch.nn:Linear'"),
         ({"name": "LBFGS"}, "LBFGS of torch.optim cannot move α with lr=0.0003"),
         ({"settings": ("depth=3",)}, "cannot move α .*depth"),
         ({"settings": ("depth",)}, "arch_optimizer.settings has 'depth'; write name=value"),

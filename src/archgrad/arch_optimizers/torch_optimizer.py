@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.errors import UserError, check_number, unknown
+from archgrad.errors import UserError, unknown
+from archgrad.fields import Positive
 from archgrad.registry import import_part
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
@@ -32,11 +33,11 @@ class TorchOptimizer(ArchOptimizer):
     domain: ClassVar[Domain] = "real"
 
     name: str = "AdamW"
-    lr: float = 3e-4
+    lr: Positive = 3e-4
     settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        check_number("arch_optimizer.lr", self.lr, positive=True)
+        super().__post_init__()
         example = Alpha({"example": torch.zeros(1)})
         try:
             self.step(example, example, self.init(example, 1))
@@ -80,7 +81,7 @@ class TorchOptimizer(ArchOptimizer):
         if isinstance(found, type) and issubclass(found, torch.optim.Optimizer):
             return found
         known = [name for name, one in vars(torch.optim).items() if isinstance(one, type)]
-        raise unknown("optimizer of torch.optim:", self.name, sorted(known))
+        raise unknown("name of an optimizer in torch.optim:", self.name, sorted(known))
 
 
 def _argument(text: str) -> tuple[str, Any]:

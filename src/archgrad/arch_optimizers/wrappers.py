@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.errors import check_number
+from archgrad.fields import Positive, Range
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
 
@@ -44,10 +45,7 @@ class _Wrapper(ArchOptimizer):
 class Clipped(_Wrapper):
     """Clip the gradient of each block to ``norm``: g ← g · min(1, norm / ‖g‖)."""
 
-    norm: float = 1.0
-
-    def __post_init__(self) -> None:
-        check_number("norm of Clipped", self.norm, positive=True)
+    norm: Positive = 1.0
 
     def step(self, alpha: Alpha, gradient: Alpha, state: ArchState) -> tuple[Alpha, ArchState]:
         """Take a step with the clipped gradient."""
@@ -63,10 +61,7 @@ class Clipped(_Wrapper):
 class Annealed(_Wrapper):
     """Anneal the learning rate by a cosine to the share ``last``: lr_t = lr · (last + (1 − last)(1 + cos πt/T)/2)."""
 
-    last: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_number("last of Annealed", self.last)
+    last: Annotated[float, Range(0, 1)] = 0.0
 
     def init(self, alpha: Alpha, steps: int) -> ArchState:
         """Add the number of steps done and planned to the inner state."""
