@@ -30,6 +30,9 @@ def search(
             help="Add this callback to the search (see `archgrad list callbacks`). Repeatable. [the standard ones]",
         ),
     ] = None,
+    tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard: --callback tensorboard.")
+    ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -50,7 +53,8 @@ def search(
 ) -> None:
     """Search for an architecture."""
     given = {name: value for name, value in options.items() if value is not None}
-    chosen = _config(given, callback or [], settings or [], config)
+    callbacks = [*(callback or []), *(["tensorboard"] if tensorboard else [])]
+    chosen = _config(given, callbacks, settings or [], config)
     if dry_run:
         _estimate(chosen, as_json)
     else:
