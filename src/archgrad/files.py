@@ -171,9 +171,7 @@ def _check_kind(found: os.stat_result, path: PathLike, what: str, most: int | No
 
 
 def _too_large(path: PathLike, what: str, size: int, most: int) -> UserError:
-    return UserError(
-        f"the {what} {shown_path(path)} has {size / 1e6:,.0f} MB or more; at most {most / 1e6:,.0f} MB are read."
-    )
+    return UserError(f"the {what} {shown_path(path)} has {size:,} bytes or more; at most {most:,} are read.")
 
 
 def _sync_folder(folder: Path) -> None:

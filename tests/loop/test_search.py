@@ -194,9 +194,9 @@ def test_fractions_divide_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"epochs": 0}, r"weights.epochs is 0; it must be at least 1"),
-        ({"epochs": -3}, r"weights.epochs is -3; it must be at least 1"),
-        ({"batch_size": 0}, r"weights.batch_size is 0; it must be at least 1"),
+        ({"epochs": 0}, r"epochs is 0; it must be at least 1"),
+        ({"epochs": -3}, r"epochs is -3; it must be at least 1"),
+        ({"batch_size": 0}, r"batch_size is 0; it must be at least 1"),
         ({"batch_size": 33}, r"batch_size is 33, but only 32 images train the weights; it must be at most 32"),
         ({"batch_size": 20, "split": (0.5, 0.25)}, r"only 16 images train the architecture; it must be at most 16"),
         ({"batch_size": 33, "split": None}, r"only 32 images train the weights"),

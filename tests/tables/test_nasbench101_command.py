@@ -154,8 +154,11 @@ def test_the_best_cell_of_the_real_file(archgrad):
         ([GENOTYPE.replace("conv3x3-bn-relu~0,1", "conv1x1-bn-relu~0,1"), "--table", "some.tfrecord"], "is not in"),
         (['{"matrix": [[0]], "ops": []}', "--table", "some.tfrecord"], "the matrix of a module has 1 rows"),
         (["[conv3x3-bn-relu~0][output~1]", "--table", "some.tfrecord"], "at each of the nodes"),
-        (["/dev/zero", "--table", "some.tfrecord"], "/dev/zero is not a regular file; give a genotype"),
-        (["long.json", "--table", "some.tfrecord"], "long.json has more than 1000000 characters"),
+        (["/dev/zero", "--table", "some.tfrecord"], "the file with a genotype '/dev/zero' is a device"),
+        (
+            ["long.json", "--table", "some.tfrecord"],
+            "'long.json' has 1,000,001 bytes or more; at most",
+        ),
         (["--best", "--table", "other.sqlite"], "another program. Give the path of an index, or of a TFRecord file"),
         ([GENOTYPE, "--table", "a.CSV"], "the name of a.CSV says that it is a table of NAS-Bench-201, but"),
         ([json.dumps(MODULE), "--table", "a.csv"], "a table of NAS-Bench-201, but the cell is from NAS-Bench-101"),

@@ -117,7 +117,7 @@ def split_fractions(split: tuple[float, float] | str | None, level: Level) -> tu
     """
     if split is None:
         return HALVES if level == "bilevel" else None
-    fractions = parse_split(split) if isinstance(split, str) else split
+    fractions = parse_split(split) if isinstance(split, str) else (split[0], split[1])
     if fractions is None and level == "bilevel":
         raise UserError(
             "the split is none, but a bilevel search trains the architecture on images of its own; "
