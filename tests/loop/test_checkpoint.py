@@ -616,7 +616,8 @@ def test_other_threads_than_those_of_the_run_are_said(tmp_path: Path, caplog: py
         run(tmp_path, callbacks=listening(die))
     try:
         torch.set_num_threads(threads + 1)
-        run(tmp_path, resume=True)
+        with pytest.raises(KeyboardInterrupt):
+            run(tmp_path, resume=True, callbacks=listening(die))
     finally:
         torch.set_num_threads(threads)
     assert f"began with {threads} threads and continues with {threads + 1}, so the last bits" in caplog.text
