@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,16 @@ def test_real_steps_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
         patch.setattr(threads, "usable_cores", lambda: 2)
         chosen = choose_threads(CONFIG, DATA)
     assert asked == [1, 2, chosen]
+
+
+def test_an_unknown_device_is_a_sentence() -> None:
+    with pytest.raises(ag.UserError, match="the device 'foo' cannot be used"):
+        choose_threads(replace(CONFIG, device="foo"), DATA)
+
+
+def test_steps_that_diverge_leave_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "usable_cores", lambda: 2)
+    assert choose_threads(replace(CONFIG, settings={"weights.lr": 1e30}), DATA) == 1 == torch.get_num_threads()
 
 
 def test_what_the_environment_fixes_stays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ from archgrad.supernet import Supernet, SupernetOptions
 from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
 
-__all__ = ["Setup"]
+__all__ = ["Setup", "usable_device"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Setup:
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
         parts = split_data(data.labels, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
-        device = _usable(config.device)
+        device = usable_device(config.device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
@@ -248,11 +248,11 @@ def _check_heads(options: SupernetOptions, loader: Loader) -> None:
         )
 
 
-def _usable(device: torch.device | str) -> torch.device:
+def usable_device(device: torch.device | str) -> torch.device:
     """Return the device; reject one that is unknown or missing."""
     try:
         torch.zeros(1, device=device).item()
         return torch.device(device)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
+        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
         raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error

@@ -15,9 +15,10 @@ import torch
 
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
+from archgrad.errors import DivergedError
 from archgrad.loop.estimate import stages_of
 from archgrad.loop.global_state import own_global_state
-from archgrad.loop.setup import Setup
+from archgrad.loop.setup import Setup, usable_device
 
 __all__ = ["choose_threads", "usable_cores"]
 
@@ -33,14 +34,14 @@ def choose_threads(config: SearchConfig, data: ImageData) -> int:
     Where other processes are busy, many threads wait for each other and are slower than one. A number that the
     environment fixes (OMP_NUM_THREADS) stays, and so does that of a search on another device than the CPU.
     """
-    fixed = any(os.environ.get(name) for name in _VARIABLES) or torch.device(config.device).type != "cpu"
+    fixed = any(os.environ.get(name) for name in _VARIABLES) or usable_device(config.device).type != "cpu"
     most = torch.get_num_threads() if fixed else usable_cores()
     best = most if fixed else 1
     torch.set_num_threads(best)
     if best < most:
         *_, (space, method) = stages_of(config.build_space(), config.build_method())
         setup = Setup.of(space, method, data, config)
-        with own_global_state(setup.device):
+        with own_global_state(setup.device), suppress(DivergedError):  # the search itself says what diverges
             best = _fastest(setup, most)
     torch.set_num_threads(best)
     return best
