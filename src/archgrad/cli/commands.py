@@ -31,7 +31,7 @@ def search(
         ),
     ] = None,
     tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard: --callback tensorboard.")
+        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard: --callback tensorboard. [off]")
     ] = False,
     settings: Annotated[
         list[str] | None,
