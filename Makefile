@@ -2,6 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+USER_STAMP := .venv/.installed-for-users
 # The oldest PyTorch that pyproject.toml allows, and where to find its wheel (pip's own index if empty).
 OLDEST_TORCH ?= 2.6.0
 OLDEST_INDEX ?=
@@ -15,8 +16,14 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[dev]"
 	@touch $@
 
+# What a user installs, without the tools of developers.
+$(USER_STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]"
+	@touch $@
+
 ## a real search on the embedded digits, in about a minute; prints and draws the cell
-demo: $(STAMP)
+demo: $(USER_STAMP)
 	$(BIN)/archgrad search --space nasbench201 --channels 8 --cells 1 --data digits --epochs 30 --threads 1
 
 test: lint types unit
