@@ -22,6 +22,7 @@ __all__ = [
     "atomic_write",
     "check_regular",
     "existing_path",
+    "exists",
     "list_folder",
     "open_regular",
     "read_regular",
@@ -85,6 +86,14 @@ def write_text(path: Path, text: str) -> None:
 def shown_path(path: PathLike) -> str:
     """Return a path for a message: in quotes, escaped, and cut if it is long."""
     return shortened(os.fspath(path), longest=150)
+
+
+def exists(path: Path) -> bool:
+    """Tell whether there is a file or folder; a name that no file can have names none."""
+    try:
+        return path.exists()
+    except (OSError, ValueError) as error:
+        return isinstance(error, PermissionError)
 
 
 def existing_path(path: PathLike, what: str = "file") -> Path:

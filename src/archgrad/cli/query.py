@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from archgrad.config.toml import exists
 from archgrad.errors import UserError
-from archgrad.files import read_text
+from archgrad.files import exists, read_text
 from archgrad.spaces import Genotype
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.config import SearchConfig, config_with, validate
-from archgrad.config.toml import exists
 from archgrad.errors import UserError
+from archgrad.files import exists
 
 if TYPE_CHECKING:
     from rich.console import Console

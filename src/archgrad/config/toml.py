@@ -11,13 +11,12 @@ from typing import Any
 
 from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.files import read_text
+from archgrad.files import exists, read_text
 from archgrad.knobs import OPTIONAL_PARTS, PARTS
 
 __all__ = [
     "KINDS",
     "config_to_toml",
-    "exists",
     "read_config",
     "read_run_config",
     "without_replaced",
@@ -103,14 +102,6 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:  # ValueError is also that of an integer of 5,000 digits
         reason = "its values are nested too deeply" if isinstance(error, RecursionError) else error
         raise UserError(f"{path} is not valid TOML: {reason}.") from error
-
-
-def exists(path: Path) -> bool:
-    """Tell whether there is a file or folder; a name that no file can have names none."""
-    try:
-        return path.exists()
-    except (OSError, ValueError) as error:
-        return isinstance(error, PermissionError)
 
 
 def _checked(name: str, value: Any, path: Path) -> Any:

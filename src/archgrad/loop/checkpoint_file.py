@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import math
-import os
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,6 +14,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
+from archgrad.memory import total_memory
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
 
@@ -75,7 +73,7 @@ def _checked_size(path: Path) -> int:
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise UserError(f"{path} is not an intact checkpoint: it is a folder, a pipe or a device, not a file.")
-    if found.st_size > _memory():
+    if found.st_size > total_memory():
         raise _implausible(path, "it is larger than the memory of this machine")
     try:
         with zipfile.ZipFile(path) as archive:
@@ -87,13 +85,6 @@ def _checked_size(path: Path) -> int:
     if sum(entry.file_size for entry in entries) > found.st_size:
         raise _implausible(path, "its parts are larger than the file")
     return found.st_size
-
-
-def _memory() -> float:
-    """Return the memory of this machine in bytes, infinity if the system does not tell."""
-    with suppress(ValueError, OSError, AttributeError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return math.inf
 
 
 def _implausible(path: Path, why: str) -> UserError:
