@@ -20,8 +20,8 @@ __all__ = [
     "check_one_of",
     "check_probability",
     "check_whole",
-    "chosen",
     "escaped",
+    "look_up",
     "shortened",
     "unknown",
 ]
@@ -108,7 +108,7 @@ def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def chosen(what: str, name: str, table: Mapping[str, Entry]) -> Entry:
+def look_up(what: str, name: str, table: Mapping[str, Entry]) -> Entry:
     """Return the entry of this name; raise a UserError if the table lacks it."""
     if name not in table:
         raise unknown(what, name, table)

@@ -10,7 +10,7 @@ from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from archgrad.errors import LARGEST_COUNT, UserError, shortened, unknown
-from archgrad.registry import made
+from archgrad.registry import construct
 
 __all__ = ["OPTIONAL_PARTS", "PARTS", "knobs_of", "parse_setting", "with_settings", "without_none"]
 
@@ -52,7 +52,7 @@ def with_settings(part: Part, settings: Mapping[str, Any], name: str) -> Part:
                 raise UserError(f"{name}.{knob} cannot be set: {type(part).__name__} has no knobs.")
             raise unknown(f"knob of {name} ({type(part).__name__}):", knob, sorted(known))
         values[knob] = _converted(value, hints[knob], f"{name}.{knob}")
-    return made(name, lambda: replace(part, **values))  # type: ignore[type-var]
+    return construct(name, lambda: replace(part, **values))  # type: ignore[type-var]
 
 
 def _type_hints(part: Any, name: str) -> dict[str, Any]:

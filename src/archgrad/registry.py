@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 
 from archgrad.errors import ArchgradError, UserError, shortened, unknown
 
-__all__ = ["Registry", "class_path", "import_part", "import_path", "made"]
+__all__ = ["Registry", "class_path", "construct", "import_part", "import_path"]
 
 Part = TypeVar("Part")
 
@@ -48,7 +48,7 @@ class Registry(Mapping[str, Callable[..., Part]], Generic[Part]):
         for setting in settings:
             if setting not in known:
                 raise unknown(f"setting of the {self.family} {name!r}:", setting, known)
-        return made(name, lambda: make(**settings))
+        return construct(name, lambda: make(**settings))
 
     def constructor(self, name: str) -> Callable[..., Part]:
         """Return what makes the member of a name."""
@@ -117,7 +117,7 @@ def import_part(path: str) -> Any:
     return found
 
 
-def made(name: str, make: Callable[[], Part]) -> Part:
+def construct(name: str, make: Callable[[], Part]) -> Part:
     """Return what ``make`` makes; raise a UserError if the constructor of a user's own part fails."""
     try:
         return make()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.callbacks import CALLBACKS, Callback, Need, Search, Stop, joined, standard
+from archgrad.callbacks import CALLBACKS, Callback, Need, Search, Stop, join_callbacks, standard
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.hypergradients import EvaluationPoint
@@ -204,11 +204,11 @@ def test_of_one_kind_there_is_one() -> None:
     own = ag.callbacks.ArchCurvature(minimum=8)
     stop = ag.callbacks.EigenvalueStop()
     method = ag.recipes.darts()
-    assert [one for one in joined(method.measures, [own]) if one.kind == own.kind] == [own]
-    assert [one for one in joined(method.measures, [own], [stop]) if one.kind == own.kind] == [stop]
+    assert [one for one in join_callbacks(method.measures, [own]) if one.kind == own.kind] == [own]
+    assert [one for one in join_callbacks(method.measures, [own], [stop]) if one.kind == own.kind] == [stop]
     silent = [Callback(), Callback()]
-    assert joined(standard(), silent)[-2:] == tuple(silent)
-    assert joined((), [ag.callbacks.Doctor()])[0] == ag.callbacks.ArchitectureMeasures()
+    assert join_callbacks(standard(), silent)[-2:] == tuple(silent)
+    assert join_callbacks((), [ag.callbacks.Doctor()])[0] == ag.callbacks.ArchitectureMeasures()
 
 
 def test_a_search_leaves_the_process_as_it_was(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ __all__ = [
     "Stop",
     "TensorBoard",
     "WandB",
-    "joined",
+    "join_callbacks",
     "largest_eigenvalue",
     "standard",
 ]
@@ -69,7 +69,7 @@ def standard() -> tuple[Callback, ...]:
     return (ArchitectureMeasures(), DiscretizationGap(), LayerAgreement())
 
 
-def joined(
+def join_callbacks(
     standard: Iterable[Callback], given: Iterable[Callback], settled: Iterable[Callback] = ()
 ) -> tuple[Callback, ...]:
     """Return the callbacks of a search in the order of their calls.
@@ -77,7 +77,7 @@ def joined(
     There is one of each kind: a ``given`` callback replaces a ``standard`` one. A ``settled`` one, from the method's
     stop rule or from ``on_collapse``, replaces both. Required callbacks that are missing are added in front.
 
-    >>> [type(one).__name__ for one in joined([ArchCurvature()], [ArchCurvature(minimum=8)], [Doctor()])]
+    >>> [type(one).__name__ for one in join_callbacks([ArchCurvature()], [ArchCurvature(minimum=8)], [Doctor()])]
     ['ArchitectureMeasures', 'ArchCurvature', 'Doctor']
     """
     settled = tuple(settled)

@@ -19,7 +19,7 @@ from archgrad import (
     spaces,
 )
 from archgrad.data.catalog import source_names
-from archgrad.errors import chosen
+from archgrad.errors import look_up
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.registry import Registry
 from archgrad.supernet import SupernetOptions
@@ -79,7 +79,7 @@ def list_methods() -> str:
 def list_settings(name: str, space: str | None, markdown: bool) -> str:
     """Describe every setting of a recipe, or of all recipes, in every space or in one, with its source."""
     if name != "all":
-        chosen("method", name, recipes.RECIPES)
+        look_up("method", name, recipes.RECIPES)
     names = list(recipes.RECIPES) if name == "all" else [name]
     if not markdown:
         return "\n\n".join(_settings_text(recipe, space) for recipe in names)

@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from archgrad import callbacks as callback_room
 from archgrad import random_streams
-from archgrad.callbacks import Callback
+from archgrad.callbacks import Callback, join_callbacks, standard
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
 from archgrad.errors import UserError, shortened, unknown
@@ -192,9 +191,9 @@ def _all_callbacks(
                 f"archgrad.callbacks.Callback."
             )
         callback.check(method.relaxation, method.arch_optimizer, method.discretizer)
-    standard = (*callback_room.standard(), *method.measures) if with_standard else ()
+    measuring = (*standard(), *method.measures) if with_standard else ()
     rule = () if method.stop is None else (method.stop,)
-    return callback_room.joined(standard, given, (*rule, *doctors(on_collapse, method)))
+    return join_callbacks(measuring, given, (*rule, *doctors(on_collapse, method)))
 
 
 def _checked_files(files: Mapping[str, str]) -> dict[str, str]:

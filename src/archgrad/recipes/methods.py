@@ -10,7 +10,7 @@ from typing import Literal
 from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.callbacks import EigenvalueStop
 from archgrad.discretizers import Argmax, BestSampled, Perturbation
-from archgrad.errors import UserError, chosen
+from archgrad.errors import UserError, look_up
 from archgrad.fields import checked
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
 from archgrad.method import Method
@@ -160,7 +160,7 @@ def gaea(
     >>> gaea().schedule.level, gaea("pc_darts").schedule.level, gaea().arch_optimizer.lr
     ('single', 'bilevel', 0.1)
     """
-    name, relaxation = chosen("base of GAEA:", base, _GEOMETRIC)
+    name, relaxation = look_up("base of GAEA:", base, _GEOMETRIC)
     method = published(_darts(name, relaxation=relaxation, arch_optimizer=ExponentiatedGradient()), space)
     schedule = replace(method.schedule, level=method.schedule.level if level is None else level, updates=updates)
     marks = [
@@ -226,7 +226,7 @@ def sdarts(kind: str = "rs", *, space: Space = _USUAL) -> Method:
     >>> sdarts("adv").regularizers[0].steps
     7
     """
-    perturbation = chosen("kind of SDARTS:", kind, _PERTURBATIONS)()
+    perturbation = look_up("kind of SDARTS:", kind, _PERTURBATIONS)()
     return published(_darts(f"sdarts-{kind}", regularizers=(perturbation,)), space)
 
 
@@ -266,7 +266,7 @@ def r_darts(kind: str = "l2", *, space: Space = _USUAL) -> Method:
     >>> r_darts("l2").weights["weight_decay"], r_darts("drop-path").supernet.drop_path, r_darts("es").stop.ratio
     (0.0081, 0.2, 0.75)
     """
-    parts = chosen("kind of R-DARTS:", kind, _ROBUST)
+    parts = look_up("kind of R-DARTS:", kind, _ROBUST)
     return published(_darts(f"r-darts-{kind}", hypergradient=Unrolled(products="forward"), **parts), space)
 
 
@@ -421,4 +421,4 @@ def named(name: str, space: Space = _USUAL) -> Method:
     >>> named("lambda-darts", "darts").weights["epochs"]
     50
     """
-    return chosen("method", name, RECIPES)(space=space)
+    return look_up("method", name, RECIPES)(space=space)

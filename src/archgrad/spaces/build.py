@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from archgrad.errors import UserError, chosen
+from archgrad.errors import UserError, look_up
 from archgrad.operations import FactorizedReduce, Identity, Operation, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.supernet import CellMixture, Edge, SupernetOptions
@@ -48,7 +48,7 @@ def build_edges(
             raise UserError(f"row {row.name} of block {block!r} is a node; this cell needs edges, so give it a source.")
         stride = 2 if row.source in strided else 1
         site = plan.site(channels // plan.options.partial, stride, salt=index)
-        operations = tuple(chosen("operation", choice, vocabulary)(site) for choice in row.choices)
+        operations = tuple(look_up("operation", choice, vocabulary)(site) for choice in row.choices)
         skip = skip_connection(site) if plan.options.auxiliary_skip else None
         edges.append(Edge(row.source, row.target, operations, stride, plan.options.partial, skip))
     return edges
@@ -59,7 +59,7 @@ def build_nodes(plan: CellPlan, block: str, vocabulary: Vocabulary, channels: in
     site = plan.site(channels // plan.options.partial)
     edges = []
     for row in plan.rows[block]:
-        operations = tuple(chosen("operation", choice, vocabulary)(site) for choice in row.choices)
+        operations = tuple(look_up("operation", choice, vocabulary)(site) for choice in row.choices)
         skip = skip_connection(site) if plan.options.auxiliary_skip else None
         edges.append(Edge(2 * row.target - 1, 2 * row.target, operations, 1, plan.options.partial, skip))
     return edges

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from archgrad.errors import UserError, chosen, unknown
+from archgrad.errors import UserError, look_up, unknown
 from archgrad.fields import check_fields, checked
 
 __all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
@@ -132,7 +132,7 @@ class Genotype:
         """Print in a named notation: ``json``, ``nasbench201``, ``darts`` or ``nodes``."""
         from archgrad.spaces import notation
 
-        text = chosen("notation", name, notation.WRITERS)(self)
+        text = look_up("notation", name, notation.WRITERS)(self)
         if text is None:
             blocks = ", ".join(self.names) or "(none)"
             raise UserError(
