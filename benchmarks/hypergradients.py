@@ -129,7 +129,7 @@ def problem_of(case: Case, inner_batches: int, training_steps: int = 20) -> Prob
 
     def loss(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
         mixture = relaxation.relax(space.blocks, alpha, None, 0.0).mixture
-        return F.cross_entropy(functional_call(supernet, weights, (batch.images, mixture)), batch.labels)
+        return F.cross_entropy(functional_call(supernet, weights, (batch.inputs, mixture)), batch.targets)
 
     weights = {name: weight.detach() for name, weight in supernet.named_parameters()}
     alpha = relaxation.init(space.blocks, random_streams.generator(0, "alpha"))

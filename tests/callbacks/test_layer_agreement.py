@@ -114,7 +114,7 @@ def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     batches, stepper = StepBatches(setup.weight_loader, setup.arch_loader, 0), setup.stepper(state)
     mixture = {"cell": state.alpha["cell"].softmax(-1).repeat(3, 1, 1).requires_grad_()}
     batch = batches.outer()
-    F.cross_entropy(state.supernet(batch.images, mixture), batch.labels).backward()
+    F.cross_entropy(state.supernet(batch.inputs, mixture), batch.targets).backward()
     at_rest = stepper.mixture_gradients(state, batch)["cell"]
     moved = stepper.architecture_step(state, batches).mixture_gradients["cell"]
     torch.testing.assert_close(moved, mixture["cell"].grad)

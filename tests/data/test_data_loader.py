@@ -22,7 +22,7 @@ def loader(batch_size: int = 8, seed: int = 0, stream: str = "weights", vary: Au
 
 
 def shown(batch: Batch) -> list[int]:
-    return batch.images[:, 0, 0, 0].round().int().tolist()
+    return batch.inputs[:, 0, 0, 0].round().int().tolist()
 
 
 def test_a_pass_shows_every_image_at_most_once() -> None:
@@ -36,7 +36,7 @@ def test_a_pass_shows_every_image_at_most_once() -> None:
 
 def test_labels_belong_to_their_images() -> None:
     batch = loader().batch(4)
-    assert [number % 2 for number in shown(batch)] == batch.labels.tolist()
+    assert [number % 2 for number in shown(batch)] == batch.targets.tolist()
 
 
 def test_batches_do_not_depend_on_what_was_asked_before() -> None:
@@ -46,8 +46,8 @@ def test_batches_do_not_depend_on_what_was_asked_before() -> None:
     backwards = loader(vary=vary)
     for index in (11, 0, 7, 7, 3):
         again = backwards.batch(index)
-        assert torch.equal(again.images, in_order[index].images)
-        assert torch.equal(again.labels, in_order[index].labels)
+        assert torch.equal(again.inputs, in_order[index].inputs)
+        assert torch.equal(again.targets, in_order[index].targets)
 
 
 def test_batches_do_not_touch_the_global_random_state() -> None:
@@ -74,9 +74,9 @@ def test_crops_bring_in_black_and_cutout_the_mean() -> None:
     normalization = Normalization((0.5,), (0.25,))
     white, black = normalization(torch.tensor([200, 0], dtype=torch.uint8).view(1, 1, 1, 2)).flatten().tolist()
     cropped = Loader(data, torch.arange(4), 4, normalization, Augmentation(crop_padding=4)).batch(0)
-    assert set(cropped.images.unique().tolist()) == {white, black}
+    assert set(cropped.inputs.unique().tolist()) == {white, black}
     cut = Loader(data, torch.arange(4), 4, normalization, Augmentation(cutout=4)).batch(0)
-    assert set(cut.images.unique().tolist()) == {white, 0.0}
+    assert set(cut.inputs.unique().tolist()) == {white, 0.0}
 
 
 def test_images_are_channels_last_floats() -> None:
@@ -85,13 +85,13 @@ def test_images_are_channels_last_floats() -> None:
     normalization = Normalization((0.5, 0.4, 0.3), (0.2, 0.2, 0.2))
     for vary in (None, Augmentation(1, True, 2)):
         batch = Loader(data, torch.arange(6), 3, normalization, vary).batch(0)
-        assert batch.images.dtype == torch.float32
-        assert batch.images.is_contiguous(memory_format=torch.channels_last)
+        assert batch.inputs.dtype == torch.float32
+        assert batch.inputs.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_evaluation_shows_everything_once_in_order() -> None:
     batches = list(evaluation_batches(numbered(), torch.arange(5, 42), IDENTITY, 8))
-    assert [len(batch.labels) for batch in batches] == [8, 8, 8, 8, 5]
+    assert [len(batch.targets) for batch in batches] == [8, 8, 8, 8, 5]
     assert [number for batch in batches for number in shown(batch)] == list(range(5, 42))
 
 

@@ -72,7 +72,7 @@ def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Leve
     assert set(setup.evaluation_loader.indices.tolist()) == set(setup.arch_loader.indices.tolist())
     assert setup.evaluation_loader.normalization == measure(DATA, setup.weight_loader.indices)
     for mixture in (SPACE.one_hot(state.genotype, OPTIONS), {n: v.expand(3, -1, -1) for n, v in state.alpha.items()}):
-        logits = state.supernet(batch.images, mixture)
-        expected = 100 * (logits.argmax(1) == batch.labels).float().mean().item()
+        logits = state.supernet(batch.inputs, mixture)
+        expected = 100 * (logits.argmax(1) == batch.targets).float().mean().item()
         assert evaluation.accuracy(mixture, 1) == pytest.approx(expected)
         assert evaluation.accuracy(mixture, 1) == evaluation.accuracy(mixture, 1)

@@ -359,7 +359,7 @@ def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_th
     net, velocity, training = deepcopy(state.supernet), dict[str, Tensor](), setup.weights
     for index in (4, 5):  # what follows the four batches of the search
         batch = setup.weight_loader.batch(index)
-        F.cross_entropy(net(batch.images, mixture), batch.labels).backward()
+        F.cross_entropy(net(batch.inputs, mixture), batch.targets).backward()
         weights = dict(net.named_parameters())
         gradients = {name: torch.zeros_like(w) if w.grad is None else w.grad for name, w in weights.items()}
         norm = torch.stack([gradient.pow(2).sum() for gradient in gradients.values()]).sum().sqrt()
@@ -380,8 +380,8 @@ def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_th
     evaluation.tune(Tuning({"cell": ONE_HOT}, {"cell": torch.ones(6, dtype=torch.bool)}, 1, 0.1))
     batch = setup.evaluation_loader.batch(0)
     with torch.no_grad():
-        logits = net(batch.images, mixture, active={name: value != 0 for name, value in mixture.items()})
-    assert evaluation.accuracy(mixture, 0) == 100 * float((logits.argmax(1) == batch.labels).double().mean())
+        logits = net(batch.inputs, mixture, active={name: value != 0 for name, value in mixture.items()})
+    assert evaluation.accuracy(mixture, 0) == 100 * float((logits.argmax(1) == batch.targets).double().mean())
     assert all(torch.equal(value, before[name]) for name, value in state.supernet.state_dict().items())
     assert supernet_evaluation(setup, state).accuracy(mixture, 0) == first
 

@@ -28,15 +28,15 @@ IMAGES = 6
 
 
 class Labeled(NamedTuple):
-    images: Tensor
-    labels: Tensor
+    inputs: Tensor
+    targets: Tensor
 
 
 def outer(w: Tensors, a: Tensors, batch: Labeled) -> Tensor:
     """The mean loss of a model that mixes three scalings of its input, by one α for all images or one for each."""
-    mixed = torch.einsum("nf,...nrc->nfrc", batch.images, a["mix"].softmax(-1).expand(len(batch.labels), -1, -1))
+    mixed = torch.einsum("nf,...nrc->nfrc", batch.inputs, a["mix"].softmax(-1).expand(len(batch.targets), -1, -1))
     logits = torch.einsum("nfrc,frcl->nl", mixed, w["w"]) + a["shift"].sum(-1, keepdim=True).reshape(-1, 1)
-    return F.cross_entropy(logits * torch.tensor([1.0, 2.0, 3.0]), batch.labels)
+    return F.cross_entropy(logits * torch.tensor([1.0, 2.0, 3.0]), batch.targets)
 
 
 def unread(w: Tensors, a: Tensors, batch: Labeled) -> Tensor:
@@ -51,7 +51,7 @@ BATCH = Labeled(3 * randn(IMAGES, 4, seed=3), torch.tensor([0, 1, 2, 0, 1, 2]))
 
 def image_by_image(alpha: Tensors, batch: Labeled) -> list[Tensors]:
     """Return ∂ℓ_n/∂α of each image alone."""
-    single = (Labeled(batch.images[n : n + 1], batch.labels[n : n + 1]) for n in range(len(batch.labels)))
+    single = (Labeled(batch.inputs[n : n + 1], batch.targets[n : n + 1]) for n in range(len(batch.targets)))
     return [FirstOrder()(PROBLEM, WEIGHTS, alpha, None, one) for one in single]
 
 
@@ -62,7 +62,7 @@ def estimate(bound: float, batch: Labeled = BATCH, alpha: Tensors = ALPHA) -> Te
 @pytest.mark.parametrize("bound", [1e-3, 0.05, 0.3, 1.0, 1e9])
 @pytest.mark.parametrize("seed", range(3))
 def test_each_image_is_clipped_before_the_mean(bound: float, seed: int) -> None:
-    batch = Labeled(3 * randn(IMAGES, 4, seed=10 + seed), BATCH.labels)
+    batch = Labeled(3 * randn(IMAGES, 4, seed=10 + seed), BATCH.targets)
     shares = image_by_image(ALPHA, batch)
     found = estimate(bound, batch)
     assert list(found) == list(ALPHA)
@@ -78,8 +78,8 @@ def test_clipping_images_is_not_clipping_their_mean() -> None:
 
 
 def test_one_outlier_moves_the_gradient_by_no_more_than_its_share() -> None:
-    wild = Labeled(BATCH.images.clone(), BATCH.labels)
-    wild.images[0] *= 1e4
+    wild = Labeled(BATCH.inputs.clone(), BATCH.targets)
+    wild.inputs[0] *= 1e4
     before, after = estimate(0.1), estimate(0.1, wild)
     assert all(((before[name] - after[name]).abs() <= 2 * 0.1 / IMAGES + 1e-12).all() for name in ALPHA)
 
@@ -122,8 +122,8 @@ def test_per_example_is_a_value_with_a_name() -> None:
     [
         (lambda: PerExample(0.0), "hypergradient.bound is 0.0; it must be a number greater than 0"),
         (lambda: PerExample(float("nan")), "hypergradient.bound is nan"),
-        (lambda: estimate(1.0, BATCH.images), "but Tensor has no labels; give a batch with labels, or use FirstOrder"),
-        (lambda: estimate(1.0, Labeled(BATCH.images[:0], BATCH.labels[:0])), "but it has 0; give at least one"),
+        (lambda: estimate(1.0, BATCH.inputs), "but Tensor has no targets; give a batch with targets"),
+        (lambda: estimate(1.0, Labeled(BATCH.inputs[:0], BATCH.targets[:0])), "but it has 0; give at least one"),
     ],
 )
 def test_what_per_example_cannot_do_is_explained(make, sentence: str) -> None:
@@ -143,7 +143,7 @@ def test_on_a_supernet_the_images_share_add_up_to_first_order() -> None:
 
     def loss(weights: Tensors, alpha: Tensors, batch: Labeled) -> Tensor:
         mixture = Softmax().relax(space.searched_blocks(), alpha, None, 0.0).mixture
-        return F.cross_entropy(functional_call(net, weights, (batch.images, mixture)), batch.labels)
+        return F.cross_entropy(functional_call(net, weights, (batch.inputs, mixture)), batch.targets)
 
     problem, weights = BilevelProblem(unread, loss), dict(net.named_parameters())
     whole = FirstOrder()(problem, weights, alpha, None, batch)

@@ -67,7 +67,7 @@ def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) 
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
     p = alpha["cell"] if base.name == "gaea" else alpha["cell"].softmax(-1)
-    F.cross_entropy(network(batch.images, {"cell": p.expand(3, -1, -1)}), batch.labels).backward()
+    F.cross_entropy(network(batch.inputs, {"cell": p.expand(3, -1, -1)}), batch.targets).backward()
     optimizer = method.arch_optimizer
     slope = alpha["cell"].grad
     assert slope is not None

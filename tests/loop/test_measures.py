@@ -80,8 +80,8 @@ def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
     setup = Setup.of(space, method, DATA, SearchConfig(**SETTINGS))
     batch, (weights, alpha) = setup.weight_loader.batch(0), states[0]
     mixture = expand_to_cells(setup.blocks, method.relaxation.probabilities(setup.blocks, alpha))
-    logits = torch.func.functional_call(space.supernet(options, input_channels=1), weights, (batch.images, mixture))
-    assert states[1]["train_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
+    logits = torch.func.functional_call(space.supernet(options, input_channels=1), weights, (batch.inputs, mixture))
+    assert states[1]["train_loss"] == pytest.approx(F.cross_entropy(logits, batch.targets).item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["darts", "darts-2nd", "gaea", "gaea-simultaneous", "gdas", "drnas", "random-nas"])
@@ -130,10 +130,10 @@ def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() 
     (record, alpha, supernet), loader = states[0], setup.held_out_loader
     assert loader is not None
     batch = loader.batch(0)
-    assert len(batch.labels) == 10
-    logits = supernet(batch.images, expand_to_cells(setup.blocks, alpha))
-    assert record["heldout_loss"] == pytest.approx(F.cross_entropy(logits, batch.labels).item(), rel=1e-5)
-    assert record["heldout_accuracy"] == pytest.approx(100 * (logits.argmax(1) == batch.labels).double().mean().item())
+    assert len(batch.targets) == 10
+    logits = supernet(batch.inputs, expand_to_cells(setup.blocks, alpha))
+    assert record["heldout_loss"] == pytest.approx(F.cross_entropy(logits, batch.targets).item(), rel=1e-5)
+    assert record["heldout_accuracy"] == pytest.approx(100 * (logits.argmax(1) == batch.targets).double().mean().item())
 
 
 def test_nothing_is_held_out_on_request() -> None:

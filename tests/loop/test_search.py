@@ -179,7 +179,7 @@ def test_a_single_level_search_trains_both_on_all_the_data(monkeypatch: pytest.M
     assert len(loaders["weights"]) == len(loaders["architecture"]) == 4
     assert weights.indices.tolist() == architecture.indices.tolist() == list(range(64))
     assert weights.normalization == architecture.normalization == measure(FEW)
-    assert not torch.equal(weights.batch(0).images, architecture.batch(0).images)
+    assert not torch.equal(weights.batch(0).inputs, architecture.batch(0).inputs)
 
 
 def test_fractions_divide_the_data(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,7 +110,7 @@ def test_steps_are_those_of_a_plain_loop(space: SearchSpace, training: ag.Weight
 
     def loss(batch: Batch) -> Tensor:
         mixture = {name: F.softmax(value, -1).expand(cells[name], -1, -1) for name, value in alpha.items()}
-        return F.cross_entropy(network(batch.images, mixture), batch.labels)
+        return F.cross_entropy(network(batch.inputs, mixture), batch.targets)
 
     for index in range(4):
         adam.zero_grad()
@@ -184,8 +184,8 @@ def test_an_estimator_that_needs_the_inner_batch_gets_that_of_the_weight_step() 
     inner, outer = loaders(TRAINING)
     for index, (first, second) in enumerate(estimator.seen):
         assert first is not None
-        assert torch.equal(first.images, inner.batch(index).images)
-        assert torch.equal(second.images, outer.batch(index).images)
+        assert torch.equal(first.inputs, inner.batch(index).inputs)
+        assert torch.equal(second.inputs, outer.batch(index).inputs)
     assert equal(trace.alphas[-1], traced(ag.recipes.darts(), TRAINING).alphas[-1])
 
 
@@ -296,7 +296,7 @@ def by_hand(trace: Trace, mixture: Tensor, extra: dict[str, Tensor] | None = Non
     network = copy.deepcopy(trace.networks[0])
     batch = loaders(ONE_STEP)[0].batch(0)
     sgd = torch.optim.SGD(network.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4, nesterov=True)
-    F.cross_entropy(network(batch.images, {"cell": mixture}), batch.labels).backward()
+    F.cross_entropy(network(batch.inputs, {"cell": mixture}), batch.targets).backward()
     for name, weight in network.named_parameters():
         if extra and name in extra:
             weight.grad = extra[name] if weight.grad is None else weight.grad + extra[name]
@@ -360,7 +360,7 @@ def test_the_mixture_gradient_is_that_of_every_cell(name: str) -> None:
         block.name: trace.alphas[1][block.name].softmax(-1).repeat(block.cells, 1, 1).requires_grad_()
         for block in space.blocks
     }
-    loss = F.cross_entropy(trace.networks[0](batch.images, leaves), batch.labels)
+    loss = F.cross_entropy(trace.networks[0](batch.inputs, leaves), batch.targets)
     loss.backward()
     assert step.mixture_gradient is not None
     for block, leaf in leaves.items():

@@ -425,7 +425,7 @@ def test_the_weight_step_descends_the_loss_minus_the_alignment(difference: Any) 
     probabilities = Softmax().relax(setup.blocks, setup.first_alpha(), None, 0.0).mixture
     mixture = {name: value.detach().clone().requires_grad_() for name, value in probabilities.items()}
     batch = setup.weight_loader.batch(0)
-    loss = F.cross_entropy(net(batch.images, mixture), batch.labels)
+    loss = F.cross_entropy(net(batch.inputs, mixture), batch.targets)
     (slope,) = torch.autograd.grad(loss, [mixture["cell"]], create_graph=True)
     whole = loss - 0.5 * defined(slope.double(), "cosine")
     sgd = torch.optim.SGD(weights.values(), lr=setup.weights.lr, momentum=0.9, weight_decay=5e-4, nesterov=True)

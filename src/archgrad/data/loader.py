@@ -18,10 +18,10 @@ __all__ = ["Batch", "Loader", "evaluation_batches"]
 
 
 class Batch(NamedTuple):
-    """Normalized images (of the default dtype, [B, C, H, W] in channels-last memory) and labels (int64 [B])."""
+    """Normalized images (of the default dtype, [B, C, H, W] in channels-last memory) and their labels (int64 [B])."""
 
-    images: Tensor
-    labels: Tensor
+    inputs: Tensor
+    targets: Tensor
 
 
 class Loader:

@@ -53,12 +53,12 @@ class PerExample(Hypergradient):
 
 
 def _images(batch: Any) -> int:
-    labels = getattr(batch, "labels", None)
-    if labels is None:
+    targets = getattr(batch, "targets", None)
+    if targets is None:
         raise UserError(
-            f"PerExample needs the number of images of the outer batch, but {type(batch).__name__} has no labels; "
-            f"give a batch with labels, or use FirstOrder."
+            f"PerExample needs the number of images of the outer batch, but {type(batch).__name__} has no targets; "
+            f"give a batch with targets, or use FirstOrder."
         )
-    if not len(labels):
+    if not len(targets):
         raise UserError("PerExample averages over the images of the outer batch, but it has 0; give at least one.")
-    return len(labels)
+    return len(targets)

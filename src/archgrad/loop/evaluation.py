@@ -43,8 +43,8 @@ def supernet_evaluation(
         supernet = (copies or [state])[0].supernet
         batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
-            logits = supernet(batch.images, relaxed.mixture, active=relaxed.active, seed=seed)
-        return 100 * float((logits.argmax(1) == batch.labels).double().mean())
+            logits = supernet(batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed)
+        return 100 * float((logits.argmax(1) == batch.targets).double().mean())
 
     def tune(tuning: Tuning) -> Probabilities:
         if not copies:
@@ -110,11 +110,11 @@ def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader
             relaxed = losses.relax(state.alpha, losses.noise(state, *stream), state)
             seed = random_streams.seed_of(losses.seed, "supernet", *stream)
             extra = losses.modifier_arguments(state, "evaluation")
-            logits = losses.plain(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
-        loss = F.cross_entropy(logits, batch.labels).item()
-        correct = int((logits.argmax(1) == batch.labels).sum())
-        sums.add(BatchMetrics("heldout", loss, correct, len(batch.labels)))
-        labels.append(batch.labels)
+            logits = losses.plain(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+        loss = F.cross_entropy(logits, batch.targets).item()
+        correct = int((logits.argmax(1) == batch.targets).sum())
+        sums.add(BatchMetrics("heldout", loss, correct, len(batch.targets)))
+        labels.append(batch.targets)
     counts = torch.cat(labels).bincount()
     images = int(counts.sum())
     return {**sums.means(), "heldout_chance": 100 * counts.max().item() / images, "heldout_images": images}

@@ -124,10 +124,10 @@ class SupernetLosses:
             random_streams.seed_of(self.seed, "supernet", state.index),
             self.modifier_arguments(state, purpose),
         )
-        output = self.forward(weights, batch.images, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+        output = self.forward(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         logits, *further = output if isinstance(output, tuple) else (output,)
-        terms = [modifier.loss_term(further, batch.labels) for modifier in self.modifiers if further]
-        loss = F.cross_entropy(logits, batch.labels)
+        terms = [modifier.loss_term(further, batch.targets) for modifier in self.modifiers if further]
+        loss = F.cross_entropy(logits, batch.targets)
         return sum((term for term in terms if term is not None), start=loss), logits
 
     def outer_terms(

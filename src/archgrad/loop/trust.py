@@ -77,7 +77,7 @@ def _added(stepper: Stepper, part: Regularizer, state: SearchState, batch: Batch
 
 
 def _few(batch: Batch) -> Batch:
-    return Batch(batch.images[:_IMAGES], batch.labels[:_IMAGES])
+    return Batch(batch.inputs[:_IMAGES], batch.targets[:_IMAGES])
 
 
 def _attempt(compute: Callable[[], Found]) -> Found | Exception:
