@@ -111,7 +111,7 @@ def trained(method: Method, steps: int, seed: int = 0) -> Iterator[EvaluationPoi
     state.alpha = {name: value.double() for name, value in state.alpha.items()}
     batches = StepBatches(setup.weight_loader, setup.arch_loader, state.index)
     outer = batches.outer()
-    doubled = outer._replace(images=outer.images.double())
+    doubled = outer._replace(inputs=outer.inputs.double())
     with setup.stepper(state).bilevel_step(state).at(state.alpha, Batches([doubled]), doubled) as point:
         yield point
 
