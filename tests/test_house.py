@@ -35,6 +35,7 @@ HOUSE = (
     ("operations",),
     ("supernet",),
     ("spaces", "data"),
+    ("report",),
     ("bilevel",),
     ("descent",),
     ("relaxations",),
@@ -53,7 +54,6 @@ HOUSE = (
     ("loop",),
     ("evaluate",),
     ("tables",),
-    ("report",),
     ("cli",),
     ("__main__",),
 )

@@ -88,6 +88,13 @@ def shown_path(path: PathLike) -> str:
     return shortened(os.fspath(path), longest=150)
 
 
+def as_path(name: str, given: object) -> Path:
+    """Return the path of a folder that a user gives as the argument ``name``."""
+    if not isinstance(given, str | Path) or "\0" in str(given):
+        raise UserError(f"{name} is {shortened(given)}; it must be the path of a folder.")
+    return Path(given)
+
+
 def exists(path: Path) -> bool:
     """Tell whether there is a file or folder; a name that no file can have names none."""
     try:

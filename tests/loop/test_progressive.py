@@ -456,13 +456,15 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
 
     config = SearchConfig(epochs=1, batch_size=10, seed=3)
     stages = Stages(config, NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, DATA)
-    number, setup, state = stages.last_begun(tmp_path)
+    begun = stages.begun(tmp_path)
+    number, (setup, state) = len(begun), begun[-1]
     assert (number, state.epoch, state.step) == (3, 0, 0)
     assert setup.space == watch.stages[2].space
     assert all(torch.equal(value, watch.weights[2][name]) for name, value in state.supernet.state_dict().items())
     for entry in (tmp_path / "stage-3").iterdir():
         entry.unlink()
-    number, setup, state = stages.last_begun(tmp_path)
+    begun = stages.begun(tmp_path)
+    number, (setup, state) = len(begun), begun[-1]
     assert (number, state.epoch, setup.space) == (2, 1, watch.stages[1].space)
 
 

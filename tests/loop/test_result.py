@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from html import escape
 from typing import Any
 
 import pytest
+import torch
 
 import archgrad as ag
 
@@ -64,3 +66,67 @@ def test_a_result_shows_itself_in_a_line(found: ag.SearchResult) -> None:
     assert repr(result) == f"<SearchResult {found.genotype}, diagnosis {verdict}, 2 epochs, 1.2 seconds>"
     undecided = replace(result, history=({"epoch": 1, "genotype": None},), epochs=1)
     assert repr(undecided) == "<SearchResult no genotype, diagnosis undecided, 1 epoch, 1.2 seconds>"
+
+
+def test_the_network_is_the_one_of_the_space(found: ag.SearchResult) -> None:
+    network = found.network()
+    assert sum(one.numel() for one in network.parameters()) == SPACE.cost(found.genotype, input_channels=1).parameters
+    assert network(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
+    undecided = replace(found, history=({"epoch": 1, "genotype": None},), epochs=1)
+    with pytest.raises(ag.UserError, match="has chosen no architecture"):
+        undecided.network()
+
+
+def test_a_trained_network_computes_what_the_supernet_does(found: ag.SearchResult) -> None:
+    x = torch.rand(6, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    network = found.network(trained=True)
+    assert not network.training
+    expected = found.supernet(x, found.space.one_hot(found.genotype))
+    torch.testing.assert_close(network.train()(x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_batch_norms_of_a_trained_network_know_the_training_images(found: ag.SearchResult) -> None:
+    network, again = found.network(trained=True), found.network(trained=True)
+    stem = network.get_submodule("stem.1")
+    assert isinstance(stem, torch.nn.BatchNorm2d)
+    assert stem.momentum == 0.1
+    assert stem.running_mean is not None
+    assert not torch.equal(stem.running_mean, torch.zeros_like(stem.running_mean))
+    assert all(
+        torch.equal(a, b) for a, b in zip(network.state_dict().values(), again.state_dict().values(), strict=True)
+    )
+
+
+@pytest.mark.parametrize("method", [ag.recipes.pc_darts(), ag.recipes.p_darts()], ids=["partial", "stages"])
+def test_networks_of_other_supernets(method: ag.Method) -> None:
+    space = ag.spaces.DARTS(channels=4, cells=3)
+    settings = {"schedule.warmup_epochs": 0, "progressive.cells": (3, 3, 3)}
+    settings = settings if method.progressive else {"schedule.warmup_epochs": 0}
+    result = ag.search(space, method, DATA, batch_size=20, epochs=1, settings=settings, standard_callbacks=False)
+    assert result.network()(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
+    if method.progressive:
+        assert result.network(trained=True)(torch.zeros(2, 1, 8, 8)).isfinite().all()
+    else:
+        with pytest.raises(ag.UserError, match="computes 1/4 of the channels"):
+            result.network(trained=True)
+
+
+def test_notebooks_show_the_cell(found: ag.SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    decided = replace(found, history=({"epoch": 1, "genotype": str(found.genotype)},))
+    html = decided._repr_html_()
+    assert html.startswith("<p><b>SearchResult</b>: diagnosis ")
+    assert escape(str(found.genotype)) in html
+    monkeypatch.setattr("archgrad.loop.result.graphviz_available", lambda: False)
+    assert decided._repr_svg_() is None
+    assert escape(ag.report.to_text(found.genotype)) in decided._repr_html_()
+    undecided = replace(found, history=({"epoch": 1, "genotype": None},))
+    assert "no genotype" in undecided._repr_html_()
+    assert undecided._repr_svg_() is None
+
+
+def test_notebooks_show_a_picture(found: ag.SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archgrad.loop.result.graphviz_available", lambda: True)
+    monkeypatch.setattr("archgrad.loop.result.to_svg", lambda genotype: f"<?xml?><svg>{genotype.names[0]}</svg>")
+    decided = replace(found, history=({"epoch": 1, "genotype": str(found.genotype)},))
+    assert decided._repr_svg_() == "<?xml?><svg>cell</svg>"
+    assert decided._repr_html_().endswith("</p><svg>cell</svg>")

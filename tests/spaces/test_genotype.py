@@ -82,3 +82,9 @@ def test_a_named_notation_is_used_or_refused_with_the_way_out() -> None:
         Genotype().format("darts")
     with pytest.raises(UserError, match="unknown notation 'jsn'; did you mean 'json'"):
         genotype.format("jsn")
+
+
+def test_the_representation_builds_the_genotype_again() -> None:
+    genotype = Genotype.parse("|nor_conv_3x3~0|+|none~0|skip_connect~1|+|none~0|none~1|nor_conv_1x1~2|")
+    assert repr(genotype) == f"Genotype.parse({str(genotype)!r})"
+    assert len({genotype, Genotype.parse(genotype.to_json())}) == 1

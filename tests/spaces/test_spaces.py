@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, S1, SPACES, CellGenotype, Decision, Genotype, NASBench201, SearchSpace
+from archgrad.spaces.shared_weights import copy_shared_weights
 from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
 
@@ -157,27 +158,6 @@ def test_genotypes_survive_their_notation(name: str) -> None:
         assert str(genotype).startswith(BEGINNINGS.get(name, "Genotype(normal="))
 
 
-def copy_weights(space: SearchSpace, genotype: Genotype, supernet: nn.Module, network: nn.Module) -> None:
-    """Give a plain network the weights of the operations that a genotype chose."""
-    place = {}
-    for block in space.blocks:
-        rows = [(row.target, row.source) for row in block.rows]
-        for index, decision in enumerate(genotype[block.name]):
-            row = rows.index((decision.target, decision.source))
-            place[block.name, index] = (row, block.rows[row].choices.index(decision.choice))
-    weights, kinds = supernet.state_dict(), getattr(network, "kinds", None)
-    with torch.no_grad():
-        for name, parameter in network.named_parameters():
-            if re.search(r"norm\.|stem\.1\.", name):
-                continue
-            edge = re.match(r"(?:layers|cells)\.(\d+)\.(?:cell\.)?edges\.(\d+)\.0\.", name)
-            if edge:
-                block = kinds[int(edge[1])] if kinds else "cell"
-                row, choice = place[block, int(edge[2])]
-                name = name.replace(f"edges.{edge[2]}.0.", f"edges.{row}.{choice}.")
-            parameter.copy_(weights[f"body.{name}"])
-
-
 @pytest.mark.parametrize("name", ["nasbench201", "s2", "darts", "amended-a1", "amended-a2"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
@@ -188,7 +168,7 @@ def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
         genotype = Genotype.parse(text)
     torch.manual_seed(0)
     supernet, network = space.supernet(num_classes=3).double(), space.network(genotype, num_classes=3).double().train()
-    copy_weights(space, genotype, supernet, network)
+    copy_shared_weights(supernet, network)
     mixture = {key: value.double() for key, value in space.one_hot(genotype).items()}
     x = images().double()
     torch.testing.assert_close(network(x), supernet(x, mixture))
@@ -400,3 +380,11 @@ def test_nasbench201_concatenates_nothing() -> None:
         UserError, match=r"concatenates \[3\] in this genotype, but in the space 'nasbench201' the output"
     ):
         NASBench201().check(Genotype.of({"cell": cell}))
+
+
+@pytest.mark.parametrize("name", ["nasbench1shot1-1", "nasbench1shot1-3"])
+def test_networks_with_other_layers_share_no_weights(name: str) -> None:
+    space = small(name)
+    network = space.network(random_genotype(space, 0), num_classes=3)
+    with pytest.raises(UserError, match="has other layers than its networks"):
+        copy_shared_weights(space.supernet(num_classes=3), network)

@@ -144,19 +144,12 @@ def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int |
     """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
     from archgrad.cli.search import with_threads
     from archgrad.config import read_run_config
-    from archgrad.loop.progressive import Stages
-    from archgrad.loop.restore import restore_run
-    from archgrad.loop.setup import Setup
+    from archgrad.loop.saved_result import reopen
 
     config = read_run_config(folder)
-    config = with_threads(config if device is None else replace(config, device=device))
-    space, method = config.build_space(), config.build_method()
-    images = config.load_data()
-    if method.progressive is None:
-        setup = Setup.of(space, method, images, config, folder)
-        return setup, restore_run(setup, folder), None
-    number, setup, state = Stages(config, space, method, method.progressive, images).last_begun(folder)
-    return setup, state, number
+    found = reopen(with_threads(config if device is None else replace(config, device=device)), folder)
+    setup, state = found.runs[-1]
+    return setup, state, None if found.whole.method.progressive is None else len(found.runs)
 
 
 def _position(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:

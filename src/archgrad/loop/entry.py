@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import fields
 from functools import partial
@@ -18,16 +18,16 @@ from archgrad.config import SearchConfig, config_to_toml, config_with, named_con
 from archgrad.data import ImageData
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.fields import check_value
+from archgrad.files import as_path
 from archgrad.loop.folder import OWN_FILES, RunFolder
 from archgrad.loop.global_state import own_global_state, seed_globally
 from archgrad.loop.interrupts import catch_signals
 from archgrad.loop.progressive import Stages
-from archgrad.loop.result import SearchResult
+from archgrad.loop.result import SearchResult, result_of
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
 from archgrad.method import Method
 from archgrad.reactions import doctors
-from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import SearchSpace
 from archgrad.warn_once import forget_warnings
 
@@ -101,7 +101,7 @@ def resume(
     those that the search was started with.
     """
     given = {"space": space, "method": method, "data": data}
-    home = _as_path("folder", folder)
+    home = as_path("folder", folder)
     config = config_with(read_run_config(home), {name: one for name, one in given.items() if one is not None})
     return run_search(config, out=home, resume=True, interruptible=interruptible, callbacks=callbacks)
 
@@ -127,8 +127,9 @@ def run_search(
     _check_compile(config.compile, method)
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
-    run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
-    texts = {} if folder is None or resume else {"config.toml": _described(config, space, method, images)}
+    describe = partial(_described, config, space, method, images)
+    run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile, describe=describe)
+    texts = {} if folder is None or resume else {"config.toml": describe()}
     texts |= _checked_files(files or {})
     if method.progressive is not None:
         stages = Stages(config, space, method, method.progressive, images)
@@ -148,6 +149,7 @@ def _run_one(
     callbacks: Sequence[Callback],
     interruptible: bool,
     compile_: bool,
+    describe: Callable[[], str],
 ) -> SearchResult:
     """Run one search to its end, from its beginning or from the checkpoint in its folder."""
     forget_warnings()
@@ -161,12 +163,7 @@ def _run_one(
                 _compare_threads(saved.get("threads"))
             watching = (*([folder] if folder else []), *callbacks)
             Run(setup, setup.stepper(state, compile_), watching, folder, interrupt, compile_).go(state)
-    blocks = setup.blocks
-    mixture = expand_to_cells(blocks, setup.method.relaxation.probabilities(blocks, state.alpha))
-    return SearchResult(
-        state.genotype, tuple(state.history), mixture, state.alpha, state.supernet, state.seconds, setup.method,
-        setup.weights.epochs, setup.budget_line, state.stopped,
-    )  # fmt: skip
+    return result_of(setup, state, describe)
 
 
 def _compare_threads(before: object) -> None:
@@ -217,13 +214,7 @@ def _checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -
         raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
     if interruptible and out is None:
         raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
-    return None if out is None else _as_path("out", out)
-
-
-def _as_path(name: str, given: object) -> Path:
-    if not isinstance(given, str | Path) or "\0" in str(given):
-        raise UserError(f"{name} is {shortened(given)}; it must be the path of a folder.")
-    return Path(given)
+    return None if out is None else as_path("out", out)
 
 
 def _check_compile(compile_: bool, method: Method) -> None:

@@ -21,12 +21,12 @@ from archgrad.loop.size_check import check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.progressive import Progressive
-from archgrad.spaces import SearchSpace
+from archgrad.spaces import Genotype, SearchSpace
 
 if TYPE_CHECKING:
     from archgrad.loop.result import SearchResult
 
-__all__ = ["Stages", "method_of"]
+__all__ = ["Stages", "conclude", "method_of", "with_stage"]
 
 RunOne = Callable[[Setup, RunFolder | None, bool, Sequence[Callback]], "SearchResult"]
 """Runs one search: its setup, its folder, whether to resume, and its callbacks."""
@@ -66,6 +66,7 @@ class Stages:
             check_supernet_memory(sized, stage, loader.data, loader.batch_size, whole.device)
         folder = None if out is None else RunFolder(out, whole.identity, files)
         overall, stages, seconds = _OverallRecords(folder), len(self.plan.stages), 0.0
+        runs: list[tuple[Setup, SearchState]] = []
         with folder.opened(resume) if folder else nullcontext():
             searched = self.plan.sized(self.space, 0)
             for number in range(1, stages + 1):
@@ -76,28 +77,42 @@ class Stages:
                     callback.on_stage_start(Stage(number, stages, setup.space))
                 result = run_one(setup, own, own is not None and own.is_begun(), watching)
                 overall.records, seconds = overall.so_far(result.history), seconds + result.seconds
+                runs += result.stages.runs
                 if number < stages:
                     found = {name: weights[0] for name, weights in result.mixture.items()}
                     searched = self.plan.narrowed(searched, found, number)
             if folder is not None:
-                folder.show(overall.records, result.genotype)
-                more = {"stages": stages, "switched": _switches(overall.records)}
-                folder.conclude(overall.records, result.genotype, stages * whole.weights.epochs, seconds, more)
-        return replace(result, history=tuple(overall.records), seconds=seconds)
+                conclude(folder, overall.records, result.genotype, whole.weights.epochs, stages, seconds)
+        searched_stages = replace(result.stages, whole=whole, runs=tuple(runs))
+        return replace(result, history=tuple(overall.records), seconds=seconds, stages=searched_stages)
 
-    def last_begun(self, home: Path) -> tuple[int, Setup, SearchState]:
-        """Return the number, the setup and the saved state of the last stage that has begun in a folder.
+    def begun(self, home: Path) -> list[tuple[Setup, SearchState]]:
+        """Return the setup and the saved state of every stage that has begun in a folder.
 
-        The final α of the earlier stages narrows its space again.
+        The final α of each narrows the space of the next.
         """
-        number, searched = 1, self.plan.sized(self.space, 0)
-        while True:
+        found: list[tuple[Setup, SearchState]] = []
+        searched = self.plan.sized(self.space, 0)
+        for number in range(1, len(self.plan.stages) + 1):
             own = stage_folder(home, number)
+            if found and not Checkpoints(own).exist():
+                break
+            if found:
+                setup, state = found[-1]
+                kept = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
+                searched = self.plan.narrowed(searched, kept, number - 1)
             setup = self.setup(number, searched, own)
-            if number == len(self.plan.stages) or not Checkpoints(stage_folder(home, number + 1)).exist():
-                return number, setup, restore_run(setup, own)
-            found = setup.method.relaxation.probabilities(setup.blocks, restore_run(setup, own).alpha)
-            searched, number = self.plan.narrowed(searched, found, number), number + 1
+            found.append((setup, restore_run(setup, own)))
+        return found
+
+
+def conclude(
+    folder: RunFolder, records: Sequence[Record], genotype: Genotype, epochs: int, stages: int, seconds: float
+) -> None:
+    """Write the records and the summary of a finished search in stages of ``epochs`` each."""
+    folder.show(records, genotype)
+    more = {"stages": stages, "switched": _switches(records)}
+    folder.conclude(records, genotype, stages * epochs, seconds, more)
 
 
 def _switches(records: Sequence[Record]) -> list[dict[str, Any]] | None:
@@ -145,6 +160,10 @@ class _OverallRecords(Callback):
 
     def so_far(self, history: Sequence[Record]) -> list[Record]:
         """Return all records, given those of the present stage."""
-        before = len(self.records)
-        present = [{"stage": self.number, **record, "epoch": before + record["epoch"]} for record in history]
-        return [*self.records, *present]
+        return with_stage(self.records, self.number, history)
+
+
+def with_stage(records: Sequence[Record], number: int, history: Sequence[Record]) -> list[Record]:
+    """Return the records of earlier stages, and then those of stage ``number``, with the epochs counted through."""
+    before = len(records)
+    return [*records, *({"stage": number, **record, "epoch": before + record["epoch"]} for record in history)]

@@ -162,12 +162,16 @@ class Setup:
         counts = self.weight_loader.data.labels[self.weight_loader.indices].bincount()
         return 100 * counts.max().item() / int(counts.sum())
 
+    @property
+    def network_shape(self) -> dict[str, int]:
+        """The arguments that fit a network of the space to the data."""
+        data = self.weight_loader.data
+        return {"num_classes": data.num_classes, "input_channels": data.channels}
+
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the global generator draws the weights."""
         method, training, blocks = self.method, self.weights, self.blocks
-        data = self.weight_loader.data
-        shape = {"num_classes": data.num_classes, "input_channels": data.channels}
-        supernet = self.space.supernet(self.options, **shape)
+        supernet = self.space.supernet(self.options, **self.network_shape)
         check_instance(self.space, "supernet", supernet, torch.nn.Module)
         supernet = supernet.to(self.device)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from archgrad.report.curves import Curve, CurvePoint, curve_of, draw_curves
 from archgrad.report.dot import to_dot
-from archgrad.report.drawing import draw, graphviz_available
+from archgrad.report.drawing import draw, graphviz_available, to_svg
 from archgrad.report.panels import draw_panels, panels_of
 from archgrad.report.text import to_text
 
@@ -18,5 +18,6 @@ __all__ = [
     "graphviz_available",
     "panels_of",
     "to_dot",
+    "to_svg",
     "to_text",
 ]

@@ -14,7 +14,7 @@ from archgrad.report.dot import to_dot
 from archgrad.report.text import to_text
 from archgrad.spaces.genotype import Genotype
 
-__all__ = ["FORMATS", "draw", "graphviz_available"]
+__all__ = ["FORMATS", "draw", "graphviz_available", "to_svg"]
 
 _PICTURES = (".svg", ".png", ".pdf")
 _SOURCES = (".dot", ".gv")
@@ -46,6 +46,12 @@ def draw(genotype: Genotype, path: Path) -> Path:
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error.strerror or error}); choose another file.") from error
     return path
+
+
+@checked
+def to_svg(genotype: Genotype) -> str:
+    """Return a drawing as SVG; Graphviz must be installed."""
+    return _render(genotype, "svg").decode()
 
 
 def _drawn(genotype: Genotype, suffix: str) -> bytes:

@@ -145,3 +145,6 @@ class Genotype:
         from archgrad.spaces import notation
 
         return notation.write(self)
+
+    def __repr__(self) -> str:
+        return f"Genotype.parse({str(self)!r})"

@@ -26,7 +26,7 @@ class Edge:
     """The operations between two nodes of a cell, all with the same stride.
 
     They compute 1/``partial`` of the nodes' channels. ``skip`` is the auxiliary skip connection beside them. Both are
-    the same for all edges of a cell.
+    the same for all edges of a cell. ``choices`` are the names of the operations, where they are known.
     """
 
     source: int
@@ -35,6 +35,7 @@ class Edge:
     stride: int = 1
     partial: int = 1
     skip: Operation | None = None
+    choices: tuple[str, ...] = ()
 
 
 class _EdgeCell(nn.Module):
