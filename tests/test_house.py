@@ -35,6 +35,7 @@ HOUSE = (
     ("operations",),
     ("supernet",),
     ("spaces", "data"),
+    ("tasks",),
     ("bilevel",),
     ("descent",),
     ("relaxations",),

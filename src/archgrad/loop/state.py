@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from archgrad.callbacks import Record
 from archgrad.loop.saved_state import check_saved
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
+from archgrad.tasks import ACCURACY, MetricInfo
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["PRODUCTS", "BatchMetrics", "MetricSums", "SearchState", "all_trusted", "nothing_decided"]
@@ -30,26 +33,49 @@ def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
 
 @dataclass(frozen=True)
 class BatchMetrics:
-    """Mean loss and number of correct images of a batch, at the weights before the step."""
+    """The mean loss of a batch, and the total and the weight of its metrics, at the weights before the step."""
 
     name: str
-    loss: float
-    correct: int
+    loss: Tensor
+    ratios: Mapping[str, tuple[Tensor | float, Tensor | float]]
     count: int
 
 
 class MetricSums:
-    """Running sums of losses and correct images, per kind of step; they restore exactly."""
+    """Running sums of losses and metrics, per kind of step; they restore exactly.
+
+    Sums are tensors on the device of the weights, in 64 bits, so that no step waits for the device; :meth:`plain` and
+    :meth:`means` read them.
+    """
 
     def __init__(self) -> None:
-        self.values: dict[str, float] = {}
+        self.values: dict[str, Tensor | float] = {}
 
     def add(self, batch: BatchMetrics) -> None:
         """Add the metrics of one batch."""
-        found = {"loss": batch.loss * batch.count, "correct": batch.correct, "count": batch.count}
+        found: dict[str, Tensor | float] = {"loss": _wide(batch.loss.detach()) * batch.count, "count": batch.count}
+        for metric, (total, weight) in batch.ratios.items():
+            found |= {f"{metric}_total": _wide(total), f"{metric}_weight": _wide(weight)}
         for quantity, value in found.items():
             name = f"{batch.name}_{quantity}"
             self.values[name] = self.values.get(name, 0.0) + value
+
+    def plain(self) -> dict[str, float]:
+        """Return the sums as numbers."""
+        return {name: float(value) for name, value in self.values.items()}
+
+    def restore(self, saved: Mapping[str, float]) -> None:
+        """Take over saved sums; those of earlier versions count correct images instead of per cent."""
+        self.values = {}
+        for name, value in saved.items():
+            kind, _, quantity = name.rpartition("_")
+            if quantity == "correct":
+                self.values |= {
+                    f"{kind}_accuracy_total": 100 * value,
+                    f"{kind}_accuracy_weight": saved[f"{kind}_count"],
+                }
+            else:
+                self.values[name] = value
 
     def note(self, measured: Mapping[str, float]) -> None:
         """Add the measures of a callback inside the epoch."""
@@ -58,17 +84,52 @@ class MetricSums:
                 self.values[name] = self.values.get(name, 0.0) + amount
 
     def means(self) -> dict[str, float]:
-        """Return mean loss and accuracy in per cent of each kind of step, and the mean of each measure."""
-        means = {}
-        for name in sorted(self.values):
+        """Return mean loss and metrics of each kind of step, and the mean of each measure."""
+        means, values = {}, self.plain()
+        for name in sorted(values):
             kind, _, quantity = name.rpartition("_")
             if quantity == "loss":
-                means[f"{kind}_loss"] = self.values[name] / self.values[f"{kind}_count"]
-            elif quantity == "correct":
-                means[f"{kind}_accuracy"] = 100 * self.values[name] / self.values[f"{kind}_count"]
+                means[f"{kind}_loss"] = values[name] / values[f"{kind}_count"]
+            elif quantity == "total":
+                weight = values[f"{kind}_weight"]
+                mean = values[name] / weight if weight else 0.0
+                means[kind.removesuffix("²")] = math.sqrt(mean) if kind.endswith("²") else mean
             elif quantity == "sum":
-                means[kind] = self.values[name] / self.values[f"{kind}_times"]
+                means[kind] = values[name] / values[f"{kind}_times"]
         return means
+
+    def lazy_means(self) -> Mapping[str, float]:
+        """Return the present means as a mapping that reads the device when it is first used."""
+        copy = MetricSums()
+        copy.values = dict(self.values)
+        return _LazyMeans(copy)
+
+
+class _LazyMeans(Mapping[str, float]):
+    """Means that are computed on first use."""
+
+    def __init__(self, sums: MetricSums) -> None:
+        self._sums = sums
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        return self._sums.means()
+
+    def __getitem__(self, name: str) -> float:
+        return self._means[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._means)
+
+    def __len__(self) -> int:
+        return len(self._means)
+
+
+def _wide(value: Tensor | float) -> Tensor | float:
+    """Return a number in 64 bits; Apple's GPUs have no more than 32."""
+    if not isinstance(value, Tensor):
+        return float(value)
+    return value.float() if value.device.type == "mps" else value.double()
 
 
 def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
@@ -84,8 +145,8 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` count what is done. Random numbers need
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
-    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs``, ``budget_line`` and
-    ``folder`` come from the settings and are in no checkpoint.
+    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs``, ``budget_line``,
+    ``metric`` and ``folder`` come from the settings and are in no checkpoint.
     """
 
     supernet: Supernet
@@ -105,6 +166,7 @@ class SearchState:
     trusted: dict[str, bool] = field(default_factory=dict)
     warmup_epochs: int = 0
     budget_line: str = ""
+    metric: MetricInfo = ACCURACY
     folder: Path | None = None
 
     def stop(self, epoch: int, reason: str) -> None:
@@ -159,7 +221,7 @@ class SearchState:
             "optimizer": self.optimizer.state_dict(),
             "genotype": self.genotype.to_json(),
             "position": {"epoch": self.epoch, "step": self.step, "epochs": self.epochs, "steps": self.steps},
-            "sums": dict(self.sums.values),
+            "sums": self.sums.plain(),
             "history": [dict(record) for record in self.history],
             "seconds": self.seconds,
             "stopped": self.stopped,
@@ -179,7 +241,7 @@ class SearchState:
         self.optimizer.load_state_dict({**own["optimizer"], "state": saved["optimizer"]["state"]})
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
-        self.sums.values = dict(saved["sums"])
+        self.sums.restore(saved["sums"])
         self.history = [dict(record) for record in saved["history"]]
         self.seconds = saved["seconds"]
         self.switched = saved["switched"]
