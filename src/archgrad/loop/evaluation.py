@@ -118,7 +118,7 @@ def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader
             first = losses.plain(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
             outputs = align(first, batch.targets)
             ratios = task.ratios(outputs, batch.targets, exact=True)
-            sums.add(BatchMetrics("heldout", task.loss(outputs, batch.targets), ratios, len(outputs)))
+            sums.add(BatchMetrics("heldout", losses.task_loss(outputs, batch.targets), ratios, len(outputs)))
             for meter in meters.values():
                 meter.update(outputs, batch.targets)
         targets.append(batch.targets)

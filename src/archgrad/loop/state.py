@@ -18,6 +18,7 @@ from archgrad.loop.saved_state import check_saved
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import ACCURACY, MetricInfo
+from archgrad.tasks.metric import widen
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["PRODUCTS", "BatchMetrics", "MetricSums", "SearchState", "all_trusted", "nothing_decided"]
@@ -53,9 +54,9 @@ class MetricSums:
 
     def add(self, batch: BatchMetrics) -> None:
         """Add the metrics of one batch."""
-        found: dict[str, Tensor | float] = {"loss": _wide(batch.loss.detach()) * batch.count, "count": batch.count}
+        found: dict[str, Tensor | float] = {"loss": widen(batch.loss.detach()) * batch.count, "count": batch.count}
         for metric, (total, weight) in batch.ratios.items():
-            found |= {f"{metric}_total": _wide(total), f"{metric}_weight": _wide(weight)}
+            found |= {f"{metric}_total": widen(total), f"{metric}_weight": widen(weight)}
         for quantity, value in found.items():
             name = f"{batch.name}_{quantity}"
             self.values[name] = self.values.get(name, 0.0) + value
@@ -123,13 +124,6 @@ class _LazyMeans(Mapping[str, float]):
 
     def __len__(self) -> int:
         return len(self._means)
-
-
-def _wide(value: Tensor | float) -> Tensor | float:
-    """Return a number in 64 bits; Apple's GPUs have no more than 32."""
-    if not isinstance(value, Tensor):
-        return float(value)
-    return value.float() if value.device.type == "mps" else value.double()
 
 
 def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:

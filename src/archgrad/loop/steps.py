@@ -144,7 +144,7 @@ class Stepper:
                 check_like(part, "weight_gradient", extra, passed.inputs, some=True)
                 _add_gradient(passed.inputs, extra)
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.weights.clip)
-        loss = self.losses.task.loss(passed.outputs, batch.targets)
+        loss = self.losses.task_loss(passed.outputs, batch.targets)
         metrics = self._metrics("train", loss, passed.outputs, batch.targets, state)
         if reads_now(state) and not math.isfinite(norm.item()):
             culprits = (type(part).__name__ for part, extra in added if extra and not math.isfinite(length_of(extra)))

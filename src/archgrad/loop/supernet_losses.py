@@ -130,13 +130,18 @@ class SupernetLosses:
         first, *further = output if isinstance(output, tuple) else (output,)
         outputs = align(first, batch.targets)
         terms = [modifier.loss_term(further, partial(self._auxiliary, batch)) for modifier in self.modifiers if further]
-        loss = self.task.loss(outputs, batch.targets)
-        check_loss(self.task, loss, outputs)
+        loss = self.task_loss(outputs, batch.targets)
         return sum((term for term in terms if term is not None), start=loss), outputs
 
     def _auxiliary(self, batch: Batch, outputs: Tensor) -> Tensor:
         """Return the task's loss of an auxiliary head."""
-        return self.task.loss(align(outputs, batch.targets), batch.targets)
+        return self.task_loss(align(outputs, batch.targets), batch.targets)
+
+    def task_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the task's loss of a batch, checked."""
+        loss = self.task.loss(outputs, targets)
+        check_loss(self.task, loss, outputs)
+        return loss
 
     def outer_terms(
         self, alpha: Alpha, relaxed: Relaxed, state: SearchState, loss: Tensor | None = None

@@ -12,7 +12,7 @@ from torch import Tensor
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.fields import check_fields
 from archgrad.registry import class_path
-from archgrad.tasks.metric import Meter, Metric, Ratio, as_metric
+from archgrad.tasks.metric import Meter, Metric, Ratio, as_metric, widen
 
 if TYPE_CHECKING:
     from archgrad.data import ImageData
@@ -120,7 +120,7 @@ class BaseTask:
         return self.all_metrics[name]
 
     def _weighted_loss(self, outputs: Tensor, targets: Tensor) -> Ratio:
-        return self.loss(outputs, targets) * len(targets), len(targets)
+        return widen(self.loss(outputs, targets)) * len(targets), len(targets)
 
     def ratios(self, outputs: Tensor, targets: Tensor, exact: bool = False) -> dict[str, Ratio]:
         """Return total and weight of every metric of a batch, by ``NAME`` or, for the root of a mean, ``NAME²``.

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from archgrad.errors import UserError, shortened
 
-__all__ = ["ACCURACY", "KeptOutputs", "Meter", "Metric", "MetricInfo", "as_metric"]
+__all__ = ["ACCURACY", "KeptOutputs", "Meter", "Metric", "MetricInfo", "as_metric", "widen"]
 
 Ratio = tuple[Tensor | float, Tensor | float]
 """A total and its weight: the metric of several batches is the sum of totals divided by the sum of weights."""
@@ -198,10 +198,17 @@ class _AdaptedMeter:
         return value
 
 
+def widen(value: Tensor | float) -> Tensor | float:
+    """Return a number in 64 bits, so that sums of many are exact; Apple's GPUs have no more than 32."""
+    if not isinstance(value, Tensor):
+        return float(value)
+    return value.float() if value.device.type == "mps" else value.double()
+
+
 def _scalar(name: str, value: Any) -> Tensor | float:
     """Return one number, also that of a tensor with one entry; reject everything else."""
     if isinstance(value, Tensor) and value.numel() == 1 and not value.is_complex():
-        return value.detach().reshape(())
+        return widen(value.detach().reshape(()))
     if isinstance(value, int | float):
         return float(value)
     shape = f"a tensor of shape {list(value.shape)}" if isinstance(value, Tensor) else shortened(value)
