@@ -22,8 +22,8 @@ from archgrad.discretizers import BestSampled, Perturbation, SupernetEvaluation
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop.divergence import reads_now
 from archgrad.loop.evaluation import evaluate_held_out, supernet_evaluation
+from archgrad.loop.metric_sums import BatchMetrics, MetricSums
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import BatchMetrics, MetricSums
 from archgrad.relaxations import expand_to_cells
 from archgrad.tasks import MetricInfo
 

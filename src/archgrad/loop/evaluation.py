@@ -12,8 +12,9 @@ from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Loader
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.divergence import check_state
+from archgrad.loop.metric_sums import BatchMetrics, MetricSums
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import BatchMetrics, MetricSums, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.relaxations import Relaxed
 from archgrad.tasks import align

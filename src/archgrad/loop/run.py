@@ -20,9 +20,10 @@ from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.part_checks import check_first_pass, check_instance
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import MetricSums, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper, StepResult
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.schedule import Moves

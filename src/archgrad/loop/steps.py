@@ -18,8 +18,9 @@ from archgrad.hypergradients import Batches
 from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
 from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite, reads_now
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.metric_sums import BatchMetrics
 from archgrad.loop.part_checks import check_instance, check_like
-from archgrad.loop.state import BatchMetrics, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.weight_pass import pass_weights
 from archgrad.method import Method
