@@ -27,6 +27,7 @@ FAMILIES: list[Registry[object]] = [
     ag.arch_optimizers.ARCH_OPTIMIZERS,
     ag.regularizers.REGULARIZERS,
     ag.discretizers.DISCRETIZERS,
+    ag.tasks.TASKS,
 ]  # type: ignore[list-item]
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         spaces,
         supernet,
         tables,
+        tasks,
     )
     from archgrad.bilevel import BilevelProblem
     from archgrad.config import SearchConfig
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from archgrad.schedule import Schedule
     from archgrad.spaces import Genotype
     from archgrad.supernet import SupernetOptions
+    from archgrad.tasks import Task
     from archgrad.training import WeightTraining
 
 __version__ = "0.1.0"
@@ -57,6 +59,7 @@ __all__ = [
     "SearchInterrupted",
     "SearchResult",
     "SupernetOptions",
+    "Task",
     "UserError",
     "WeightTraining",
     "arch_optimizers",
@@ -76,6 +79,7 @@ __all__ = [
     "spaces",
     "supernet",
     "tables",
+    "tasks",
 ]
 
 _HOMES = {
@@ -92,6 +96,7 @@ _HOMES = {
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
     "SupernetOptions": "supernet",
+    "Task": "tasks",
     "UserError": "errors",
     "WeightTraining": "training",
     "resume": "loop",

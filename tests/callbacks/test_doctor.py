@@ -223,7 +223,7 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
         ("discrete_accuracy", setup.space.one_hot(result.genotype)),
         ("mixture_accuracy", dict(result.mixture)),
     ):
-        right = [evaluation.accuracy(mixture, number) for number in range(evaluation.batches)]
+        right = [evaluation.metric(mixture, number) for number in range(evaluation.batches)]
         assert last[name] == pytest.approx(sum(right) / len(right))
 
 

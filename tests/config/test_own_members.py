@@ -57,6 +57,14 @@ class OwnCallback(Callback):
 class OwnSpace(NASBench201):
     name: ClassVar[str] = "own-space"
 
+@dataclass(frozen=True)
+class OwnTask(ag.tasks.BaseTask):
+    gamma: float = 2.0
+
+    def loss(self, outputs: Any, targets: Any) -> Any:
+        entropy = torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+        return ((1 - (-entropy).exp()) ** self.gamma * entropy).mean()
+
 class OwnData(DataSource):
     def read(self, path: Any, options: Any) -> Any:
         images = (torch.arange(120 * 64) % 251).to(torch.uint8).view(120, 1, 8, 8)
@@ -83,6 +91,7 @@ TINY = ("--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--epo
         ("--regularizer", "OwnRegularizer", ("own_members:OwnRegularizer.weight=3",)),
         ("--callback", "OwnCallback", ("own_members:OwnCallback.value=4",)),
         ("--space", "OwnSpace", ("space.exclude=none",)),
+        ("--task", "OwnTask", ("task.gamma=1.5",)),
         ("--data", "OwnData", ("augmentation.cutout=2",)),
         ("--data", "OwnFile:own.txt", ("augmentation.cutout=2",)),
     ],

@@ -94,6 +94,36 @@ def test_a_verdict_for_each_case(history: list[dict[str, Any]], verdict: str, si
     assert bool(found.advice) == (verdict not in ("healthy", "too early"))
 
 
+RMSE: dict[str, Any] = {"metric": "rmse", "metric_direction": "lower", "metric_unit": "", "metric_best": 0.0}
+OWN: dict[str, Any] = {"metric": "auc", "metric_direction": "higher", "metric_unit": ""}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "verdict"),
+    [
+        (RMSE | {"heldout_rmse": 1.9, "heldout_chance": 2.0}, "untrained"),
+        (RMSE | {"heldout_rmse": 0.9, "heldout_chance": 2.0}, "healthy"),
+        (RMSE | {"train_rmse": 1.95, "train_chance": 2.0}, "untrained"),
+        (RMSE | {"heldout_rmse": 1.5, "train_rmse": 0.1, "heldout_chance": 2.0}, "memorising"),
+        (RMSE | {"heldout_rmse": 0.5, "train_rmse": 0.1, "heldout_chance": 2.0}, "healthy"),
+        (RMSE | {"heldout_rmse": 1.5, "train_rmse": 0.1}, "healthy"),  # nothing to compare with
+        (RMSE | {"mixture_rmse": 0.5, "discrete_rmse": 1.8, "heldout_chance": 2.0}, "undecided"),
+        (RMSE | {"mixture_rmse": 0.5, "discrete_rmse": 0.6, "heldout_chance": 2.0}, "healthy"),
+        (RMSE | {"mixture_rmse": 1.99, "discrete_rmse": 5.0, "heldout_chance": 2.0}, "healthy"),  # nothing to keep
+        (OWN | {"heldout_auc": 0.5, "heldout_chance": 0.5}, "untrained"),
+        (OWN | {"heldout_auc": 0.51, "heldout_chance": 0.5}, "healthy"),  # perfect is unknown
+        (OWN | {"heldout_auc": 0.5, "train_auc": 0.9}, "healthy"),
+        (OWN | {"mixture_auc": 0.9, "discrete_auc": 0.55, "heldout_chance": 0.5}, "undecided"),
+    ],
+)
+def test_other_metrics_are_judged_by_their_direction(numbers: dict[str, Any], verdict: str) -> None:
+    found = diagnose(records([0.2] * 4, **numbers), EPOCHS)
+    assert found.verdict == verdict
+    if f"heldout_{numbers['metric']}" in numbers:
+        assert f"held-out {numbers['metric']} is" in str(found)
+        assert f"heldout_{numbers['metric']}" in found.evidence
+
+
 @pytest.mark.parametrize("end", range(1, 11))
 def test_it_sees_only_what_has_been(end: int) -> None:
     whole = records([*RISING, 5 / 6, 5 / 6, 5 / 6], alignment=0.03)

@@ -375,15 +375,15 @@ def test_tuning_is_plain_training_at_a_tenth_of_the_first_rate_on_the_batches_th
                 weight.grad = None
     before = deepcopy(state.supernet.state_dict())
     evaluation = supernet_evaluation(setup, state)
-    first = evaluation.accuracy(mixture, 0)
+    first = evaluation.metric(mixture, 0)
     assert evaluation.tune is not None
     evaluation.tune(Tuning({"cell": ONE_HOT}, {"cell": torch.ones(6, dtype=torch.bool)}, 1, 0.1))
     batch = setup.evaluation_loader.batch(0)
     with torch.no_grad():
         logits = net(batch.inputs, mixture, active={name: value != 0 for name, value in mixture.items()})
-    assert evaluation.accuracy(mixture, 0) == 100 * float((logits.argmax(1) == batch.targets).double().mean())
+    assert evaluation.metric(mixture, 0) == 100 * float((logits.argmax(1) == batch.targets).double().mean())
     assert all(torch.equal(value, before[name]) for name, value in state.supernet.state_dict().items())
-    assert supernet_evaluation(setup, state).accuracy(mixture, 0) == first
+    assert supernet_evaluation(setup, state).metric(mixture, 0) == first
 
 
 def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:

@@ -115,7 +115,7 @@ class SkipPull(Callback):
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> dict[str, float | str]:
         assert snapshot.evaluation is not None
         assert search.history[-1]["pulls"] == 1.0
-        return {"accuracy": snapshot.evaluation.accuracy(SPACE.one_hot(snapshot.genotype), 0), "mood": "good"}
+        return {"accuracy": snapshot.evaluation.metric(SPACE.one_hot(snapshot.genotype), 0), "mood": "good"}
 
     def measure_end(self, snapshot: Snapshot) -> dict[str, float]:
         return {"ended": float(snapshot.last)}

@@ -32,8 +32,8 @@ class Need(Enum):
     """What a callback asks the loop to compute for it.
 
     ``MIXTURE_GRADIENTS`` are ∂L/∂p of every cell, for :meth:`Callback.measure_gradients`. ``BILEVEL_POINT`` is the
-    problem that an architecture step would see, for :meth:`Callback.measure_point`. ``EVALUATION`` is the accuracy of
-    the shared weights with any mixture, as ``snapshot.evaluation`` at the end of an epoch.
+    problem that an architecture step would see, for :meth:`Callback.measure_point`. ``EVALUATION`` is the main metric
+    of the shared weights with any mixture, as ``snapshot.evaluation`` at the end of an epoch.
     """
 
     MIXTURE_GRADIENTS = "mixture gradients"
@@ -112,7 +112,7 @@ class Callback:
         """React to the start; after a resume, this need not be the first step of the search."""
 
     def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
-        """React to a step; ``means`` are losses, accuracies and measures, averaged over the epoch so far."""
+        """React to a step; ``means`` are losses, metrics and measures, averaged over the epoch so far."""
 
     def on_decision(self, search: Search, decision: Decision) -> None:
         """React to a decision of a slow discretizer."""

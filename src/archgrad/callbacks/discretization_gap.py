@@ -1,4 +1,4 @@
-"""The accuracy that the supernet loses when its mixture becomes one architecture."""
+"""What the supernet loses of its main metric when its mixture becomes one architecture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["DiscretizationGap"]
 
 @dataclass(frozen=True)
 class DiscretizationGap(Callback):
-    """Measure the accuracy of the shared weights with the mixture and with the architecture (GAEA, Section 4.1).
+    """Measure the main metric of the shared weights with the mixture and with the architecture (GAEA, Section 4.1).
 
     The less they differ, the less the relaxation has misled the search. No weight is retrained.
     """

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
+from archgrad.tasks import MetricInfo
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Record", "Search"]
@@ -58,6 +59,10 @@ class Search(Protocol):
     @property
     def budget_line(self) -> str:
         """One line that says what the learning rate of α is, and why."""
+
+    @property
+    def metric(self) -> MetricInfo:
+        """The main metric of the task: its name, direction and unit."""
 
     @property
     def supernet(self) -> Supernet:

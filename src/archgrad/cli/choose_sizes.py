@@ -220,7 +220,7 @@ def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: 
 def _with_images_for(config: SearchConfig, batches: int, data: ImageData) -> SearchConfig:
     """Take enough images for this many batches, and at least two of each class in each part of the data."""
     share, smaller = _shares(config)
-    rarest = int(data.labels.bincount(minlength=data.num_classes).min())
+    rarest = int(data.targets.bincount(minlength=data.num_classes).min()) if data.classes else len(data)
     size = config.batch_size or 1
     enough = max(batches * size / share, size / smaller, 2 * len(data) / max(rarest, 1) / smaller)
     limit = math.ceil(enough) + data.num_classes

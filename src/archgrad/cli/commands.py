@@ -121,7 +121,9 @@ def inspect(
     ] = False,
     discretization: Annotated[
         bool,
-        typer.Option("--discretization", help="Measure the accuracy lost when the mixture becomes one architecture."),
+        typer.Option(
+            "--discretization", help="Measure what the main metric loses when the mixture becomes one architecture."
+        ),
     ] = False,
     layers: Annotated[
         bool, typer.Option("--layers", help="Compare node gradients and convolutions of the cells in each stage.")
@@ -272,7 +274,7 @@ def plot(
         str | None,
         typer.Option(
             help="Measure to plot, by its name in metrics.jsonl. [the oracle accuracy that all runs have, else "
-            "heldout_accuracy]"
+            "the held-out main metric]"
         ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="FILE.svg, .png or .pdf.")] = Path("curves.svg"),

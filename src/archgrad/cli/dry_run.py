@@ -42,12 +42,13 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
 
 def show_dry_run(found: Mapping[str, Any]) -> str:
     """Format the estimate in a few lines."""
-    depth, memory = found["depth"], found["peak_megabytes"]
+    depth, memory, classes = found["depth"], found["peak_megabytes"], found["classes"]
     stages = f" in each of {len(depth)} stages" if isinstance(depth, list) else ""
     return "\n".join(
         [
-            f"{found['method']} on {found['space']} would search {found['images']:,} images of {found['classes']} "
-            f"classes, {found['image_size']}×{found['image_size']} pixels",
+            f"{found['method']} on {found['space']} would search {found['images']:,} images "
+            f"{f'of {classes} classes' if classes else 'without classes'}, "
+            f"{found['image_size']}×{found['image_size']} pixels",
             f"sizes      {found['channels']} channels, depth {', '.join(map(str, depth)) if stages else depth}, "
             f"{found['epochs']} epochs{stages}, batches of {found['batch_size']}",
             f"supernet   {found['parameters']:,} parameters",

@@ -1,4 +1,4 @@
-"""The report at the end of a search: the diagnosis, the cell, its accuracy and size, and the next steps."""
+"""The report at the end of a search: the diagnosis, the cell, its main metric and size, and the next steps."""
 
 from __future__ import annotations
 
@@ -43,12 +43,17 @@ def show_final_report(summary: Mapping[str, Any]) -> str:
 
 
 def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
+    from archgrad.tasks import MetricInfo
+
     last = summary["last_epoch"]
     facts = []
-    if "discrete_accuracy" in last:
-        mixture, one = last["mixture_accuracy"], last["discrete_accuracy"]
-        told = f"{mixture:.1f} % with the mixture, {one:.1f} % with this architecture and the same weights"
-        facts.append(("accuracy", told))
+    metric = MetricInfo.of_record(last)
+    mixture, one = (last.get(f"{kind}_{metric.name}") for kind in ("mixture", "discrete"))
+    if mixture is not None and one is not None:
+        told = (
+            f"{metric.show(mixture)} with the mixture, {metric.show(one)} with this architecture and the same weights"
+        )
+        facts.append((metric.name, told))
     facts += [("size", f"{size} {where}") for where, size in summary["sizes"].items()]
     return [*facts, *(("next", step) for step in summary["next"])]
 
@@ -66,8 +71,9 @@ def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[
         wanted: dict[str, Any] = dict(space.compared_at)
         published = replace(searched, **wanted), dict(space.compared_images)
         sizes["at the size of published results"] = published
+    outputs = config.build_task().outputs(data)
     return {
-        f"{what}, {_size_of(sized, images)}": str(sized.cost(result.genotype, num_classes=data.num_classes, **images))
+        f"{what}, {_size_of(sized, images)}": str(sized.cost(result.genotype, num_classes=outputs, **images))
         for what, (sized, images) in sizes.items()
     }
 

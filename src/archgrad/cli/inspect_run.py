@@ -33,7 +33,7 @@ _log = logging.getLogger("archgrad")
 
 
 def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
-    """Measure the accuracy that the supernet loses when its mixture becomes one architecture."""
+    """Measure what the supernet loses of its main metric when its mixture becomes one architecture."""
     from archgrad.diagnostics import Snapshot, measure_discretization
     from archgrad.loop.evaluation import supernet_evaluation
 
@@ -45,13 +45,15 @@ def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
     if setup.method.discretizer.ties(space, probabilities, last=state.complete).everywhere:
         raise UserError(f"{folder} is undecided: all choices tie exactly, so there is no architecture to measure.")
     measured = measure_discretization(Snapshot(space, probabilities, state.genotype, evaluation), evaluation.batches)
+    mixture, one = (measured[f"{kind}_{state.metric.name}"] for kind in ("mixture", "discrete"))
     found = {
         **_position(folder, state, stage),
         "architecture_of": state.history[-1].get("stopped_to") if state.history else None,
         "images": evaluation.batches * setup.evaluation_loader.batch_size,
         "held_out": setup.method.schedule.level == "bilevel" or setup.held_out_loader is not None,
         **measured,
-        "drop": measured["mixture_accuracy"] - measured["discrete_accuracy"],
+        **state.metric.to_record(),
+        "drop": state.metric.gain(mixture, one),
         "genotype": str(state.genotype),
     }
     _save(found, folder / _DISCRETIZATION)
@@ -59,7 +61,13 @@ def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
 
 
 def show_discretization(found: Mapping[str, Any]) -> str:
-    """Format both accuracies and their difference, with the epochs if the search returned an earlier architecture."""
+    """Format both metrics and their difference, with the epochs if the search returned an earlier architecture."""
+    from archgrad.tasks import MetricInfo
+
+    metric = MetricInfo.of_record(found)
+    unit, lost = ("%", "points") if metric.unit == "%" else (metric.name, f"of {metric.name}")
+    values = [found[f"{kind}_{metric.name}"] for kind in ("mixture", "discrete")] + [found["drop"]]
+    shown = [f"{value:6.2f}" if metric.unit == "%" else f"{value:8.4g}" for value in values]
     earlier, last = found["architecture_of"], f"of epoch {found['epoch']}"
     mixture, one = ("", "") if earlier is None else (f" {last}", f" of epoch {earlier}")
     width = max(len(mixture), len(one))
@@ -67,9 +75,9 @@ def show_discretization(found: Mapping[str, Any]) -> str:
     return "\n".join(
         [
             f"{_position_text(found)}, shared weights on {found['images']} {kind}:",
-            f"  {'with the mixture' + mixture:<{22 + width}}    {found['mixture_accuracy']:6.2f} %",
-            f"  {'with one architecture' + one:<{22 + width}}    {found['discrete_accuracy']:6.2f} %",
-            f"  {'lost by discretization':<{22 + width}}    {found['drop']:6.2f} points",
+            f"  {'with the mixture' + mixture:<{22 + width}}    {shown[0]} {unit}",
+            f"  {'with one architecture' + one:<{22 + width}}    {shown[1]} {unit}",
+            f"  {'lost by discretization':<{22 + width}}    {shown[2]} {lost}",
             f"  {found['genotype']}",
         ]
     )

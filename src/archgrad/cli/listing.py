@@ -17,6 +17,7 @@ from archgrad import (
     regularizers,
     relaxations,
     spaces,
+    tasks,
 )
 from archgrad.data.catalog import source_names
 from archgrad.errors import look_up
@@ -112,6 +113,7 @@ FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
     "regularizers": (regularizers.REGULARIZERS, None),
     "discretizers": (discretizers.DISCRETIZERS, "discretizer"),
     "callbacks": (callbacks.CALLBACKS, None),
+    "tasks": (tasks.TASKS, "task"),
 }
 """The families of parts, and the prefix of their knobs; None: the name of the member."""
 

@@ -27,6 +27,7 @@ _HELP = {
     "discretizer": "Replace the method's discretizer (see `archgrad list discretizers`). [the method's]",
     "data": "Data (see `archgrad list data`), or module:Name[:PATH]. [digits]",
     "data_dir": "Folder that holds cifar10 and cifar100. [ARCHGRAD_DATA]",
+    "task": "What the network predicts (see `archgrad list tasks`), or module:Name. [classification]",
     "epochs": "Epochs of the search. [chosen by --time-limit, or published]",
     "seed": "Seed of all random numbers. [0]",
     "channels": "Width of the first cells. [chosen by --time-limit, or published]",

@@ -11,6 +11,7 @@ from archgrad.cli.records import read_records
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.report import Curve, curve_of, draw_curves
+from archgrad.tasks import MetricInfo
 
 __all__ = ["curves_content", "plot_runs", "show_curves"]
 
@@ -20,7 +21,7 @@ _NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "orac
 def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[str, dict[str, Curve]]:
     """Draw one measure of several runs into a file; runs that differ only in their seeds share a curve.
 
-    The default measure is the oracle accuracy that all runs have, or the held-out accuracy if no run has one.
+    The default measure is the oracle accuracy that all runs have, or the held-out main metric if no run has one.
     """
     groups, curves = _groups(folders), {}
     measure = _usual_measure(folders) if measure is None else measure
@@ -29,7 +30,7 @@ def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[
         if not curve:
             raise UserError(f"the runs of {label} share no epoch, so there is nothing to plot; leave some out.")
         curves[label] = curve
-    draw_curves(curves, measure, out)
+    draw_curves(curves, measure, out, _metric_of(folders[0]))
     return measure, curves
 
 
@@ -40,7 +41,7 @@ def _usual_measure(folders: Sequence[Path]) -> str:
         for folder in folders
     }
     if not any(kinds.values()):
-        return "heldout_accuracy"
+        return f"heldout_{_main_metric(folders)}"
     shared = set.intersection(*kinds.values())
     if not shared:
         (one, own), (other, others) = _unlike(kinds)
@@ -50,6 +51,24 @@ def _usual_measure(folders: Sequence[Path]) -> str:
             f"plot them separately."
         )
     return min(shared)
+
+
+def _main_metric(folders: Sequence[Path]) -> str:
+    """Return the main metric of all runs; reject runs of different ones."""
+    names = {folder: _metric_of(folder).name for folder in folders}
+    first, *others = names
+    for other in others:
+        if names[other] != names[first]:
+            raise UserError(
+                f"{first} measures {names[first]}, and {other} measures {names[other]}: these cannot be compared; name "
+                f"a --measure that all runs have, or plot them separately."
+            )
+    return names[first]
+
+
+def _metric_of(folder: Path) -> MetricInfo:
+    records = read_records(folder)
+    return MetricInfo.of_record(records[-1] if records else {})
 
 
 def _unlike(kinds: Mapping[Path, set[str]]) -> tuple[tuple[Path, set[str]], tuple[Path, set[str]]]:

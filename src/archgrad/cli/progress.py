@@ -132,7 +132,8 @@ class LiveProgress(_Progress):
         left = self._clock.left(done, total)
         bars.add_row(f"epoch {min(epoch + 1, epochs)}/{epochs}", ProgressBar(total, done, width=40), left)
         bars.add_row("step", ProgressBar(steps, step, width=40), f"{step}/{steps}")
-        now, before = ({one.name: one for one in screen_numbers(record)} for record in (means, self._record))
+        records = (means, self._record)
+        now, before = ({one.name: one for one in screen_numbers(record, search.metric)} for record in records)
         numbers = Table("", "now", "last epoch", "", box=None, padding=(0, 2, 0, 0), header_style="dim")
         for name, one in {**before, **now}.items():
             values = (told[name].value if name in told else "" for told in (now, before))

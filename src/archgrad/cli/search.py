@@ -52,7 +52,8 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     oracles, sources = _oracles(config, config.build_space(), console)
     reserved, first = out is None, not exists(Path("runs"))
     out = out or _new_folder(config)
-    loaded = f"{len(data):,} images of {data.num_classes} classes, {data.image_size}×{data.image_size} pixels"
+    kinds = f"of {data.num_classes} classes" if data.classes else f"for {config.task}"
+    loaded = f"{len(data):,} images {kinds}, {data.image_size}×{data.image_size} pixels"
     say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
     progress = progress_for(console)
     try:

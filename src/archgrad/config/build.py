@@ -21,9 +21,19 @@ from archgrad.registry import Registry
 from archgrad.regularizers import REGULARIZERS, Regularizer
 from archgrad.relaxations import RELAXATIONS
 from archgrad.spaces import SPACES, SearchSpace
+from archgrad.tasks import TASKS, BaseTask
 from archgrad.training import WeightTraining
 
-__all__ = ["FAMILIES", "build_method", "build_space", "build_training", "check_data", "load_data", "named_callbacks"]
+__all__ = [
+    "FAMILIES",
+    "build_method",
+    "build_space",
+    "build_task",
+    "build_training",
+    "check_data",
+    "load_data",
+    "named_callbacks",
+]
 
 FAMILIES: dict[str, Registry[Any]] = {
     "relaxation": RELAXATIONS,
@@ -47,6 +57,12 @@ def build_space(config: SearchConfig) -> SearchSpace:
     sizes: dict[str, Any] = {"channels": config.channels, space.depth_knob: config.cells}
     space = replace(space, **{name: size for name, size in sizes.items() if size is not None})
     return with_settings(space, config.settings_of("space"), "space")
+
+
+def build_task(config: SearchConfig) -> BaseTask:
+    """Return the task with its settings."""
+    task = TASKS.create(config.task) if isinstance(config.task, str) else config.task
+    return with_settings(task, config.settings_of("task"), "task")
 
 
 def build_method(config: SearchConfig) -> Method:

@@ -26,13 +26,14 @@ def named_config(
 ) -> SearchConfig:
     """Write out every default, name every object and make every path absolute.
 
-    A user's own part is named ``module:Name``, with its fields as settings. A space or method that cannot be built
-    again from its names is listed in ``needs``.
+    A user's own part is named ``module:Name``, with its fields as settings. A space, method or task that cannot be
+    built again from its names is listed in ``needs``.
     """
+    task = config.build_task()
     config = _with_names(config, space, method, images)
     parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
     parts |= {part: member for part in OPTIONAL_PARTS if (member := getattr(method, part)) is not None}
-    parts |= {"weights": training, "space": space, "augmentation": images.augmentation}
+    parts |= {"weights": training, "space": space, "augmentation": images.augmentation, "task": task}
     parts |= _regularizers_by_name(method) | config.named_callbacks()
     stages = () if method.progressive is None else method.progressive.stages
     depth = None if stages and all(stage.cells for stage in stages) else getattr(space, space.depth_knob)
@@ -44,6 +45,7 @@ def named_config(
     built: dict[str, tuple[Callable[[], Any], Any]] = {
         "space": (named.build_space, space),
         "method": (lambda: replace(named.build_method(), weights={}), replace(method, weights={})),
+        "task": (lambda: named.build_task().described, task.described),
     }
     needs = {*named.needs, *(name for name, (build, wanted) in built.items() if not _builds(build, wanted))}
     return _without(replace(named, needs=tuple(sorted(needs))))
@@ -58,6 +60,10 @@ def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images
         names = {part: _name(family, getattr(method, part)) for part, family in _families().items()}
         regularizers = ",".join(_regularizers_by_name(method)) or "none"
         changes |= {"method": method.name, **names, "regularizer": regularizers}
+    if not isinstance(config.task, str):
+        from archgrad.tasks import TASKS
+
+        changes["task"] = _name(TASKS, config.task)
     if isinstance(config.split, tuple):
         changes["split"] = f"{config.split[0]}:{config.split[1]}"
     if isinstance(config.data, str):
@@ -140,7 +146,10 @@ def _builds(build: Callable[[], Any], wanted: Any) -> bool:
 
 
 def _without(config: SearchConfig) -> SearchConfig:
-    """Leave out settings of a method that is needed as an object: they could not be applied."""
+    """Leave out settings of a task or method that is needed as an object: they could not be applied."""
+    if "task" in config.needs:
+        others = {path: value for path, value in config.settings.items() if not path.startswith("task.")}
+        config = replace(config, settings=others)
     if "method" not in config.needs:
         return config
     kept = {path: value for path, value in config.settings.items() if path.rpartition(".")[0] not in _method_parts()}
@@ -171,6 +180,8 @@ def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
     if "method" in given:
         changes |= dict.fromkeys((*_families(), "regularizer"))
         dropped |= _method_parts()
+    if "task" in given:
+        dropped.add("task")
     if "data" in given:
         changes |= {"limit": None, "image_size": None}
         dropped.add("augmentation")

@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from archgrad.method import Method
     from archgrad.schedule import Level
     from archgrad.spaces import SearchSpace
+    from archgrad.tasks import BaseTask
     from archgrad.training import WeightTraining
 
 __all__ = ["SETTABLE", "SearchConfig"]
 
-SETTABLE = (*PARTS, *OPTIONAL_PARTS, "weights", "space", "augmentation")
+SETTABLE = (*PARTS, *OPTIONAL_PARTS, "weights", "space", "augmentation", "task")
 SIZES = {
     "weights.epochs": "epochs",
     "weights.batch_size": "batch_size",
@@ -51,9 +52,9 @@ _WHOLE |= {"limit": 10**12}
 class SearchConfig:
     """One description of a search, shared by :func:`archgrad.search`, the command, run directories and resumes.
 
-    ``space``, ``method`` and ``data`` are names or objects. None means the default of the space, the method or the
-    data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``weights`` replaces the published
-    weight-training settings. ``needs`` names the objects that a run directory could not write down.
+    ``space``, ``method``, ``data`` and ``task`` are names or objects. None means the default of the space, the method
+    or the data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``weights`` replaces the
+    published weight-training settings. ``needs`` names the objects that a run directory could not write down.
     """
 
     space: str | SearchSpace = "nasbench201"
@@ -66,6 +67,7 @@ class SearchConfig:
     callback: str | None = None
     data: str | ImageData = "digits"
     data_dir: str | None = None
+    task: str | BaseTask = "classification"
     epochs: int | None = None
     seed: int = 0
     channels: int | None = None
@@ -189,6 +191,12 @@ class SearchConfig:
 
         return build.build_method(self)
 
+    def build_task(self) -> BaseTask:
+        """Return the task with its settings."""
+        from archgrad.config import build
+
+        return build.build_task(self)
+
     def named_callbacks(self) -> dict[str, Callback]:
         """Return the callbacks by the names that the configuration gives them, with their settings."""
         from archgrad.config import build
@@ -243,17 +251,18 @@ def _check_encodable(values: Mapping[str, Any]) -> None:
 
 
 def check_kinds(config: SearchConfig) -> None:
-    """Reject anything but names and objects of the right kind for space, method, data and weights."""
-    given = {name: getattr(config, name) for name in ("space", "method", "data")}
+    """Reject anything but names and objects of the right kind for space, method, data, task and weights."""
+    given = {name: getattr(config, name) for name in ("space", "method", "data", "task")}
     objects = {name: value for name, value in given.items() if not isinstance(value, str)}
     if not objects and config.weights is None:
         return  # without PyTorch, for a fast command
     from archgrad.data import ImageData
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
+    from archgrad.tasks import BaseTask
     from archgrad.training import WeightTraining
 
-    kinds = {"space": SearchSpace, "method": Method, "data": ImageData}
+    kinds = {"space": SearchSpace, "method": Method, "data": ImageData, "task": BaseTask}
     for name, value in objects.items():
         if not isinstance(value, kinds[name]):
             raise UserError(
@@ -264,7 +273,7 @@ def check_kinds(config: SearchConfig) -> None:
         raise UserError(f"weights is {shortened(config.weights)}; it must be an archgrad.WeightTraining.")
 
 
-_LISTS = {"space": "spaces", "method": "methods", "data": "data"}
+_LISTS = {"space": "spaces", "method": "methods", "data": "data", "task": "tasks"}
 
 
 def _whole(name: str, value: Any) -> int:

@@ -29,6 +29,7 @@ def validate(config: SearchConfig) -> None:
 
     space, method = ask(config.build_space), ask(config.build_method)
     ask(config.build_callbacks)
+    ask(config.build_task)
     ask(config.check_data)
     if space is not None and method is not None:
         ask(lambda: config.build_training(space, method))

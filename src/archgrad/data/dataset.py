@@ -102,6 +102,10 @@ class ImageData:
             raise UserError(
                 f"the images of {self.name!r} are {_describe(images)}; give uint8 [images, channels, height, width]."
             )
+        if labels.is_floating_point() and not self.classes:  # numbers or labels, which the task checks
+            if labels.shape[:1] != images.shape[:1] or labels.dim() > 2:
+                raise UserError(f"the targets of {self.name!r} are {_describe(labels)}; give one row per image.")
+            return
         if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
             raise UserError(
                 f"the labels of {self.name!r} are {_describe(labels)}; give int64 [{len(images)}], one per image."
@@ -112,6 +116,11 @@ class ImageData:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @property
+    def targets(self) -> Tensor:
+        """The labels, by the name that tasks use."""
+        return self.labels
 
     @property
     def channels(self) -> int:
@@ -140,7 +149,8 @@ class ImageData:
 
     def limited(self, count: int, seed: int) -> ImageData:
         """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
-        return self.select(stratified_sample(self.labels, count, seed))
+        labels = self.labels if self.classes else torch.zeros(len(self), dtype=torch.int64)
+        return self.select(stratified_sample(labels, count, seed))
 
     def resized(self, size: int, fit: str = "crop") -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""

@@ -24,7 +24,7 @@ __all__ = ["Snapshot", "entropy", "measure_discretization", "movement", "operati
 class Snapshot:
     """The search between two epochs: probabilities ``{block: [rows, choices]}`` and their genotype.
 
-    ``evaluation`` measures the accuracy of the shared weights with any mixture. ``last``: the search is complete.
+    ``evaluation`` measures the main metric of the shared weights with any mixture. ``last``: the search is complete.
     ``initial`` are the probabilities at its start. ``ties`` counts the rows whose choices tie exactly. ``undecided``:
     all rows tie, or α has not moved yet, so nothing has chosen the genotype.
     """
@@ -91,16 +91,19 @@ def movement(snapshot: Snapshot) -> dict[str, float]:
 
 
 def measure_discretization(snapshot: Snapshot, batches: int) -> dict[str, float]:
-    """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches."""
+    """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent, over at most so many batches.
+
+    For another task than classification, the name of its main metric takes the place of ``accuracy``.
+    """
     evaluation, space = snapshot.evaluation, snapshot.space
     if evaluation is None:
-        raise UserError("the snapshot has no evaluation, which accuracies need; give it one.")
+        raise UserError("the snapshot has no evaluation, which metrics need; give it one.")
 
-    def accuracy(mixture: Mixture) -> float:
-        return mean(evaluation.accuracy(mixture, number) for number in range(min(batches, evaluation.batches)))
+    def metric(mixture: Mixture) -> float:
+        return mean(evaluation.metric(mixture, number) for number in range(min(batches, evaluation.batches)))
 
-    options = options_with(space, snapshot.probabilities)
+    options, name = options_with(space, snapshot.probabilities), evaluation.info.name
     return {
-        "mixture_accuracy": accuracy(expand_to_cells(space.searched_blocks(options), snapshot.probabilities)),
-        "discrete_accuracy": accuracy(space.one_hot(snapshot.genotype, options)),
+        f"mixture_{name}": metric(expand_to_cells(space.searched_blocks(options), snapshot.probabilities)),
+        f"discrete_{name}": metric(space.one_hot(snapshot.genotype, options)),
     }

@@ -8,8 +8,8 @@ from functools import cached_property
 from statistics import mean
 from typing import Literal
 
-from archgrad.diagnostics.accuracy_rules import AccuracyRules
 from archgrad.diagnostics.decision_rules import DecisionRules
+from archgrad.diagnostics.metric_rules import MetricRules
 from archgrad.diagnostics.records import Record, Rules, after_first_move, number_in, share_of, skip_share
 from archgrad.diagnostics.thresholds import Thresholds
 
@@ -61,9 +61,9 @@ class CollapseRules(Rules):
         return DecisionRules(self.limits, self.records, self.tied, self.never_moved)
 
     @cached_property
-    def accuracy(self) -> AccuracyRules:
+    def learning(self) -> MetricRules:
         """Whether its weights have learned."""
-        return AccuracyRules(self.limits, self.records)
+        return MetricRules(self.limits, self.records)
 
     @property
     def verdict(self) -> Verdict:
@@ -72,13 +72,13 @@ class CollapseRules(Rules):
             return "undecided"
         if not self.records or (not self.over and self._is_early):
             return "too early"
-        if self.accuracy.is_untrained and self.accuracy.learned_nothing:
+        if self.learning.is_untrained and self.learning.learned_nothing:
             return "untrained"
         if self.decision.stands_out and self._collapses and not (self.never_moved or self._is_early):
             return "collapsing"
-        if self.accuracy.is_untrained:
+        if self.learning.is_untrained:
             return "untrained"
-        if self.accuracy.memorises:
+        if self.learning.memorises:
             return "memorising"
         if not self.decision.has_decided:
             return "undecided"
@@ -101,7 +101,7 @@ class CollapseRules(Rules):
     def evidence(self) -> dict[str, float]:
         """The means over the window by their names in the records, and numbers derived from them."""
         layers = ("alignment", "sign_alignment", "skip_weight", "movement")
-        names = (*layers, "entropy", "entropy_max", "lead", "train_accuracy", "heldout_accuracy", "heldout_chance")
+        names = (*layers, "entropy", "entropy_max", "lead", self.key("train"), self.key("heldout"), "heldout_chance")
         gradients = tuple(f"{kind}_gradient_{end}" for kind in ("skip", "conv") for end in ("first", "last"))
         found = {name: self.now(name) for name in (*names, *gradients)}
         found |= {"skip_share": self._share if self.records else None, "none_share": self._nothing}
@@ -123,7 +123,7 @@ class CollapseRules(Rules):
         return tuple(sentence for sentence in self._all_sentences() if sentence)
 
     def _all_sentences(self) -> list[str]:
-        state = [*self.decision.sentences, self.accuracy.sentence]
+        state = [*self.decision.sentences, self.learning.sentence]
         collapse = [self._about_skips(), self._about_none(), *self._about_causes()]
         return [*collapse, *state] if self.verdict == "collapsing" else [*state, *collapse]
 
@@ -132,7 +132,7 @@ class CollapseRules(Rules):
         verdict, cure = self.verdict, _EXHAUSTED
         if cures:
             cure = f"{' or '.join(cures)} usually cures it"
-        if verdict == "memorising" and "valid_accuracy" not in self.records[-1]:  # single level
+        if verdict == "memorising" and self.key("valid") not in self.records[-1]:  # single level
             return _ADVICE[verdict] + _BILEVEL
         if verdict == "undecided" and self.decision.keeps_changing:
             return _SETTLE

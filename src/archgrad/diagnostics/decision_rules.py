@@ -1,4 +1,4 @@
-"""Rules that tell whether a search has decided: by entropy, lead, changes of the cell, and accuracy kept."""
+"""Rules that tell whether a search has decided: by entropy, lead, changes of the cell, and the metric kept."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class DecisionRules(Rules):
 
     @property
     def has_decided(self) -> bool:
-        """Whether one choice stands out, does not change, and keeps enough of the mixture's accuracy."""
+        """Whether one choice stands out, does not change, and keeps enough of the mixture's metric."""
         if self.never_moved:
             return True
-        return self.stands_out and not self._keeps_little and (self._by_accuracy or not self.keeps_changing)
+        return self.stands_out and not self._keeps_little and (self._by_metric or not self.keeps_changing)
 
     @property
     def stands_out(self) -> bool:
         """Whether one choice is ahead of the others; True if that was not measured."""
         if self.tied:
             return False
-        if self.never_moved or self._by_accuracy:
+        if self.never_moved or self._by_metric:
             return True
         share, lead = self.share, self.now("lead")
         return (share is None or share >= self.limits.decided) and (lead is None or lead >= self.limits.lead)
 
     @property
-    def _by_accuracy(self) -> bool:
-        return self.records[-1].get("derived_by") == "accuracy"
+    def _by_metric(self) -> bool:
+        return "derived_by" in self.records[-1]
 
     @property
     def keeps_changing(self) -> bool:
@@ -67,13 +67,18 @@ class DecisionRules(Rules):
 
     @property
     def kept(self) -> float | None:
-        """The part of the mixture's accuracy above chance that the one architecture keeps; None if unknown."""
-        names = ("mixture_accuracy", "discrete_accuracy")
-        mixture, one = (number_in(self.records[-1], name) if self.records else None for name in names)
-        chance = number_in(self.records[-1], "heldout_chance") if self.records else None
-        if mixture is None or one is None or mixture - (chance or 0.0) < 1:
+        """The part of the mixture's gain over chance that the one architecture keeps; None if unknown."""
+        metric, last = self.metric, self.records[-1] if self.records else {}
+        mixture, one = (number_in(last, self.key(kind)) for kind in ("mixture", "discrete"))
+        chance = number_in(last, "heldout_chance")
+        chance = 0.0 if chance is None and metric.unit == "%" else chance
+        if mixture is None or one is None or chance is None:
             return None
-        return max(one - (chance or 0.0), 0.0) / (mixture - (chance or 0.0))
+        gain = metric.gain(mixture, chance)
+        least = 0.0 if metric.best is None else metric.gain(metric.best, chance) / 100
+        if gain <= 0 or gain < (1 if metric.unit == "%" else least):
+            return None
+        return max(metric.gain(one, chance), 0.0) / gain
 
     @property
     def _keeps_little(self) -> bool:
@@ -102,7 +107,5 @@ class DecisionRules(Rules):
     def _about_loss(self) -> list[str]:
         if not self._keeps_little:
             return []
-        mixture, one = (self.records[-1][name] for name in ("mixture_accuracy", "discrete_accuracy"))
-        return [
-            f"this one architecture has {one:.1f} % accuracy, the mixture {mixture:.1f} %: it is not yet the choice"
-        ]
+        mixture, one = (self.metric.show(self.records[-1][self.key(kind)]) for kind in ("mixture", "discrete"))
+        return [f"this one architecture has {one} {self.metric.name}, the mixture {mixture}: it is not yet the choice"]

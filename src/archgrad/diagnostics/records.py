@@ -11,6 +11,7 @@ from typing import Any
 
 from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.spaces import SKIP, Decision, Genotype
+from archgrad.tasks import MetricInfo
 
 __all__ = [
     "Record",
@@ -112,6 +113,15 @@ class Rules:
     def now(self, name: str) -> float | None:
         """Return the mean of a number over the window, None if no record there has it."""
         return mean_in(self.records[-self.limits.window :], name)
+
+    @property
+    def metric(self) -> MetricInfo:
+        """The main metric of the search."""
+        return MetricInfo.of_record(self.records[-1] if self.records else {})
+
+    def key(self, kind: str) -> str:
+        """Return the name of the main metric of a kind of images in a record, such as ``train_accuracy``."""
+        return f"{kind}_{self.metric.name}"
 
 
 def number_in(record: Record, name: str) -> float | None:

@@ -19,12 +19,14 @@ class Thresholds:
 
     A search is *undecided* in four cases: its entropy has fallen by less than the share ``decided`` of its maximum; the
     first choice leads the second by less than ``lead``; more than the share ``changing`` of the cell changes from one
-    epoch to the next; or, at the end, the one architecture keeps less than the part ``kept`` of the accuracy above
-    chance that the mixture has with the same weights.
+    epoch to the next; or, at the end, the one architecture keeps less than the part ``kept`` of the gain over chance
+    that the mixture has with the same weights, in the task's main metric.
 
     It is *untrained* where the held-out accuracy has come less than the part ``trained`` of the way from chance to
     100 %, and *memorising* where the training accuracy is more than ``memorised`` points above the held-out one. Both
-    need at least ``images`` held-out images.
+    need at least ``images`` held-out images. Other metrics are judged in the same way, by their direction: a point is a
+    hundredth of the way from chance to perfect predictions. Where perfect is unknown, a search is untrained if it is
+    not better than chance.
 
     It is *collapsing*, if it has decided, where every epoch of the window has the share ``most`` of skip connections in
     its genotype, or ``none`` has the share ``nothing``; or where skip connections are ``many``, their share has risen

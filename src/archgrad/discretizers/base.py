@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from archgrad.fields import check_fields, check_value
 from archgrad.relaxations.base import shapes_of
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.supernet import SupernetOptions
+from archgrad.tasks import ACCURACY, MetricInfo
 from archgrad.tensors import Mixture, Probabilities, check_tensors
 
 __all__ = [
@@ -51,29 +53,42 @@ Tune = Callable[[Tuning], Probabilities]
 
 @dataclass(frozen=True)
 class SupernetEvaluation:
-    """What a discretizer may ask of the search: the accuracy of an architecture with shared weights, and more training.
+    """What a discretizer may ask of the search: the metric of an architecture with shared weights, and more training.
 
-    ``accuracy(mixture, batch)`` returns the supernet's accuracy in per cent on a numbered batch. The mixture ``{block:
-    [cells, rows, choices]}`` covers all searched blocks; for a discrete architecture it is one-hot. The images are
-    those that train the architecture, without augmentation; a bilevel search does not train weights on them. After
-    ``batches`` batches the same images come again, in another order. A discretizer draws from ``generator``.
+    ``metric(mixture, batch)`` returns the main metric of the task on a numbered batch, such as accuracy in per cent;
+    :meth:`score` returns it so that higher is always better. The mixture ``{block: [cells, rows, choices]}`` covers all
+    searched blocks; for a discrete architecture it is one-hot. The images are those that train the architecture,
+    without augmentation; a bilevel search does not train weights on them. After ``batches`` batches the same images
+    come again, in another order. A discretizer draws from ``generator``.
 
-    ``tune`` continues the search; later accuracies are those of the continued search. It is None where training is not
-    possible. ``report`` receives each decision, the number of decisions so far, and their total.
+    ``tune`` continues the search; later metrics are those of the continued search. It is None where training is not
+    possible. ``report`` receives each decision, the number of decisions so far, and their total. ``info`` has the name
+    and the direction of the metric.
     """
 
-    accuracy: Callable[[Mixture, int], float]
+    metric: Callable[[Mixture, int], float]
     generator: torch.Generator
     batches: int = 1
     tune: Tune | None = None
     report: Callable[[str, int, int], None] = lambda what, done, total: None
+    info: MetricInfo = ACCURACY
+
+    def score(self, mixture: Mixture, batch: int) -> float:
+        """Return the metric, or its negative where lower is better; reject NaN, which cannot be compared."""
+        value = self.metric(mixture, batch)
+        if math.isnan(value):
+            raise UserError(
+                f"the metric {self.info.name!r} of an architecture is NaN on batch {batch}, so architectures cannot be "
+                f"compared; give larger batches or another main metric."
+            )
+        return value if self.info.higher_is_better else -value
 
 
 class Discretizer(ABC):
     """Probabilities ``{block: [rows, choices]}`` of all searched blocks → genotype.
 
     A discretizer that derives ``once`` does so only at the end of a search; epochs before record :meth:`interim`. One
-    that ``measures`` decides by the accuracy of architectures, so entropy does not show how decided it is.
+    that ``measures`` decides by the metric of architectures, so entropy does not show how decided it is.
     """
 
     once: ClassVar[bool] = False

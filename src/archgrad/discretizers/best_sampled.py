@@ -51,12 +51,10 @@ class BestSampled(Discretizer):
         check_value("evaluation", evaluation, SupernetEvaluation)
         options = options_with(space, probabilities)
         drawn = [sample_genotype(space, probabilities, evaluation.generator) for _ in range(self.samples)]
-        return max(
-            dict.fromkeys(drawn), key=lambda genotype: self._accuracy(space.one_hot(genotype, options), evaluation)
-        )
+        return max(dict.fromkeys(drawn), key=lambda genotype: self._score(space.one_hot(genotype, options), evaluation))
 
-    def _accuracy(self, mixture: Mixture, evaluation: SupernetEvaluation) -> float:
-        return sum(evaluation.accuracy(mixture, batch) for batch in range(self.batches)) / self.batches
+    def _score(self, mixture: Mixture, evaluation: SupernetEvaluation) -> float:
+        return sum(evaluation.score(mixture, batch) for batch in range(self.batches)) / self.batches
 
 
 def sample_genotype(space: SearchSpace, probabilities: Probabilities, generator: torch.Generator) -> Genotype:

@@ -34,7 +34,7 @@ Rows = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Perturbation(Discretizer):
-    """Keep, on each edge, the operation whose removal hurts the accuracy most: DARTS+PT (Wang et al., 2021).
+    """Keep, on each edge, the operation whose removal hurts the metric most: DARTS+PT (Wang et al., 2021).
 
     The edges of all blocks are decided one by one, in random order. To remove an operation, its weight becomes 0; the
     other weights of its edge stay the same. The kept operation gets weight 1 for good. Then the search continues for
@@ -43,8 +43,8 @@ class Perturbation(Discretizer):
     After all operations, the nodes that keep only some edges are visited in random order: each keeps the edges whose
     removal hurts most.
 
-    Accuracies are over ``batches`` batches (None: all). The more probable candidate wins a tie, then the first. It runs
-    at the end of a search; epochs before record the genotype of Argmax.
+    Metrics are means over ``batches`` batches (None: all). The more probable candidate wins a tie, then the first. It
+    runs at the end of a search; epochs before record the genotype of Argmax.
     """
 
     once: ClassVar[bool] = True
@@ -55,7 +55,7 @@ class Perturbation(Discretizer):
     tune_rate: Positive = 0.1
 
     def ties(self, space: SearchSpace, probabilities: Probabilities, last: bool) -> Ties:
-        """Return no ties at the end, where accuracies decide."""
+        """Return no ties at the end, where the metric decides."""
         return Ties() if last else Argmax().ties(space, probabilities, last)
 
     def interim(
@@ -165,10 +165,10 @@ class _Derivation:
     def _most_missed(
         self, candidates: Sequence[int], count: int, strength: Mapping[int, float], without: Callable[[int], Rows]
     ) -> list[int]:
-        """Return the candidates whose removal gives the lowest accuracy; without a choice, measure nothing."""
+        """Return the candidates whose removal gives the lowest score; without a choice, measure nothing."""
         if len(candidates) <= count:
             return list(candidates)
-        left = {candidate: self._accuracy(without(candidate)) for candidate in candidates}
+        left = {candidate: self._score(without(candidate)) for candidate in candidates}
         return sorted(candidates, key=lambda candidate: (left[candidate], -strength[candidate]))[:count]
 
     def _without(self, block: DecisionBlock, row: int, choice: int | None = None) -> Rows:
@@ -187,10 +187,10 @@ class _Derivation:
         best = max(float(self.probabilities[block.name][row, choice]) for choice in self.chosen[block.name][row])
         return best if edges is None else best * edges[row]
 
-    def _accuracy(self, rows: Rows) -> float:
+    def _score(self, rows: Rows) -> float:
         evaluation, mixture = self.evaluation, self._mixture(rows)
         count = evaluation.batches if self.rule.batches is None else min(self.rule.batches, evaluation.batches)
-        return fmean(evaluation.accuracy(mixture, batch) for batch in range(count))
+        return fmean(evaluation.score(mixture, batch) for batch in range(count))
 
     def _mixture(self, rows: Rows) -> Mixture:
         probabilities = Probabilities(rows)

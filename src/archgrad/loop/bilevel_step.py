@@ -26,10 +26,10 @@ __all__ = ["BilevelStep", "EvaluatedBatch", "bilevel_step"]
 
 
 class EvaluatedBatch(NamedTuple):
-    """Loss, logits and targets of one evaluation."""
+    """Loss, outputs and targets of one evaluation."""
 
     loss: Tensor
-    logits: Tensor
+    outputs: Tensor
     targets: Tensor
 
 
@@ -56,7 +56,7 @@ class BilevelStep:
         return evaluate_at(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
 
     def measure(self, batch: Batch) -> EvaluatedBatch:
-        """Return loss, logits and targets of the outer loss at the weights: one measure for all hypergradients.
+        """Return loss, outputs and targets of the outer loss at the weights: one measure for all hypergradients.
 
         Most hypergradients have evaluated it there. One that only looks ahead, such as second-order DARTS, costs one
         more forward pass.
@@ -83,17 +83,17 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
     def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
         relaxed = losses.relax(alpha, noise, state)
         with TwiceDifferentiable() if twice else nullcontext():
-            loss, logits = losses.outer(whole(weights), relaxed, batch, state)
+            loss, outputs = losses.outer(whole(weights), relaxed, batch, state)
         if not evaluated and _same(weights, trained):
-            evaluated.append(EvaluatedBatch(loss.detach(), logits.detach(), batch.targets))
+            evaluated.append(EvaluatedBatch(loss.detach(), outputs.detach(), batch.targets))
         if not mixture_gradients:
             record_gradients(relaxed.mixture, mixture_gradients)
         return sum(losses.outer_terms(alpha, relaxed, state, loss), start=loss)
 
     def evaluate(batch: Batch) -> EvaluatedBatch:
         with torch.no_grad(), start.replay():
-            loss, logits = losses.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
-        return EvaluatedBatch(loss, logits, batch.targets)
+            loss, outputs = losses.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
+        return EvaluatedBatch(loss, outputs, batch.targets)
 
     problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
     descent = _descent(training, state, trained)

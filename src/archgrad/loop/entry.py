@@ -29,6 +29,7 @@ from archgrad.loop.setup import Setup
 from archgrad.method import Method
 from archgrad.reactions import doctors
 from archgrad.spaces import SearchSpace
+from archgrad.tasks import BaseTask
 from archgrad.warn_once import forget_warnings
 
 __all__ = ["resume", "run_search", "search"]
@@ -92,6 +93,7 @@ def resume(
     space: SearchSpace | None = None,
     method: Method | None = None,
     data: ImageData | None = None,
+    task: BaseTask | None = None,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> SearchResult:
@@ -100,7 +102,7 @@ def resume(
     Objects that the directory could not name, such as images in memory, must be given again. They are compared with
     those that the search was started with.
     """
-    given = {"space": space, "method": method, "data": data}
+    given = {"space": space, "method": method, "data": data, "task": task}
     home = as_path("folder", folder)
     config = config_with(read_run_config(home), {name: one for name, one in given.items() if one is not None})
     return run_search(config, out=home, resume=True, interruptible=interruptible, callbacks=callbacks)

@@ -56,7 +56,12 @@ def estimate(config: SearchConfig, data: ImageData) -> Estimate:
     steps = [setup.weights.epochs * setup.steps for setup in setups]
     seconds = sum(count * taken for count, taken in zip(steps, times, strict=True))
     return Estimate(
-        max(sum(weight.numel() for weight in setup.space.supernet(setup.options).parameters()) for setup in setups),
+        max(
+            sum(
+                weight.numel() for weight in setup.space.supernet(setup.options, num_classes=setup.outputs).parameters()
+            )
+            for setup in setups
+        ),
         sum(steps),
         sum(setup.arch_steps for setup in setups),
         seconds / sum(steps),
@@ -80,7 +85,8 @@ def step_seconds(
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
     with suppress(_TimedEnough):
         search(
-            space, method, data, weights=weights, seed=config.seed, split=config.split, held_out=config.held_out,
+            space, method, data, task=config.build_task(), weights=weights, seed=config.seed, split=config.split,
+            held_out=config.held_out,
             device=config.device, callbacks=[timer], standard_callbacks=False, on_collapse="ignore", alpha_budget="off",
         )  # fmt: skip
     return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)

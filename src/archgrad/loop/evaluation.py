@@ -6,17 +6,18 @@ from collections.abc import Callable
 from copy import deepcopy
 
 import torch
-import torch.nn.functional as F
 
 from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Loader
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.divergence import check_state
+from archgrad.loop.metric_sums import BatchMetrics, MetricSums
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import BatchMetrics, MetricSums, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.relaxations import Relaxed
+from archgrad.tasks import align
 from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["evaluate_held_out", "supernet_evaluation"]
@@ -32,19 +33,20 @@ def supernet_evaluation(
 ) -> SupernetEvaluation:
     """Return an evaluation of mixtures with the present weights, on the images of the evaluation loader.
 
-    Its ``tune`` continues a copy of the search, and evaluates that copy from then on. The search itself does not
-    change. ``between`` is called before every batch and may raise to end the evaluation.
+    It measures the task's main metric. Its ``tune`` continues a copy of the search, and evaluates that copy from then
+    on. The search itself does not change. ``between`` is called before every batch and may raise to end the evaluation.
     """
     seed = random_streams.seed_of(setup.seed, "judge")
     copies: list[SearchState] = []
+    main = setup.task.main_metric
 
-    def accuracy(mixture: Mixture, number: int) -> float:
+    def measure(mixture: Mixture, number: int) -> float:
         between()
         supernet = (copies or [state])[0].supernet
         batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
-            logits = supernet(batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed)
-        return 100 * float((logits.argmax(1) == batch.targets).double().mean())
+            outputs = supernet(batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed)
+            return main.of_batch(align(outputs, batch.targets), batch.targets)
 
     def tune(tuning: Tuning) -> Probabilities:
         if not copies:
@@ -52,7 +54,7 @@ def supernet_evaluation(
         return _tune(setup, copies[0], tuning, between)
 
     draws = random_streams.generator(setup.seed, "judge", "draws", state.epoch)
-    return SupernetEvaluation(accuracy, draws, setup.evaluation_loader.steps, tune, report)
+    return SupernetEvaluation(measure, draws, setup.evaluation_loader.steps, tune, report, main.info)
 
 
 def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
@@ -98,23 +100,35 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
 
 
 def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader) -> dict[str, float]:
-    """Measure loss and accuracy in per cent on held-out images, without augmentation.
+    """Measure the loss and the task's metrics on held-out images, without augmentation.
 
-    The network is that of the architecture step. Where the relaxation samples, each batch has its own mixture.
-    ``heldout_chance`` is the accuracy of always naming the most common class.
+    The network is that of the architecture step. Where the relaxation samples, each batch has its own mixture. Metrics
+    are those of the whole set; the loss is the mean over its batches. ``heldout_chance`` is the main metric of the best
+    constant prediction.
     """
-    sums, weights, labels = MetricSums(), detached_parameters(state.supernet, state.weights), []
+    task, sums, meters, targets = losses.task, MetricSums(), losses.task.meters, []
+    weights = detached_parameters(state.supernet, state.weights)
+    for meter in meters.values():
+        meter.reset()
     for number in range(loader.steps):
         batch, stream = loader.batch(number), ("held-out", state.epoch, number)
         with torch.no_grad(), random_streams.SavedRandomState(state.device).replay():
             relaxed = losses.relax(state.alpha, losses.noise(state, *stream), state)
             seed = random_streams.seed_of(losses.seed, "supernet", *stream)
             extra = losses.modifier_arguments(state, "evaluation")
-            logits = losses.plain(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
-        loss = F.cross_entropy(logits, batch.targets).item()
-        correct = int((logits.argmax(1) == batch.targets).sum())
-        sums.add(BatchMetrics("heldout", loss, correct, len(batch.targets)))
-        labels.append(batch.targets)
-    counts = torch.cat(labels).bincount()
-    images = int(counts.sum())
-    return {**sums.means(), "heldout_chance": 100 * counts.max().item() / images, "heldout_images": images}
+            first = losses.plain(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+            outputs = align(first, batch.targets)
+            ratios = task.ratios(outputs, batch.targets, exact=True)
+            sums.add(BatchMetrics("heldout", losses.task_loss(outputs, batch.targets), ratios, len(outputs)))
+            for meter in meters.values():
+                meter.update(outputs, batch.targets)
+        targets.append(batch.targets)
+    found = sums.means() | {f"heldout_{name}": float(meter.compute()) for name, meter in meters.items()}
+    for meter in meters.values():
+        meter.reset()
+    chance = task.chance(torch.cat(targets))
+    return found | _known("heldout_chance", chance) | {"heldout_images": sum(map(len, targets))}
+
+
+def _known(name: str, value: float | None) -> dict[str, float]:
+    return {} if value is None else {name: value}

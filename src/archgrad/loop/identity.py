@@ -13,6 +13,8 @@ from archgrad.serialization import differences, digest, to_data
 __all__ = ["Identity"]
 
 _SHOWN = 3
+_OPTIONAL = ("task",)
+"""Parts that an identity names only where they are not the default, as those of earlier versions did not."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,8 @@ class Identity:
 
     def check(self, saved: Any, path: Path) -> None:
         """Raise a UserError if the checkpoint in ``path`` was saved by another search."""
-        own = {name: value for name, value in dict(saved or {}).items() if name in self.data}  # not which stage it is
+        known = {*self.data, *_OPTIONAL}  # not which stage it is
+        own = {name: value for name, value in dict(saved or {}).items() if name in known}
         found = list(differences(own, dict(self.data), dict(self.required)))
         if not found:
             return

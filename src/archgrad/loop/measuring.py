@@ -20,9 +20,9 @@ __all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "mea
 OWN = {
     "epoch", "lr", "genotype", "stage", "seconds", "stopped_to", "ties", "derived_by", "train_chance", "heldout_chance",
     "heldout_images", "train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "arch_loss", "arch_accuracy",
-    "heldout_loss", "heldout_accuracy",
+    "heldout_loss", "heldout_accuracy", "metric", "metric_direction", "metric_unit", "metric_best",
 }  # fmt: skip
-"""The keys of a record that only the loop writes."""
+"""The keys of a record that only the loop writes, beside those of the task's metrics."""
 
 
 def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
@@ -59,7 +59,7 @@ def measure_epoch(
     callbacks: Sequence[Callback], snapshots: Mapping[bool, Snapshot], state: SearchState, record: Record
 ) -> None:
     """Let all callbacks add to the record of an epoch; ``snapshots[True]`` is for those that need evaluations."""
-    own = {name: record[name] for name in OWN & record.keys()}
+    own = dict(record)
     for callback in callbacks:
         snapshot = snapshots[Need.EVALUATION in callback.needs]
         record |= _values(callback, "measure_epoch", callback.measure_epoch(snapshot, state))

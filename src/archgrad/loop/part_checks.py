@@ -16,8 +16,9 @@ from archgrad.errors import UserError, shortened
 from archgrad.relaxations import Relaxation, Relaxed
 from archgrad.spaces import DecisionBlock
 from archgrad.supernet import MixedCell
+from archgrad.tasks import BaseTask
 
-__all__ = ["check_first_pass", "check_instance", "check_like", "check_relaxed", "check_scalar"]
+__all__ = ["check_first_pass", "check_instance", "check_like", "check_loss", "check_relaxed", "check_scalar"]
 
 
 def check_instance(part: object, method: str, found: object, kind: type) -> None:
@@ -63,8 +64,23 @@ def check_scalar(part: object, method: str, found: Any) -> None:
         raise _wrong(part, method, found, "None or a tensor without dimensions")
 
 
+def check_loss(task: BaseTask, loss: Any, outputs: Tensor) -> None:
+    """Raise a UserError unless a task returned a loss of one number that depends on the outputs."""
+    expected = "it must return a tensor without dimensions, such as the mean over the batch"
+    if not isinstance(loss, Tensor):
+        raise UserError(f"{task.loss_name} returned {_kind(loss)}; {expected}.")
+    if loss.dim() or not loss.is_floating_point():
+        kind = str(loss.dtype).removeprefix("torch.")
+        raise UserError(f"{task.loss_name} returned a tensor of shape {list(loss.shape)} and type {kind}; {expected}.")
+    if outputs.requires_grad and not loss.requires_grad:
+        raise UserError(
+            f"{task.loss_name} returned a number that does not depend on the outputs, so the weights cannot learn; "
+            f"compute it from the outputs with operations of PyTorch, without detach() or item()."
+        )
+
+
 @contextmanager
-def check_first_pass(supernet: nn.Module, classes: int) -> Iterator[None]:
+def check_first_pass(supernet: nn.Module, outputs: int) -> Iterator[None]:
     """Check the outputs of all operations and of the supernet inside the block."""
     strides: dict[nn.Module, int] = {
         operation: edge.stride
@@ -84,12 +100,12 @@ def check_first_pass(supernet: nn.Module, classes: int) -> Iterator[None]:
         if trained and not found.requires_grad:
             raise _wrong(operation, "forward", "a tensor without gradient", "one that is differentiable in its weights")
 
-    def check_logits(network: nn.Module, given: tuple[Any, ...], found: Any) -> None:
-        for logits in found if isinstance(found, tuple) else (found,):
-            _check_shape(network, logits, [len(given[0]), classes])
+    def check_outputs(network: nn.Module, given: tuple[Any, ...], found: Any) -> None:
+        for one in found if isinstance(found, tuple) else (found,):
+            _check_shape(network, one, [len(given[0]), outputs])
 
     handles = [operation.register_forward_hook(check_operation) for operation in strides]
-    handles.append(supernet.register_forward_hook(check_logits))
+    handles.append(supernet.register_forward_hook(check_outputs))
     try:
         yield
     finally:
@@ -108,8 +124,12 @@ def _wrong(part: object, method: str, found: Any, expected: str) -> UserError:
     elif isinstance(found, Mapping):
         found = f"a dictionary with {_shapes(found) or 'nothing'}"
     elif not isinstance(found, str):
-        found = "None" if found is None else f"an object of type {type(found).__name__}"
+        found = _kind(found)
     return UserError(f"{type(part).__name__}.{method} returned {found[:200]}; it must return {expected[:200]}.")
+
+
+def _kind(found: Any) -> str:
+    return "None" if found is None else f"an object of type {type(found).__name__}"
 
 
 def _shapes(tensors: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from archgrad.data import ImageData
     from archgrad.loop.setup import Setup
     from archgrad.loop.state import SearchState
+    from archgrad.tasks import BaseTask
 
 __all__ = ["SearchResult", "SearchedStages", "result_of"]
 
@@ -122,6 +123,7 @@ class SearchResult:
         space: SearchSpace | None = None,
         method: Method | None = None,
         data: ImageData | None = None,
+        task: BaseTask | None = None,
     ) -> SearchResult:
         """Read the run directory of a finished search, and change nothing in it.
 
@@ -129,7 +131,7 @@ class SearchResult:
         """
         from archgrad.loop.saved_result import load_result
 
-        return load_result(folder, {"space": space, "method": method, "data": data})
+        return load_result(folder, {"space": space, "method": method, "data": data, "task": task})
 
     def __repr__(self) -> str:
         found = "no genotype" if self.undecided else self.genotype

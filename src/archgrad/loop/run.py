@@ -20,9 +20,10 @@ from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.part_checks import check_first_pass, check_instance
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import MetricSums, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper, StepResult
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.schedule import Moves
@@ -132,12 +133,12 @@ class Run:
         self._compare(state, batches, moves, due)
         measuring.measure_points(due, self.setup, state, batches)
         first = self.first and not self.compile  # a compiled forward pass calls no hooks
-        with check_first_pass(state.supernet, self.setup.weight_loader.data.num_classes) if first else nullcontext():
+        with check_first_pass(state.supernet, self.setup.outputs) if first else nullcontext():
             self._move(state, batches, moves)
         self.first = False
         state.step += 1
         state.seconds += time.perf_counter() - started
-        means = state.sums.means()
+        means = state.sums.lazy_means()
         for callback in self.callbacks:
             callback.on_step_end(state, means)
 
@@ -205,11 +206,11 @@ class Run:
         ties = method.discretizer.ties(space, probabilities, last)
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, so the first in order is taken.", ties)
-        undecided = ties.everywhere or (self.setup.is_unmoved(state.alpha) and not self._by_accuracy(last))
+        undecided = ties.everywhere or (self.setup.is_unmoved(state.alpha) and not self._by_metric(last))
         return Snapshot(space, probabilities, state.genotype, None, last, initial, undecided, ties.rows)
 
-    def _by_accuracy(self, last: bool) -> bool:
-        """Tell whether accuracies, not probabilities, chose the genotype of the epoch."""
+    def _by_metric(self, last: bool) -> bool:
+        """Tell whether the task's metric, not probabilities, chose the genotype of the epoch."""
         discretizer = self.stepper.method.discretizer
         return discretizer.measures and (last or not discretizer.once)
 
@@ -218,13 +219,13 @@ class Run:
         record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.weights.lr_at(state.epoch)}
         record |= state.sums.means()
         unseen = self.setup.held_out_loader
-        record |= (
-            {"train_chance": self.setup.train_chance}
-            if unseen is None
-            else evaluate_held_out(self.stepper.losses, state, unseen)
-        )
+        if unseen is not None:
+            record |= evaluate_held_out(self.stepper.losses, state, unseen)
+        elif self.setup.train_chance is not None:
+            record["train_chance"] = self.setup.train_chance
+        record |= state.metric.to_record()
         record |= {"ties": snapshot.ties} if snapshot.ties else {}
-        record |= {"derived_by": "accuracy"} if self._by_accuracy(snapshot.last) else {}
+        record |= {"derived_by": state.metric.name} if self._by_metric(snapshot.last) else {}
         before = sum(earlier["seconds"] for earlier in state.history)
         genotype = None if snapshot.undecided else str(state.genotype)
         return record | {"genotype": genotype, "seconds": round(state.seconds - before, 3)}

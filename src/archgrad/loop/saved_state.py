@@ -92,4 +92,6 @@ def _check_sums(sums: Mapping[str, Any], seconds: object) -> None:
     for name in sums:
         kind, _, quantity = name.rpartition("_")
         number = {"loss": "count", "correct": "count", "sum": "times"}.get(quantity)
-        _need(number is None or sums.get(f"{kind}_{number}", 0) > 0, f"its sum {shortened(name)} has no count")
+        counted = quantity != "total" or f"{kind}_weight" in sums
+        counted = counted and (number is None or sums.get(f"{kind}_{number}", 0) > 0)
+        _need(counted, f"its sum {shortened(name)} has no count")

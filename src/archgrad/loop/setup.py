@@ -27,12 +27,14 @@ from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
+from archgrad.loop.task_check import check_task
 from archgrad.method import Method
 from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Supernet, SupernetOptions
+from archgrad.tasks import BaseTask, Classification
 from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
 
@@ -50,6 +52,7 @@ class Setup:
     space: SearchSpace
     options: SupernetOptions
     method: Method
+    task: BaseTask
     weights: WeightTraining
     seed: int
     device: torch.device
@@ -74,7 +77,10 @@ class Setup:
         check_reaction(config.on_collapse, method, space)
         options, settings = method.supernet_options(space), config.build_training(space, method)
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
-        parts = split_data(data.labels, fractions, seed, config.held_out, data.classes)
+        task = config.build_task()
+        task.check(data)
+        labels = data.targets if data.classes else torch.zeros(len(data), dtype=torch.int64)
+        parts = split_data(labels, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
         device = usable_device(config.device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
@@ -82,13 +88,15 @@ class Setup:
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
             "held_out": float(config.held_out), "on_collapse": config.on_collapse,
+            **({} if task == Classification() else {"task": task.described}),
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
-        setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "")
+        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "")
         check_steps(settings.epochs, setup.steps)
-        check_supernet_memory(space, method, data, setup.weight_loader.batch_size, device)
+        check_supernet_memory(space, method, data, setup.outputs, setup.weight_loader.batch_size, device)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
+        check_task(task, setup.outputs, setup.weight_loader)
         saved = {} if begun is None else Checkpoints(begun).saved_identity()
         return setup._with_budget(config.budget, saved.get("alpha_budget"))
 
@@ -116,6 +124,11 @@ class Setup:
     def identity(self) -> Identity:
         """What distinguishes this search from others, for its checkpoints."""
         return Identity.of(**self.described)
+
+    @cached_property
+    def outputs(self) -> int:
+        """The number of outputs of the network."""
+        return self.task.outputs(self.weight_loader.data)
 
     @property
     def steps(self) -> int:
@@ -157,16 +170,15 @@ class Setup:
         return self.method.arch_optimizer.moves and all(torch.equal(alpha[name], first[name]) for name in first)
 
     @cached_property
-    def train_chance(self) -> float:
-        """The accuracy in per cent of always naming the most common class of the training images."""
-        counts = self.weight_loader.data.labels[self.weight_loader.indices].bincount()
-        return 100 * counts.max().item() / int(counts.sum())
+    def train_chance(self) -> float | None:
+        """The main metric of the best constant prediction on the training images; None if it is unknown."""
+        return self.task.chance(self.weight_loader.data.targets[self.weight_loader.indices])
 
     @property
     def network_shape(self) -> dict[str, int]:
         """The arguments that fit a network of the space to the data."""
         data = self.weight_loader.data
-        return {"num_classes": data.num_classes, "input_channels": data.channels}
+        return {"num_classes": self.outputs, "input_channels": data.channels}
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the global generator draws the weights."""
@@ -192,6 +204,7 @@ class Setup:
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
+            metric=self.task.main_metric.info,
         )  # fmt: skip
 
     def _check_norms(self, supernet: Supernet) -> None:
@@ -219,7 +232,7 @@ class Setup:
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_)
+        losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_, self.task)
         return Stepper(losses, self.weights)
 
 

@@ -41,12 +41,12 @@ def check_steps(epochs: int, steps: int) -> None:
 
 
 def check_supernet_memory(
-    space: SearchSpace, method: Method, data: ImageData, batch_size: int, device: torch.device
+    space: SearchSpace, method: Method, data: ImageData, outputs: int, batch_size: int, device: torch.device
 ) -> None:
     """Reject a supernet whose weights and activations cannot fit into the memory of the machine or of the device."""
     options = method.supernet_options(space)
     there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else total_memory()
-    shape = {"num_classes": data.num_classes, "input_channels": data.channels}
+    shape = {"num_classes": outputs, "input_channels": data.channels}
     needed: float = _WEIGHT_COPIES * _FLOAT * _parameters(space, options, shape)
     check_memory("this supernet", needed, _FIX, there)
     images = batch_size * data.image_size**2

@@ -12,12 +12,14 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
 from archgrad.callbacks import Record
+from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.saved_state import check_saved
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
+from archgrad.tasks import ACCURACY, MetricInfo
 from archgrad.tensors import Alpha, Weights
 
-__all__ = ["PRODUCTS", "BatchMetrics", "MetricSums", "SearchState", "all_trusted", "nothing_decided"]
+__all__ = ["PRODUCTS", "SearchState", "all_trusted", "nothing_decided"]
 
 PRODUCTS = "products"
 """The prefix of keys in ``trusted`` for the Hessian products of hypergradients and callbacks, one key per kind."""
@@ -26,49 +28,6 @@ PRODUCTS = "products"
 def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
     """Tell whether all comparisons under keys with this prefix agreed."""
     return all(agreed for key, agreed in trusted.items() if key.startswith(prefix))
-
-
-@dataclass(frozen=True)
-class BatchMetrics:
-    """Mean loss and number of correct images of a batch, at the weights before the step."""
-
-    name: str
-    loss: float
-    correct: int
-    count: int
-
-
-class MetricSums:
-    """Running sums of losses and correct images, per kind of step; they restore exactly."""
-
-    def __init__(self) -> None:
-        self.values: dict[str, float] = {}
-
-    def add(self, batch: BatchMetrics) -> None:
-        """Add the metrics of one batch."""
-        found = {"loss": batch.loss * batch.count, "correct": batch.correct, "count": batch.count}
-        for quantity, value in found.items():
-            name = f"{batch.name}_{quantity}"
-            self.values[name] = self.values.get(name, 0.0) + value
-
-    def note(self, measured: Mapping[str, float]) -> None:
-        """Add the measures of a callback inside the epoch."""
-        for measure, value in measured.items():
-            for name, amount in ((f"{measure}_sum", value), (f"{measure}_times", 1.0)):
-                self.values[name] = self.values.get(name, 0.0) + amount
-
-    def means(self) -> dict[str, float]:
-        """Return mean loss and accuracy in per cent of each kind of step, and the mean of each measure."""
-        means = {}
-        for name in sorted(self.values):
-            kind, _, quantity = name.rpartition("_")
-            if quantity == "loss":
-                means[f"{kind}_loss"] = self.values[name] / self.values[f"{kind}_count"]
-            elif quantity == "correct":
-                means[f"{kind}_accuracy"] = 100 * self.values[name] / self.values[f"{kind}_count"]
-            elif quantity == "sum":
-                means[kind] = self.values[name] / self.values[f"{kind}_times"]
-        return means
 
 
 def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
@@ -84,8 +43,8 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` count what is done. Random numbers need
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
-    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs``, ``budget_line`` and
-    ``folder`` come from the settings and are in no checkpoint.
+    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs``, ``budget_line``,
+    ``metric`` and ``folder`` come from the settings and are in no checkpoint.
     """
 
     supernet: Supernet
@@ -105,6 +64,7 @@ class SearchState:
     trusted: dict[str, bool] = field(default_factory=dict)
     warmup_epochs: int = 0
     budget_line: str = ""
+    metric: MetricInfo = ACCURACY
     folder: Path | None = None
 
     def stop(self, epoch: int, reason: str) -> None:
@@ -159,7 +119,7 @@ class SearchState:
             "optimizer": self.optimizer.state_dict(),
             "genotype": self.genotype.to_json(),
             "position": {"epoch": self.epoch, "step": self.step, "epochs": self.epochs, "steps": self.steps},
-            "sums": dict(self.sums.values),
+            "sums": self.sums.plain(),
             "history": [dict(record) for record in self.history],
             "seconds": self.seconds,
             "stopped": self.stopped,
@@ -179,7 +139,7 @@ class SearchState:
         self.optimizer.load_state_dict({**own["optimizer"], "state": saved["optimizer"]["state"]})
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
-        self.sums.values = dict(saved["sums"])
+        self.sums.restore(saved["sums"])
         self.history = [dict(record) for record in saved["history"]]
         self.seconds = saved["seconds"]
         self.switched = saved["switched"]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad import random_streams
@@ -17,10 +16,11 @@ from archgrad.data import Batch
 from archgrad.discretizers import Tuning
 from archgrad.hypergradients import Batches
 from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
-from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite
+from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite, reads_now
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.metric_sums import BatchMetrics
 from archgrad.loop.part_checks import check_instance, check_like
-from archgrad.loop.state import BatchMetrics, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.weight_pass import pass_weights
 from archgrad.method import Method
@@ -70,7 +70,7 @@ class Stepper:
             check_like(hypergradient, "estimate", estimate, state.alpha)
             gradient = constants(estimate)
             evaluated = step.measure(outer_batch)
-        metrics = _metrics("valid" if self.method.schedule.level == "bilevel" else "arch", *evaluated, state)
+        metrics = self._metrics("valid" if self.method.schedule.level == "bilevel" else "arch", *evaluated, state)
         self._move_alpha(state, gradient)
         return StepResult(metrics, step.mixture_gradients)
 
@@ -145,11 +145,12 @@ class Stepper:
                 check_like(part, "weight_gradient", extra, passed.inputs, some=True)
                 _add_gradient(passed.inputs, extra)
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.weights.clip)
-        loss = F.cross_entropy(passed.logits, batch.targets)
-        metrics = _metrics("train", loss, passed.logits, batch.targets, state)
-        culprits = (type(part).__name__ for part, extra in added if extra and not math.isfinite(length_of(extra)))
-        culprit = None if math.isfinite(norm.item()) else next(culprits, None)
-        check_finite(f"the gradient of the weights{f' by {culprit}' if culprit else ''}", norm.item(), state)
+        loss = self.losses.task_loss(passed.outputs, batch.targets)
+        metrics = self._metrics("train", loss, passed.outputs, batch.targets, state)
+        if reads_now(state) and not math.isfinite(norm.item()):
+            culprits = (type(part).__name__ for part, extra in added if extra and not math.isfinite(length_of(extra)))
+            culprit = next(culprits, None)
+            check_finite(f"the gradient of the weights{f' by {culprit}' if culprit else ''}", norm.item(), state)
         for group in state.optimizer.param_groups:
             group["lr"] = self.weights.lr_at(state.epoch)
             group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
@@ -157,11 +158,11 @@ class Stepper:
         state.optimizer.zero_grad(set_to_none=True)
         return StepResult(metrics, {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()})
 
-
-def _metrics(name: str, loss: Tensor, logits: Tensor, labels: Tensor, state: SearchState) -> BatchMetrics:
-    value = loss.item()
-    check_finite(f"the {name} loss", value, state)
-    return BatchMetrics(name, value, int((logits.argmax(1) == labels).sum()), len(labels))
+    def _metrics(self, name: str, loss: Tensor, outputs: Tensor, targets: Tensor, state: SearchState) -> BatchMetrics:
+        """Return loss and metrics of a batch; check the loss if this step reads the device."""
+        if reads_now(state):
+            check_finite(f"the {name} loss", loss.item(), state)
+        return BatchMetrics(name, loss, self.losses.task.ratios(outputs, targets), len(targets))
 
 
 def _add_gradient(inputs: Weights, added: Weights) -> None:

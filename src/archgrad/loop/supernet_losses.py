@@ -1,14 +1,13 @@
-"""The losses of a supernet as its method defines them: α → mixture → logits → L1 or L2."""
+"""The losses of a supernet as its method and its task define them: α → mixture → outputs → L1 or L2."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
@@ -16,20 +15,21 @@ from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
-from archgrad.loop.divergence import check_finite
-from archgrad.loop.part_checks import check_like, check_relaxed, check_scalar
+from archgrad.loop.divergence import check_finite, reads_now
+from archgrad.loop.part_checks import check_like, check_loss, check_relaxed, check_scalar
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, merge_arguments
+from archgrad.tasks import BaseTask, Classification, align
 from archgrad.tensors import Alpha, Mixture, Weights
 
 __all__ = ["SupernetLosses"]
 
 Forward = Callable[..., Any]
-"""(weights, images, mixture, …) → logits, or a tuple of logits with the auxiliary head."""
+"""(weights, images, mixture, …) → outputs, or a tuple of outputs with the auxiliary head."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class SupernetLosses:
     seed: int
     forward: Forward
     plain: Forward
+    task: BaseTask = field(default_factory=Classification)
     tuning: Tuning | None = None
 
     @classmethod
@@ -57,13 +58,14 @@ class SupernetLosses:
         seed: int,
         supernet: torch.nn.Module,
         compile_: bool,
+        task: BaseTask,
     ) -> SupernetLosses:
         """Build the losses of this supernet; ``compile_`` runs it through ``torch.compile``."""
 
         def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
             return functional_call(supernet, weights, (images, mixture), extra)
 
-        return cls(space, options, method, seed, torch.compile(forward) if compile_ else forward, forward)
+        return cls(space, options, method, seed, torch.compile(forward) if compile_ else forward, forward, task)
 
     @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
@@ -110,11 +112,11 @@ class SupernetLosses:
         return Relaxed(mixture, relaxed.active)
 
     def inner(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState) -> tuple[Tensor, Tensor]:
-        """Return the training loss L1 and the logits."""
+        """Return the training loss L1 and the outputs."""
         return self._loss(weights, relaxed, batch, state, "training")
 
     def outer(self, weights: Weights, relaxed: Relaxed, batch: Batch, state: SearchState) -> tuple[Tensor, Tensor]:
-        """Return the loss of the architecture, L2, without regularizers' terms, and the logits."""
+        """Return the loss of the architecture, L2, without regularizers' terms, and the outputs."""
         return self._loss(weights, relaxed, batch, state, "architecture")
 
     def _loss(
@@ -125,10 +127,21 @@ class SupernetLosses:
             self.modifier_arguments(state, purpose),
         )
         output = self.forward(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
-        logits, *further = output if isinstance(output, tuple) else (output,)
-        terms = [modifier.loss_term(further, batch.targets) for modifier in self.modifiers if further]
-        loss = F.cross_entropy(logits, batch.targets)
-        return sum((term for term in terms if term is not None), start=loss), logits
+        first, *further = output if isinstance(output, tuple) else (output,)
+        outputs = align(first, batch.targets)
+        terms = [modifier.loss_term(further, partial(self._auxiliary, batch)) for modifier in self.modifiers if further]
+        loss = self.task_loss(outputs, batch.targets)
+        return sum((term for term in terms if term is not None), start=loss), outputs
+
+    def _auxiliary(self, batch: Batch, outputs: Tensor) -> Tensor:
+        """Return the task's loss of an auxiliary head."""
+        return self.task_loss(align(outputs, batch.targets), batch.targets)
+
+    def task_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Return the task's loss of a batch, checked."""
+        loss = self.task.loss(outputs, targets)
+        check_loss(self.task, loss, outputs)
+        return loss
 
     def outer_terms(
         self, alpha: Alpha, relaxed: Relaxed, state: SearchState, loss: Tensor | None = None
@@ -143,7 +156,8 @@ class SupernetLosses:
         for part in self.method.regularizers:
             if (term := part.outer_term(step)) is not None:
                 check_scalar(part, "outer_term", term)
-                check_finite(f"the term of {type(part).__name__} in the architecture's loss", term.item(), state)
+                if reads_now(state):
+                    check_finite(f"the term of {type(part).__name__} in the architecture's loss", term.item(), state)
                 terms.append(term)
         return terms
 

@@ -30,7 +30,7 @@ class WeightPass:
     losses: SupernetLosses
     state: SearchState
     batch: Batch
-    logits: Tensor
+    outputs: Tensor
     inputs: Weights
     relaxed: Relaxed
     mixture_gradients: MixtureGradients
@@ -78,12 +78,12 @@ def pass_weights(
     start = random_streams.SavedRandomState(state.device)
     kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
     with TwiceDifferentiable() if twice else nullcontext():
-        loss, logits = evaluate_frozen(kinks, lambda: losses.inner(weights, relaxed, batch, state))
+        loss, outputs = evaluate_frozen(kinks, lambda: losses.inner(weights, relaxed, batch, state))
     mixture_gradients = backward(loss, inputs, mixture if with_mixture else {}, twice)
     if kinks is not None:
         kinks.pack()
     # Detached, to release all that the backward pass has used.
-    return WeightPass(losses, state, batch, logits.detach(), inputs, relaxed, mixture_gradients, kinks, start)
+    return WeightPass(losses, state, batch, outputs.detach(), inputs, relaxed, mixture_gradients, kinks, start)
 
 
 def added_gradient(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from archgrad.fields import checked
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
+from archgrad.tasks import ACCURACY, MetricInfo
 
 __all__ = ["Curve", "CurvePoint", "axis_label", "caption_of", "curve_of", "draw_curves"]
 
@@ -78,15 +79,16 @@ def _student(freedom: int) -> float:
     return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
-def axis_label(measure: str) -> str:
-    """Return a measure in words, with its unit.
+def axis_label(measure: str, metric: MetricInfo = ACCURACY) -> str:
+    """Return a measure in words, with its unit; ``metric`` is the main metric of the runs.
 
-    >>> axis_label("heldout_accuracy"), axis_label("skips")
-    ('heldout accuracy (%)', 'skips')
+    >>> axis_label("heldout_accuracy"), axis_label("skips"), axis_label("heldout_f1", MetricInfo("f1", unit="%"))
+    ('heldout accuracy (%)', 'skips', 'heldout f1 (%)')
     """
-    unit = next((unit for word, unit in _UNITS.items() if word in measure), None)
+    units = _UNITS if metric == ACCURACY else {**_UNITS, "loss": "", metric.name: metric.unit}
+    unit = next((unit for word, unit in reversed(units.items()) if word in measure), "")
     name = measure.replace("oracle_", "accuracy_in_the_table_").replace("_", " ")
-    return name if unit is None else f"{name} ({unit})"
+    return f"{name} ({unit})" if unit else name
 
 
 def caption_of(curves: Mapping[str, Curve]) -> str:
@@ -103,20 +105,21 @@ def caption_of(curves: Mapping[str, Curve]) -> str:
 
 
 @checked
-def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path) -> None:
+def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path, metric: MetricInfo = ACCURACY) -> None:
     """Draw labeled curves into a picture, with the legend beside it and a caption below."""
     check_picture(path)
     lines = [line for label in curves for line in textwrap.wrap(label, _WIDEST_LABEL) or [""]]
     columns = -(-len(lines) // _LONGEST_COLUMN)
     longest = max(map(len, lines), default=0)
-    within = _share_of_hundred if "(%)" in axis_label(measure) else float
+    label_y = axis_label(measure, metric)
+    within = _share_of_hundred if "(%)" in label_y else float
 
     def fill(figure: Any) -> None:
         axes = figure.add_subplot()
         for style, (label, curve) in zip(_styles(), _labeled(curves), strict=False):
             _draw_curve(axes, textwrap.fill(label, _WIDEST_LABEL), curve, style, within)
         axes.set_xlabel("epoch")
-        axes.set_ylabel(axis_label(measure))
+        axes.set_ylabel(label_y)
         axes.grid(alpha=0.3)
         tick_whole_epochs(axes)
         figure.legend(loc="outside right upper", fontsize="small", ncols=columns)

@@ -10,6 +10,7 @@ from typing import Any
 from archgrad.fields import checked
 from archgrad.report.curves import curve_of
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
+from archgrad.tasks import ACCURACY, MetricInfo
 
 __all__ = ["PANELS", "draw_panels", "panels_of"]
 
@@ -30,7 +31,7 @@ PANELS: Mapping[str, tuple[str, ...]] = {
     "movement of the mixture": ("movement",),
     "accuracy of the cell in the benchmark's table (%)": ("oracle_*",),
 }
-"""The measures of each panel, by title; a star matches anything."""
+"""The measures of each panel of a classification, by title; a star matches anything."""
 
 _RANGES: Mapping[str, tuple[float, float | None]] = {
     "accuracy (%)": (0.0, 100.0),
@@ -53,13 +54,27 @@ def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[
     {'movement of the mixture': {'movement': [(1, 1.6), (2, 1.5)]}}
     """
     panels, known = {}, sorted({name for record in records for name in record})
-    for title, patterns in PANELS.items():
+    for title, patterns in _panels(MetricInfo.of_record(records[-1] if records else {})).items():
         measures = [name for pattern in patterns for name in fnmatch.filter(known, pattern)]
         lines = {name: [(point.epoch, point.mean) for point in curve_of([records], name)] for name in measures}
         drawn = {name: line for name, line in lines.items() if line}
         if drawn:
             panels[title] = drawn
     return panels
+
+
+def _panels(metric: MetricInfo) -> dict[str, tuple[str, ...]]:
+    """Return the measures of each panel, with those of the task's main metric in the place of accuracy.
+
+    >>> list(_panels(MetricInfo("rmse", higher_is_better=False)).items())[1]
+    ('rmse', ('train_rmse', 'valid_rmse', 'heldout_rmse', 'heldout_chance'))
+    """
+    if metric == ACCURACY:
+        return dict(PANELS)
+    (_, losses), (_, accuracies), *others = PANELS.items()
+    unit = metric.unit and f" ({metric.unit})"
+    own = tuple(name.replace("accuracy", metric.name) for name in accuracies)
+    return {"loss": losses} | {f"{metric.name}{unit}": own} | dict(others)
 
 
 @checked

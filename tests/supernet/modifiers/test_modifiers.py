@@ -48,8 +48,12 @@ def test_options_make_their_modifiers() -> None:
 
 def test_the_auxiliary_loss_is_weighed() -> None:
     logits, labels = torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1, 2, 0])
-    assert torch.equal(AuxiliaryLoss(0.4).loss_term([logits], labels), 0.4 * F.cross_entropy(logits, labels))
-    assert Modifier().loss_term([logits], labels) is None
+
+    def loss(outputs: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(outputs, labels)
+
+    assert torch.equal(AuxiliaryLoss(0.4).loss_term([logits], loss), 0.4 * loss(logits))
+    assert Modifier().loss_term([logits], loss) is None
 
 
 def test_the_loop_passes_on_what_a_modifier_of_ones_own_says(monkeypatch: pytest.MonkeyPatch) -> None:

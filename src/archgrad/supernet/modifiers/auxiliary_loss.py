@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
@@ -16,7 +15,7 @@ __all__ = ["AuxiliaryLoss"]
 
 @dataclass(frozen=True)
 class AuxiliaryLoss(Modifier):
-    """L1 + ``weight`` · cross-entropy of the auxiliary head, as in the evaluation of DARTS (Liu et al., 2019).
+    """L1 + ``weight`` · the task's loss of the auxiliary head, as in the evaluation of DARTS (Liu et al., 2019).
 
     The architecture's loss omits it, because it evaluates the network as it will be used.
     """
@@ -27,6 +26,6 @@ class AuxiliaryLoss(Modifier):
         """Ask for the logits of both heads in training."""
         return {"auxiliary": purpose == "training" and self.weight > 0}
 
-    def loss_term(self, further: Sequence[Tensor], labels: Tensor) -> Tensor:
-        """Return the weighted cross-entropy of the auxiliary logits."""
-        return self.weight * F.cross_entropy(further[0], labels)
+    def loss_term(self, further: Sequence[Tensor], loss: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return the weighted loss of the auxiliary outputs."""
+        return self.weight * loss(further[0])

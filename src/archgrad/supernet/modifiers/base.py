@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -39,8 +39,8 @@ class Modifier:
         """Return keyword arguments for the supernet's forward pass; values of 0 or False are left out."""
         return {}
 
-    def loss_term(self, further: Sequence[Tensor], labels: Tensor) -> Tensor | None:
-        """Return a term to add to the training loss, given the supernet's outputs after the logits."""
+    def loss_term(self, further: Sequence[Tensor], loss: Callable[[Tensor], Tensor]) -> Tensor | None:
+        """Return a term to add to the training loss, given the supernet's outputs after the first, and their loss."""
         return None
 
 
