@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.config import SearchConfig
-from archgrad.data import ImageData, Loader
+from archgrad.data import Data, Loader, told_of_lost_workers
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
@@ -63,7 +64,7 @@ class Setup:
 
     @classmethod
     def of(
-        cls, space: SearchSpace, method: Method, data: ImageData, config: SearchConfig, begun: Path | None = None
+        cls, space: SearchSpace, method: Method, data: Data, config: SearchConfig, begun: Path | None = None
     ) -> Setup:
         """Check and complete the setup of a search, or of one of its stages: its space, method and images are given.
 
@@ -74,10 +75,10 @@ class Setup:
         check_reaction(config.on_collapse, method, space)
         options, settings = method.supernet_options(space), config.build_training(space, method)
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
-        parts = split_data(data.labels, fractions, seed, config.held_out, data.classes)
+        parts = split_data(data.targets, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
         device = usable_device(config.device)
-        loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
+        loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device, config.workers)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
@@ -116,6 +117,17 @@ class Setup:
     def identity(self) -> Identity:
         """What distinguishes this search from others, for its checkpoints."""
         return Identity.of(**self.described)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """End the processes that read the data when the block ends; tell of one that was killed."""
+        try:
+            with told_of_lost_workers():
+                yield
+        finally:
+            for loader in (self.weight_loader, self.arch_loader, self.evaluation_loader, self.held_out_loader):
+                if loader is not None:
+                    loader.close()
 
     @property
     def steps(self) -> int:
@@ -199,7 +211,7 @@ class Setup:
         small = [what for what, loader in loaders.items() if loader is not None and loader.batch_size == 1]
         if not small:
             return
-        size = self.weight_loader.data.images.shape[1:]
+        size = self.weight_loader.data.shape
         even = {name: torch.full(shape, 1 / shape[-1], device=self.device) for name, shape in supernet.shapes.items()}
         try:
             with torch.no_grad(), random_streams.SavedRandomState(self.device).replay():
@@ -219,7 +231,7 @@ class Setup:
         return Stepper(losses, self.weights)
 
 
-def _about(data: ImageData) -> dict[str, Any]:
+def _about(data: Data) -> dict[str, Any]:
     return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
 
 
