@@ -56,8 +56,11 @@ class WorkerProcesses:
             if self._loader is None or not self._next <= index <= self._next + _AHEAD * self._count:
                 self._start(index)
             while self._next <= index:
-                self._keep(self._next, next(self._iterator))
-                self._next += 1
+                try:
+                    found, self._next = next(self._iterator), self._next + 1
+                except (OSError, EOFError) as error:  # a process died while it handed over a batch
+                    raise _lost(error) from error
+                self._keep(self._next - 1, found)
         return self._recent[index]
 
     def close(self) -> None:
@@ -79,25 +82,28 @@ class WorkerProcesses:
     def _keep(self, index: int, found: Tensor | str) -> None:
         if isinstance(found, str):
             raise UserError(found)
+        self._recent.pop(index, None)
         self._recent[index] = found
         if len(self._recent) > _KEPT:
-            del self._recent[min(self._recent)]
+            del self._recent[next(iter(self._recent))]
 
     def _start(self, index: int) -> None:
         """Let the processes read from batch ``index`` on."""
         self._next, self._first.index = index, index
-        if self._loader is None:
-            self._closing = multiprocessing.Event()
-            self._loader = DataLoader(
-                _Told(self._batches), batch_size=None, sampler=self._first, num_workers=self._count,
-                prefetch_factor=_AHEAD, persistent_workers=True, pin_memory=self._pinned,
-                worker_init_fn=partial(_begin, self._closing), generator=torch.Generator(),
-            )  # fmt: skip
         before = set(multiprocessing.active_children())
         with warnings.catch_warnings():  # more processes than cores may be right where they wait for a disk
             warnings.simplefilter("ignore")
+            self._loader = self._new_loader() if self._loader is None else self._loader
             self._iterator = iter(self._loader)
         self._processes += [one for one in multiprocessing.active_children() if one not in before]
+
+    def _new_loader(self) -> DataLoader[Any]:
+        self._closing = multiprocessing.Event()
+        return DataLoader(
+            _Told(self._batches), batch_size=None, sampler=self._first, num_workers=self._count,
+            prefetch_factor=_AHEAD, persistent_workers=True, pin_memory=self._pinned,
+            worker_init_fn=partial(_begin, self._closing), generator=torch.Generator(),
+        )  # fmt: skip
 
 
 class _Consecutive(Sampler[int]):
@@ -148,8 +154,12 @@ def told_of_lost_workers() -> Iterator[None]:
     except RuntimeError as error:
         if not str(error).startswith("DataLoader worker"):
             raise
-        reason = str(error).splitlines()[0].rstrip(". ")
-        raise UserError(
-            f"a process that reads the data was lost ({reason}), often for want of memory or of room in /dev/shm; give "
-            f"fewer workers."
-        ) from error
+        raise _lost(error) from error
+
+
+def _lost(error: Exception) -> UserError:
+    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(". ")
+    return UserError(
+        f"a process that reads the data was lost ({reason}), often for want of memory or of room in /dev/shm; give "
+        f"fewer workers."
+    )
