@@ -15,7 +15,7 @@ import torch
 from datasets_of_all_kinds import Pairs
 from torch import Tensor
 
-from archgrad.data import Augmentation, Loader, from_dataset, measure, told_of_lost_workers
+from archgrad.data import Augmentation, Loader, from_dataset, measure
 from archgrad.errors import UserError
 
 INPUTS = torch.rand(40, 2, 6, 6, generator=torch.Generator().manual_seed(0))
@@ -113,18 +113,26 @@ def test_workers_leave_signals_to_the_main_process(opened: Any) -> None:
     assert all(torch.equal(ahead.batch(index).inputs, expected[index]) for index in range(12))
 
 
-def test_a_killed_worker_is_a_sentence(opened: Any) -> None:
-    ahead = opened(2)
+def test_a_killed_worker_is_a_sentence(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.1)
+    before = signal.getsignal(signal.SIGCHLD)
+    ahead, other = opened(2), opened(1)
     ahead.batch(0)
+    victim = multiprocessing.active_children()[0].pid or 0
+    other.batch(0)
 
-    @told_of_lost_workers()
     def read_on() -> None:
-        os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
+        os.kill(victim, signal.SIGKILL)
         for index in range(1, 1000):
             ahead.batch(index)
 
     with pytest.raises(UserError, match=r"a process that reads the data was lost .*; give fewer workers"):
         read_on()
+    ahead.close()
+    assert torch.equal(ahead.batch(1).inputs, other.batch(1).inputs)
+    for loader in (ahead, other):
+        loader.close()
+    assert before in (signal.SIG_DFL, signal.getsignal(signal.SIGCHLD))
 
 
 def test_pinned_memory_is_asked_for_where_the_device_is_cuda(monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:

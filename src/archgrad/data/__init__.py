@@ -12,7 +12,6 @@ from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure, normalization_of
 from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, Npz, Parquet
 from archgrad.data.split import HALVES, Split, parse_split, split, split_fractions
-from archgrad.data.workers import told_of_lost_workers
 
 __all__ = [
     "HALVES",
@@ -43,7 +42,6 @@ __all__ = [
     "parse_split",
     "split",
     "split_fractions",
-    "told_of_lost_workers",
 ]
 
 digits, cifar10, cifar100 = Digits(), Cifar10(), Cifar100()

@@ -7,6 +7,7 @@ import itertools
 import multiprocessing
 import os
 import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from archgrad.errors import UserError
 
-__all__ = ["WorkerProcesses", "told_of_lost_workers"]
+__all__ = ["WorkerProcesses"]
 
 _AHEAD = 2
 """The batches that each process reads ahead."""
@@ -29,6 +30,7 @@ _KEPT = 8
 """The last batches are kept: an unrolled gradient asks again for those of the steps before."""
 _SECONDS_TO_END = 2.0
 _PR_SET_PDEATHSIG = 1
+_LEFT_TO_MAIN = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Batches(Protocol):
@@ -58,7 +60,7 @@ class WorkerProcesses:
             while self._next <= index:
                 try:
                     found, self._next = next(self._iterator), self._next + 1
-                except (OSError, EOFError) as error:  # a process died while it handed over a batch
+                except (OSError, EOFError, RuntimeError) as error:  # a process died, perhaps while it sent a batch
                     raise _lost(error) from error
                 self._keep(self._next - 1, found)
         return self._recent[index]
@@ -78,6 +80,7 @@ class WorkerProcesses:
                 process.kill()
                 process.join()
         self._processes, self._recent = [], {}
+        _quiet_deaths.end()
 
     def _keep(self, index: int, found: Tensor | str) -> None:
         if isinstance(found, str):
@@ -93,8 +96,12 @@ class WorkerProcesses:
         before = set(multiprocessing.active_children())
         with warnings.catch_warnings():  # more processes than cores may be right where they wait for a disk
             warnings.simplefilter("ignore")
+            first = self._loader is None
             self._loader = self._new_loader() if self._loader is None else self._loader
-            self._iterator = iter(self._loader)
+            with _blocked_signals():
+                self._iterator = iter(self._loader)
+        if first:
+            _quiet_deaths.begin()
         self._processes += [one for one in multiprocessing.active_children() if one not in before]
 
     def _new_loader(self) -> DataLoader[Any]:
@@ -144,17 +151,51 @@ def _begin(closing: Event, number: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, end)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _LEFT_TO_MAIN)
 
 
 @contextmanager
-def told_of_lost_workers() -> Iterator[None]:
-    """Turn PyTorch's error about a worker process that was killed into a sentence."""
+def _blocked_signals() -> Iterator[None]:
+    """Let signals wait while processes start, until they have their handlers."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _LEFT_TO_MAIN)
     try:
         yield
-    except RuntimeError as error:
-        if not str(error).startswith("DataLoader worker"):
-            raise
-        raise _lost(error) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _QuietDeaths:
+    """Keeps PyTorch from raising an error wherever the program is when a worker dies.
+
+    Its handler of the signal SIGCHLD does so, even between two searches. Without it, the error is raised where the next
+    batch is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._users = 0
+        self._handler: Any = signal.SIG_DFL
+
+    def begin(self) -> None:
+        """Put PyTorch's handler aside, after workers have started."""
+        if self._users == 0 and self._possible():
+            self._handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._users += 1
+
+    def end(self) -> None:
+        """Put the handler back, after the last workers have ended."""
+        self._users -= 1
+        if self._users == 0 and self._possible():
+            signal.signal(signal.SIGCHLD, self._handler)
+
+    def _possible(self) -> bool:
+        return hasattr(signal, "SIGCHLD") and threading.current_thread() is threading.main_thread()
+
+
+_quiet_deaths = _QuietDeaths()
 
 
 def _lost(error: Exception) -> UserError:

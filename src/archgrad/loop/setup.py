@@ -16,7 +16,7 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.config import SearchConfig
-from archgrad.data import Data, Loader, told_of_lost_workers
+from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
@@ -120,10 +120,9 @@ class Setup:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """End the processes that read the data when the block ends; tell of one that was killed."""
+        """End the processes that read the data when the block ends."""
         try:
-            with told_of_lost_workers():
-                yield
+            yield
         finally:
             for loader in (self.weight_loader, self.arch_loader, self.evaluation_loader, self.held_out_loader):
                 if loader is not None:
