@@ -53,6 +53,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     reserved, first = out is None, not exists(Path("runs"))
     out = out or _new_folder(config)
     loaded = f"{len(data):,} images of {data.num_classes} classes, {data.shape[1]}×{data.shape[2]} pixels"
+    loaded += ", read when they are needed" if data.lazy else ""
     say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
     progress = progress_for(console)
     try:

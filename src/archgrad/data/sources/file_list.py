@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -54,7 +55,7 @@ class FileList:
     def path(self, index: int) -> Path:
         """Return the path of a file."""
         number = index if self._chosen is None else int(self._chosen[index])
-        folder = int(np.searchsorted(self._firsts, number, side="right")) - 1
+        folder = bisect_right(self._firsts, number) - 1
         start, end = self._starts[folder][number - self._firsts[folder] :][:2]
         return Path(self._folders[folder], os.fsdecode(self._names[folder][start:end]))
 
