@@ -40,7 +40,7 @@ def test_names_do_where_objects_do() -> None:
     [
         (((3,), {}), "space is 3; it must be a name .* or an object of archgrad.spaces:SearchSpace"),
         (((SPACE, SPACE), {}), "method is NASBench201"),
-        (((SPACE, "darts", [1, 2]), {}), r"data is \[1, 2\]; it must be a name"),
+        (((SPACE, "darts", [1, 2]), {}), r"item 0 of 'list' is 1 \(int\); a dataset must give pairs"),
         ((("nasbench20",), {}), "unknown space 'nasbench20'; did you mean 'nasbench201'"),
         ((("nasbench201", "gaia"), {}), "unknown method 'gaia'; did you mean 'gaea'"),
         (((), {"epoch": 3}), "unknown option of search: 'epoch'; did you mean 'epochs'"),

@@ -12,7 +12,7 @@ from archgrad.errors import UserError
 
 if TYPE_CHECKING:
     from archgrad.config import SearchConfig
-    from archgrad.data import ImageData
+    from archgrad.data import Data
     from archgrad.schedule import Schedule
 
 __all__ = ["ChosenSizes", "candidate_sizes", "fit_sizes"]
@@ -77,7 +77,7 @@ class ChosenSizes:
         return f"{_size_in_words(chosen)}, {chosen.epochs} epochs, {images}, batches of {chosen.batch_size}"
 
 
-def fit_sizes(config: SearchConfig, data: ImageData, tell: Callable[[str], None] = lambda text: None) -> ChosenSizes:
+def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = lambda text: None) -> ChosenSizes:
     """Fill in the sizes that the configuration leaves open: the largest supernet that has time to learn.
 
     It times a few steps of each supernet, from the smallest to the published one, and takes the last that has time for
@@ -166,7 +166,7 @@ def _shares(config: SearchConfig) -> tuple[float, float]:
     return (1 - config.held_out,) * 2 if fractions is None else (fractions[0], min(fractions))
 
 
-def _with_batches(config: SearchConfig, data: ImageData) -> SearchConfig:
+def _with_batches(config: SearchConfig, data: Data) -> SearchConfig:
     """Choose smaller batches for little data, so that an epoch has at least a few of them."""
     if config.batch_size is not None:
         return config
@@ -177,7 +177,7 @@ def _with_batches(config: SearchConfig, data: ImageData) -> SearchConfig:
     return replace(config, batch_size=max(min(size, fewest), 1))
 
 
-def _with_epochs(config: SearchConfig, step: float, spent: float, data: ImageData) -> ChosenSizes:
+def _with_epochs(config: SearchConfig, step: float, spent: float, data: Data) -> ChosenSizes:
     """Choose as many epochs as there is time for, with fewer images if the epochs would be too few."""
     from archgrad.loop.estimate import OVERHEAD
 
@@ -203,12 +203,12 @@ def _least_epochs(schedule: Schedule) -> int:
     return max(2 * schedule.warmup_epochs + 1, 10 if schedule.updates == "random" else 2)
 
 
-def _batches(config: SearchConfig, data: ImageData) -> int:
+def _batches(config: SearchConfig, data: Data) -> int:
     images = len(data) if config.limit is None else min(config.limit, len(data))
     return max(int(_shares(config)[0] * images) // (config.batch_size or 1), 1)
 
 
-def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: ImageData) -> SearchConfig:
+def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: Data) -> SearchConfig:
     """Take fewer images if there is no time for FEWEST_EPOCHS epochs of all, or else for ``least`` epochs."""
     wanted = config.epochs or max(FEWEST_EPOCHS, least)
     if config.limit is not None or affordable // _batches(config, data) >= wanted:
@@ -217,7 +217,7 @@ def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: 
     return two_or_more if least * _batches(two_or_more, data) <= affordable else one
 
 
-def _with_images_for(config: SearchConfig, batches: int, data: ImageData) -> SearchConfig:
+def _with_images_for(config: SearchConfig, batches: int, data: Data) -> SearchConfig:
     """Take enough images for this many batches, and at least two of each class in each part of the data."""
     share, smaller = _shares(config)
     rarest = int(data.targets.bincount(minlength=data.num_classes).min()) if data.classes else len(data)
@@ -236,7 +236,7 @@ def _rounded_up(minutes: float) -> str:
     return f"{math.ceil(10 * minutes) / 10 if minutes < 1 else math.ceil(minutes):g}"
 
 
-def _step_seconds(config: SearchConfig, data: ImageData, at_most: float) -> float:
+def _step_seconds(config: SearchConfig, data: Data, at_most: float) -> float:
     """Return the seconds of a step at these sizes (in the last stage), measured for at most ``at_most`` seconds."""
     from archgrad.loop.estimate import stages_of, step_seconds
 

@@ -6,6 +6,7 @@ Importing them stays fast: each imports PyTorch and the rest of the library only
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,12 +64,14 @@ def search(
 
 def resume(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of an unfinished search.")],
+    workers: Annotated[int | None, typer.Option(help="Processes that read each part of the data. [as before]")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Continue a search that was stopped or killed, to the same result."""
     from archgrad.config import read_run_config
 
-    _run(read_run_config(folder), folder, True, as_json)
+    config = read_run_config(folder)
+    _run(config if workers is None else replace(config, workers=workers), folder, True, as_json)
 
 
 def _config(

@@ -33,7 +33,7 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     stages = method.progressive
     sizes = {
         "space": config.space, "method": config.method, "data": config.data, "images": len(data),
-        "image_size": data.image_size, "classes": data.num_classes, "channels": space.channels,
+        "image_size": data.image_size, "shape": data.shape, "classes": data.num_classes, "channels": space.channels,
         "depth": getattr(space, space.depth_knob) if stages is None else [stage.cells for stage in stages.stages],
         "epochs": training.epochs, "batch_size": config.batch_size or training.batch_size, "threads": config.threads,
     }  # fmt: skip
@@ -48,7 +48,7 @@ def show_dry_run(found: Mapping[str, Any]) -> str:
         [
             f"{found['method']} on {found['space']} would search {found['images']:,} images "
             f"{f'of {classes} classes' if classes else 'without classes'}, "
-            f"{found['image_size']}×{found['image_size']} pixels",
+            f"{found['shape'][1]}×{found['shape'][2]} pixels",
             f"sizes      {found['channels']} channels, depth {', '.join(map(str, depth)) if stages else depth}, "
             f"{found['epochs']} epochs{stages}, batches of {found['batch_size']}",
             f"supernet   {found['parameters']:,} parameters",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from archgrad.config import SearchConfig
-    from archgrad.data import ImageData
+    from archgrad.data import Data
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
 __all__ = ["final_report", "show_final_report"]
 
 
-def final_report(result: SearchResult, config: SearchConfig, data: ImageData, run: Path) -> dict[str, Any]:
+def final_report(result: SearchResult, config: SearchConfig, data: Data, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the size of its networks and the next steps, ready for JSON."""
     diagnosis = result.diagnosis
     return {
@@ -58,7 +58,7 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*facts, *(("next", step) for step in summary["next"])]
 
 
-def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[str, str]:
+def _sizes(result: SearchResult, config: SearchConfig, data: Data) -> dict[str, str]:
     """Return the cost of the cell's network at the searched size, and at the size of published results.
 
     The second is for images of the published size, so that you can compare it with the papers.
@@ -66,7 +66,9 @@ def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[
     space, stages = config.build_space(), config.build_method().progressive
     space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
     searched = replace(space, restriction=None)
-    sizes = {"as searched": (searched, {"input_channels": data.channels, "image_size": data.image_size})}
+    sizes: dict[str, tuple[SearchSpace, dict[str, Any]]] = {
+        "as searched": (searched, {"input_channels": data.channels, "image_size": data.shape[1:]})
+    }
     if space.compared_at:
         wanted: dict[str, Any] = dict(space.compared_at)
         published = replace(searched, **wanted), dict(space.compared_images)
@@ -78,10 +80,12 @@ def _sizes(result: SearchResult, config: SearchConfig, data: ImageData) -> dict[
     }
 
 
-def _size_of(space: SearchSpace, images: Mapping[str, int]) -> str:
+def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:
+    from archgrad.spaces.cost import sides
+
     depth = getattr(space, space.depth_knob)
     cells = {"cells_per_stage": "per stage", "cells": "in total"}.get(space.depth_knob, space.depth_knob)
-    pixels = f"{images['image_size']}×{images['image_size']} pixels"
+    pixels = "{}×{} pixels".format(*sides(images["image_size"]))
     return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
 
 

@@ -41,6 +41,7 @@ _HELP = {
     "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1]",
     "device": "cpu, cuda, cuda:1, … [cpu]",
     "threads": "CPU threads. [the fastest here and now]",
+    "workers": "Processes that read each part of the data ahead of time, if it is not in memory. [0]",
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
     "time_limit": "Choose width, depth, epochs, batch size and number of images so that the search takes about this "
     "long on this machine; sizes that you give stay. 0: use the published sizes. [5 if neither width, depth, epochs "

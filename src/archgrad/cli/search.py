@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from archgrad.callbacks import Callback
-    from archgrad.data import ImageData
+    from archgrad.data import Data
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
@@ -53,7 +53,8 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     reserved, first = out is None, not exists(Path("runs"))
     out = out or _new_folder(config)
     kinds = f"of {data.num_classes} classes" if data.classes else f"for {config.task}"
-    loaded = f"{len(data):,} images {kinds}, {data.image_size}×{data.image_size} pixels"
+    loaded = f"{len(data):,} images {kinds}, {data.shape[1]}×{data.shape[2]} pixels"
+    loaded += ", read when they are needed" if data.lazy else ""
     say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
     progress = progress_for(console)
     try:
@@ -74,7 +75,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     return summary | final_report(result, config, data, out)
 
 
-def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, ImageData]:
+def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, Data]:
     """Load the data and choose the sizes that the configuration leaves open."""
     from archgrad.cli.console import errors, say
     from archgrad.cli.progress import reading_progress
@@ -88,7 +89,7 @@ def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> t
     return _with_fastest_threads(config, data, choose_sizes, console), data
 
 
-def _with_fastest_threads(config: SearchConfig, data: ImageData, choose: bool, console: Console) -> SearchConfig:
+def _with_fastest_threads(config: SearchConfig, data: Data, choose: bool, console: Console) -> SearchConfig:
     """Choose the number of threads if the configuration leaves it open, and record it for resumes."""
     import torch
 
@@ -102,7 +103,7 @@ def _with_fastest_threads(config: SearchConfig, data: ImageData, choose: bool, c
     return replace(config, threads=threads)
 
 
-def _sized(config: SearchConfig, data: ImageData, console: Console) -> SearchConfig:
+def _sized(config: SearchConfig, data: Data, console: Console) -> SearchConfig:
     """Choose the open sizes for the time limit, and print them."""
     from archgrad.cli.choose_sizes import candidate_sizes, fit_sizes
     from archgrad.cli.console import say

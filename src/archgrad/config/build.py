@@ -10,7 +10,7 @@ from archgrad import callbacks, data, recipes
 from archgrad.arch_optimizers import ARCH_OPTIMIZERS
 from archgrad.callbacks import CALLBACKS, Callback
 from archgrad.config.search_config import SETTABLE, SearchConfig
-from archgrad.data import Augmentation, ImageData, catalog
+from archgrad.data import Augmentation, Data, catalog
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS
@@ -174,7 +174,7 @@ def check_data(config: SearchConfig) -> None:
         catalog.check_data(config.data, config.data_dir)
 
 
-def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None = None) -> ImageData:
+def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None = None) -> Data:
     """Load the images; ``progress(done, total)`` is told how many are read."""
     if isinstance(config.data, str):
         images = data.load(
@@ -187,10 +187,10 @@ def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None 
         images = options.apply(config.data)
         augmentation = images.augmentation
     settings = config.settings_of("augmentation")
-    return replace(images, augmentation=with_settings(augmentation, settings, "augmentation"))
+    return images.with_fields(augmentation=with_settings(augmentation, settings, "augmentation"))
 
 
-def _published_augmentation(config: SearchConfig, images: ImageData) -> Augmentation:
+def _published_augmentation(config: SearchConfig, images: Data) -> Augmentation:
     """Return the augmentation of the data with what the method was published with, scaled from 32 pixels."""
     declared = {} if config.recipe is None else recipes.declared(config.recipe, config.space)
     own = {

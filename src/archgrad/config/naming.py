@@ -13,7 +13,7 @@ from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
 from archgrad.registry import Registry
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Data
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
     from archgrad.training import WeightTraining
@@ -22,7 +22,7 @@ __all__ = ["config_with", "named_config"]
 
 
 def named_config(
-    config: SearchConfig, space: SearchSpace, method: Method, training: WeightTraining, images: ImageData
+    config: SearchConfig, space: SearchSpace, method: Method, training: WeightTraining, images: Data
 ) -> SearchConfig:
     """Write out every default, name every object and make every path absolute.
 
@@ -51,7 +51,7 @@ def named_config(
     return _without(replace(named, needs=tuple(sorted(needs))))
 
 
-def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> SearchConfig:
+def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images: Data) -> SearchConfig:
     """Replace objects by their names."""
     changes: dict[str, Any] = {}
     if not isinstance(config.space, str):
@@ -78,7 +78,7 @@ def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images
     return replace(config, **changes)
 
 
-def _origin(config: SearchConfig, images: ImageData) -> dict[str, Any]:
+def _origin(config: SearchConfig, images: Data) -> dict[str, Any]:
     """Return how to load the images again that were given as an object, or list them in ``needs``."""
     origin = images.origin
     if origin is None or config.limit is not None or config.image_size is not None:

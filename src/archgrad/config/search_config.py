@@ -24,7 +24,7 @@ from archgrad.registry import class_path
 
 if TYPE_CHECKING:
     from archgrad.callbacks import Callback
-    from archgrad.data import ImageData
+    from archgrad.data import Data
     from archgrad.method import Method
     from archgrad.schedule import Level
     from archgrad.spaces import SearchSpace
@@ -46,6 +46,8 @@ SIZES = {
 _WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), LARGEST_COUNT)
 _WHOLE |= {"limit": 10**12}
 """The fields that are positive whole numbers, and the largest that each may be."""
+MOST_WORKERS = 256
+"""So many processes may read the data; more are a slip of the keyboard."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +67,7 @@ class SearchConfig:
     regularizer: str | None = None
     discretizer: str | None = None
     callback: str | None = None
-    data: str | ImageData = "digits"
+    data: str | Data = "digits"
     data_dir: str | None = None
     task: str | BaseTask = "classification"
     epochs: int | None = None
@@ -80,6 +82,7 @@ class SearchConfig:
     held_out: float = 0.1
     device: str = "cpu"
     threads: int | None = None
+    workers: int = 0
     compile: bool = False
     time_limit: float | None = None
     on_collapse: str = "warn"
@@ -97,6 +100,7 @@ class SearchConfig:
         for name, most in _WHOLE.items():
             if (value := getattr(self, name)) is not None:
                 check_whole(name, int(value) if isinstance(value, Integral) else value, most=most)
+        check_whole("workers", self.workers, least=0, most=MOST_WORKERS)
         if self.time_limit is not None:
             check_number("time_limit", self.time_limit)
         check_held_out(self.held_out)
@@ -219,7 +223,7 @@ class SearchConfig:
 
         build.check_data(self)
 
-    def load_data(self, progress: Callable[[int, int], None] | None = None) -> ImageData:
+    def load_data(self, progress: Callable[[int, int], None] | None = None) -> Data:
         """Load the images; ``progress(done, total)`` is told how many are read."""
         from archgrad.config import build
 
@@ -256,13 +260,13 @@ def check_kinds(config: SearchConfig) -> None:
     objects = {name: value for name, value in given.items() if not isinstance(value, str)}
     if not objects and config.weights is None:
         return  # without PyTorch, for a fast command
-    from archgrad.data import ImageData
+    from archgrad.data import Data
     from archgrad.method import Method
     from archgrad.spaces import SearchSpace
     from archgrad.tasks import BaseTask
     from archgrad.training import WeightTraining
 
-    kinds = {"space": SearchSpace, "method": Method, "data": ImageData, "task": BaseTask}
+    kinds = {"space": SearchSpace, "method": Method, "data": Data, "task": BaseTask}
     for name, value in objects.items():
         if not isinstance(value, kinds[name]):
             raise UserError(

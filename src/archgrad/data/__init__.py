@@ -1,12 +1,15 @@
-"""Images: sources, splits, augmentation and batches."""
+"""What a search reads: sources, datasets, splits, augmentation and batches."""
 
 from __future__ import annotations
 
 from archgrad.data.augment import Augmentation
+from archgrad.data.base import Data
 from archgrad.data.catalog import load
 from archgrad.data.dataset import ImageData, LoadOptions, no_progress
+from archgrad.data.dataset_data import DatasetData
+from archgrad.data.from_dataset import from_dataset
 from archgrad.data.loader import Batch, Loader, evaluation_batches
-from archgrad.data.normalize import Normalization, measure
+from archgrad.data.normalize import Normalization, measure, normalization_of
 from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, Npz, Parquet
 from archgrad.data.split import HALVES, Split, parse_split, split, split_fractions
 
@@ -15,7 +18,9 @@ __all__ = [
     "SOURCES",
     "Augmentation",
     "Batch",
+    "Data",
     "DataSource",
+    "DatasetData",
     "ImageData",
     "LoadOptions",
     "Loader",
@@ -27,9 +32,11 @@ __all__ = [
     "digits",
     "evaluation_batches",
     "folder",
+    "from_dataset",
     "load",
     "measure",
     "no_progress",
+    "normalization_of",
     "npz",
     "parquet",
     "parse_split",

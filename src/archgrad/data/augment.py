@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from archgrad.data.rows import Rows
 from archgrad.errors import UserError
 
 __all__ = ["Augmentation"]
@@ -34,53 +36,56 @@ class Augmentation:
             if getattr(self, name) < 0:
                 raise UserError(f"{name} is {getattr(self, name)}; give 0 (off) or a positive number of pixels.")
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Augment float images [B, C, H, W] with a CPU generator; the input stays unchanged."""
-        return self.erase(self.move(images, generator), generator)
+    def __call__(self, images: Tensor, generator: torch.Generator, rows: Rows | None = None) -> Tensor:
+        """Augment float images [B, C, H, W] with a CPU generator; the input stays unchanged.
 
-    def move(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        With ``rows``, the images are these rows of a larger batch, and are augmented as they are there.
+        """
+        return self.erase(self.move(images, generator, rows), generator, rows)
+
+    def move(self, images: Tensor, generator: torch.Generator, rows: Rows | None = None) -> Tensor:
         """Crop and flip images [B, C, H, W] of any dtype with one gather."""
         if not self.crop_padding and not self.flip:
             return images
         batch, channels, height, width = images.shape
         padding = self.crop_padding
-        padded = F.pad(images, (padding,) * 4) if padding else images
-        rows = _draw(2 * padding + 1, batch, generator) + torch.arange(height)
-        columns = _draw(2 * padding + 1, batch, generator) + self._columns(width, batch, generator)
-        pixels = (rows[:, :, None] * padded.shape[3] + columns[:, None, :]).view(batch, 1, -1)
+        padded, part = F.pad(images, (padding,) * 4) if padding else images, rows or Rows.of(batch)
+        top = _draw(2 * padding + 1, part, generator) + torch.arange(height)
+        left = _draw(2 * padding + 1, part, generator) + self._columns(width, part, generator)
+        pixels = (top[:, :, None] * padded.shape[3] + left[:, None, :]).view(batch, 1, height * width)
         index = pixels.to(images.device).expand(-1, channels, -1)
-        return padded.reshape(batch, channels, -1).gather(2, index).view(images.shape)
+        return padded.reshape(batch, channels, math.prod(padded.shape[2:])).gather(2, index).view(images.shape)
 
-    def erase(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def erase(self, images: Tensor, generator: torch.Generator, rows: Rows | None = None) -> Tensor:
         """Set one square per image [B, C, H, W] to zero; it is clipped at the border."""
         if not self.cutout:
             return images
         batch, _, height, width = images.shape
-        rows = self._erased(height, batch, generator)
-        columns = self._erased(width, batch, generator)
-        square = rows[:, None, :, None] & columns[:, None, None, :]
+        part = rows or Rows.of(batch)
+        high, wide = self._erased(height, part, generator), self._erased(width, part, generator)
+        square = high[:, None, :, None] & wide[:, None, None, :]
         return images.masked_fill(square.to(images.device), 0)
 
     def scaled(self, old: int, new: int) -> Augmentation:
         """Return the same augmentation for images resized from ``old`` to ``new`` pixels a side."""
         return replace(self, crop_padding=_scale(self.crop_padding, old, new), cutout=_scale(self.cutout, old, new))
 
-    def _columns(self, width: int, batch: int, generator: torch.Generator) -> Tensor:
+    def _columns(self, width: int, part: Rows, generator: torch.Generator) -> Tensor:
         columns = torch.arange(width)
         if not self.flip:
-            return columns.expand(batch, -1)
-        return torch.where(_draw(2, batch, generator).bool(), columns.flip(0), columns)
+            return columns.expand(part.last - part.first, -1)
+        return torch.where(_draw(2, part, generator).bool(), columns.flip(0), columns)
 
-    def _erased(self, size: int, batch: int, generator: torch.Generator) -> Tensor:
+    def _erased(self, size: int, part: Rows, generator: torch.Generator) -> Tensor:
         """Return a mask [B, size] of the rows (or columns) that the square covers."""
-        start = _draw(size, batch, generator) - self.cutout // 2
+        start = _draw(size, part, generator) - self.cutout // 2
         position = torch.arange(size)
         return (position >= start) & (position < start + self.cutout)
 
 
-def _draw(upper: int, batch: int, generator: torch.Generator) -> Tensor:
-    """Draw integers [B, 1] below ``upper``."""
-    return torch.randint(upper, (batch, 1), generator=generator)
+def _draw(upper: int, part: Rows, generator: torch.Generator) -> Tensor:
+    """Draw integers [B, 1] below ``upper`` for all rows of a batch, and return those of its part."""
+    return torch.randint(upper, (part.total, 1), generator=generator)[part.first : part.last]
 
 
 def _scale(pixels: int, old: int, new: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from archgrad.data.dataset import ImageData, no_progress
+from archgrad.data.base import Data
+from archgrad.data.dataset import no_progress
 from archgrad.data.sources import SOURCES, DataSource
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.fields import checked
@@ -25,7 +26,7 @@ def load(
     seed: int = 0,
     train: bool = True,
     progress: Callable[[int, int], None] = no_progress,
-) -> ImageData:
+) -> Data:
     """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
 
     ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``fit`` tells how

@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
+from archgrad.data.base import Data, Shape, check_labels, described
 from archgrad.data.resize import FITS, resize
 from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError, check_one_of, check_whole
 from archgrad.fields import check_fields
+from archgrad.random_streams import StreamKey
 
-__all__ = ["ImageData", "LoadOptions", "Origin", "check_labels", "no_progress"]
-
-
-def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
-    """Reject labels [N] that are empty or outside the classes."""
-    if len(labels) == 0:
-        raise UserError(f"the data {name!r} has no images; check its path.")
-    wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
-    if len(wrong):
-        first = int(wrong[0])
-        raise UserError(
-            f"the data {name!r} is mislabeled: image {first} has the label {int(labels[first])}, but the classes are "
-            f"0 to {len(classes) - 1} ({len(wrong)} such images in all); fix the labels."
-        )
-    if len(classes) < 2:
-        raise UserError(f"the data {name!r} has {len(classes)} class; give data with at least 2.")
+__all__ = ["ImageData", "LoadOptions", "Origin", "no_progress"]
 
 
 def no_progress(done: int, total: int) -> None:
@@ -63,8 +51,8 @@ class LoadOptions:
         """Return the sorted indices of the labels [N] to keep, before any image is decoded."""
         return torch.arange(len(labels)) if self.limit is None else stratified_sample(labels, self.limit, self.seed)
 
-    def apply(self, data: ImageData) -> ImageData:
-        """Limit and resize data that is already in memory."""
+    def apply(self, data: Data) -> Data:
+        """Limit and resize data that is already loaded."""
         limited = data if self.limit is None else data.limited(self.limit, self.seed)
         return limited if self.image_size is None else limited.resized(self.image_size, self.fit)
 
@@ -79,8 +67,8 @@ class Origin:
 
 
 @dataclass(frozen=True, eq=False)
-class ImageData:
-    """Images (uint8 [N, C, H, W] on the CPU), labels (int64 [N]), and the augmentation that suits them.
+class ImageData(Data):
+    """Images (uint8 [N, C, H, W] on the CPU), their classes (int64 [N]), and the augmentation that suits them.
 
     >>> images = torch.zeros(6, 3, 8, 8, dtype=torch.uint8)
     >>> data = ImageData("toy", images, torch.arange(6) % 2, ("cat", "dog"))
@@ -90,80 +78,58 @@ class ImageData:
 
     name: str
     images: Tensor = field(repr=False)
-    labels: Tensor = field(repr=False)
+    targets: Tensor = field(repr=False)
     classes: tuple[str, ...]
     augmentation: Augmentation = field(default_factory=Augmentation)
     origin: Origin | None = field(default=None, repr=False)
+    normalization: ClassVar[str] = "measured"
+    lazy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_fields(self, "{} of the data")
-        images, labels = self.images, self.labels
+        images, labels = self.images, self.targets
         if images.dtype != torch.uint8 or images.ndim != 4 or 0 in images.shape[1:]:
             raise UserError(
-                f"the images of {self.name!r} are {_describe(images)}; give uint8 [images, channels, height, width]."
+                f"the images of {self.name!r} are {described(images)}; give uint8 [images, channels, height, width]."
             )
         if labels.is_floating_point() and not self.classes:  # numbers or labels, which the task checks
             if labels.shape[:1] != images.shape[:1] or labels.dim() > 2:
-                raise UserError(f"the targets of {self.name!r} are {_describe(labels)}; give one row per image.")
+                raise UserError(f"the targets of {self.name!r} are {described(labels)}; give one row per image.")
             return
         if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
             raise UserError(
-                f"the labels of {self.name!r} are {_describe(labels)}; give int64 [{len(images)}], one per image."
+                f"the labels of {self.name!r} are {described(labels)}; give int64 [{len(images)}], one per image."
             )
         if images.device.type != "cpu" or labels.device.type != "cpu":
             raise UserError(f"the data {self.name!r} is on {images.device}; keep it on the CPU (batches are moved).")
         check_labels(self.name, labels, self.classes)
 
-    def __len__(self) -> int:
-        return len(self.images)
-
     @property
-    def targets(self) -> Tensor:
-        """The labels, by the name that tasks use."""
-        return self.labels
+    def shape(self) -> Shape:
+        """The channels, height and width of every image."""
+        channels, height, width = self.images.shape[1:]
+        return channels, height, width
 
-    @property
-    def channels(self) -> int:
-        """The number of color channels."""
-        return self.images.shape[1]
-
-    @property
-    def num_classes(self) -> int:
-        """The number of classes, whether or not each has an image."""
-        return len(self.classes)
-
-    @property
-    def image_size(self) -> int:
-        """The side of the images, which must be square."""
-        height, width = self.images.shape[2:]
-        if height != width:
-            raise UserError(
-                f"the images of {self.name!r} are {height}×{width} pixels and a search needs square ones; "
-                f"resize them with --image-size {min(height, width)}."
-            )
-        return height
+    def read(self, indices: Tensor, key: StreamKey = (0, "read"), training: bool = False) -> Tensor:
+        """Return the images uint8 [B, C, H, W] with these indices."""
+        return self.images[indices]
 
     def select(self, indices: Tensor) -> ImageData:
         """Return the images with these indices, in this order."""
-        return replace(self, images=self.images[indices], labels=self.labels[indices], origin=None)
+        return replace(self, images=self.images[indices], targets=self.targets[indices], origin=None)
 
     def limited(self, count: int, seed: int) -> ImageData:
         """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
-        labels = self.labels if self.classes else torch.zeros(len(self), dtype=torch.int64)
-        return self.select(stratified_sample(labels, count, seed))
+        return self.select(stratified_sample(self.targets, count, seed))
 
     def resized(self, size: int, fit: str = "crop") -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
-        augmentation = self.augmentation.scaled(min(self.images.shape[2:]), size)
+        augmentation = self.augmentation.scaled(self.image_size, size)
         return replace(self, images=resize(self.images, size, fit), augmentation=augmentation, origin=None)
 
     def digest(self) -> str:
         """Return a hash of the shape, pixels and labels: 16 letters."""
         state = hashlib.sha256(repr(tuple(self.images.shape)).encode())
-        for tensor in (self.images, self.labels):
+        for tensor in (self.images, self.targets):
             state.update(tensor.contiguous().numpy().data)
         return state.hexdigest()[:16]
-
-
-def _describe(tensor: Tensor) -> str:
-    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"

@@ -10,31 +10,39 @@ from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData
+from archgrad.data.base import Data
 from archgrad.data.normalize import Normalization
+from archgrad.data.raw_batches import RawBatches
+from archgrad.data.workers import WorkerProcesses
 from archgrad.errors import UserError
 
 __all__ = ["Batch", "Loader", "evaluation_batches"]
 
 
 class Batch(NamedTuple):
-    """Normalized images (of the default dtype, [B, C, H, W] in channels-last memory) and their labels (int64 [B])."""
+    """Normalized inputs (of the default dtype, [B, C, H, W] in channels-last memory) and their targets ([B] or [B, K]).
+
+    A loader that has a shard of every batch gives the inputs of the shard, and the targets of the whole batch.
+    """
 
     inputs: Tensor
     targets: Tensor
 
 
 class Loader:
-    """Shuffled, augmented batches of some images of a data set.
+    """Shuffled, augmented batches of some inputs of the data.
 
     ``batch(i)`` is a pure function of the arguments and of ``i``: batch 1000 is the same in a resumed run. Each pass
-    ``i // steps`` has its own order. The last incomplete batch of a pass is dropped; with fewer images than one batch,
-    the batch is all of them.
+    ``i // steps`` has its own order. The last incomplete batch of a pass is dropped; with fewer inputs than one batch,
+    the batch is all of them. Without an ``augmentation``, the transform of the data is left out too.
+
+    ``workers`` processes read data that is not in memory ahead of time. ``shard`` is (rank, processes): only these rows
+    of each batch are read, and they are the same as in the whole batch.
     """
 
     def __init__(
         self,
-        data: ImageData,
+        data: Data,
         indices: Tensor,
         batch_size: int,
         normalization: Normalization,
@@ -42,66 +50,73 @@ class Loader:
         seed: int = 0,
         stream: str = "train",
         device: torch.device | str = "cpu",
+        workers: int = 0,
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
         _check(data, indices, batch_size)
         self.data = data
-        self.indices = indices.cpu()
-        self.batch_size = min(batch_size, len(indices))
         self.normalization = normalization
         self.augmentation = augmentation or Augmentation()
         self.seed = seed
         self.stream = stream
         self.device = torch.device(device)
-        self._order: tuple[int, Tensor] = (-1, self.indices)
+        training = augmentation is not None
+        self._raw = RawBatches(data, indices.cpu(), min(batch_size, len(indices)), seed, stream, training, shard)
+        wanted = workers if data.lazy else 0
+        self._workers = WorkerProcesses(self._raw, wanted, self.device.type == "cuda") if wanted else None
+
+    @property
+    def indices(self) -> Tensor:
+        """The indices of the inputs that the batches are made of."""
+        return self._raw.indices
+
+    @property
+    def batch_size(self) -> int:
+        """The number of inputs in a batch, of all shards."""
+        return self._raw.batch_size
 
     @property
     def steps(self) -> int:
         """The number of batches in one pass."""
-        return len(self.indices) // self.batch_size
+        return self._raw.steps
 
     def batch(self, index: int) -> Batch:
         """Return batch ``index``, counted from the start of the first pass."""
         if index < 0:
             raise UserError(f"the batch number is {index}; give a number from 0 on.")
-        number, step = divmod(index, self.steps)
-        chosen = self._order_of(number)[step * self.batch_size : (step + 1) * self.batch_size]
-        draws = random_streams.generator(self.seed, self.stream, "augment", index)
+        read = self._raw if self._workers is None else self._workers
+        # Move bytes to the device: a quarter of the size of floats.
+        pixels = read[index].to(self.device, non_blocking=self._workers is not None)
+        draws, rows = random_streams.generator(self.seed, self.stream, "augment", index), self._raw.rows
         # As in the published training code: crops pad with black, cutout fills with the mean color.
-        pixels = self.augmentation.move(_pixels(self.data, chosen, self.device), draws)
-        images = self.augmentation.erase(self.normalization(pixels), draws)
-        return _batch(self.data, chosen, images)
+        images = self.normalization(self.augmentation.move(pixels, draws, rows))
+        return _batch(self.data, self._raw.chosen(index), self.augmentation.erase(images, draws, rows))
 
-    def _order_of(self, number: int) -> Tensor:
-        if self._order[0] != number:
-            draws = random_streams.generator(self.seed, self.stream, "order", number)
-            self._order = (number, self.indices[torch.randperm(len(self.indices), generator=draws)])
-        return self._order[1]
+    def close(self) -> None:
+        """End the worker processes; the next batch starts them again."""
+        if self._workers is not None:
+            self._workers.close()
 
 
 def evaluation_batches(
-    data: ImageData,
+    data: Data,
     indices: Tensor,
     normalization: Normalization,
     batch_size: int = 256,
     device: torch.device | str = "cpu",
 ) -> Iterator[Batch]:
-    """Yield every chosen image once, in order, without augmentation; the last batch may be smaller."""
+    """Yield every chosen input once, in order, without augmentation; the last batch may be smaller."""
     _check(data, indices, batch_size)
     for chosen in torch.split(indices.cpu(), batch_size):
-        yield _batch(data, chosen, normalization(_pixels(data, chosen, torch.device(device))))
+        yield _batch(data, chosen, normalization(data.read(chosen).to(device)))
 
 
-def _pixels(data: ImageData, chosen: Tensor, device: torch.device) -> Tensor:
-    # Move bytes to the device: a quarter of the size of floats.
-    return data.images[chosen].to(device)
-
-
-def _batch(data: ImageData, chosen: Tensor, images: Tensor) -> Batch:
+def _batch(data: Data, chosen: Tensor, images: Tensor) -> Batch:
     # Normalizing in the plain layout and converting once is three times faster than normalizing channels-last.
-    return Batch(images.contiguous(memory_format=torch.channels_last), data.labels[chosen].to(images.device))
+    return Batch(images.contiguous(memory_format=torch.channels_last), data.targets[chosen].to(images.device))
 
 
-def _check(data: ImageData, indices: Tensor, batch_size: int) -> None:
+def _check(data: Data, indices: Tensor, batch_size: int) -> None:
     if batch_size < 1:
         raise UserError(f"the batch size is {batch_size}; give at least 1.")
     if len(indices) == 0:

@@ -43,7 +43,8 @@ def split(
 ) -> Split:
     """Split labels [N] into two disjoint parts with the class proportions of the whole.
 
-    Error messages name the ``classes``, if they are given.
+    Targets that are no classes, floats [N] or [N, K], are split at random. Error messages name the ``classes``, if they
+    are given.
 
     ``None`` is for single-level searches: both parts are all the data except the share ``held_out``.
 
@@ -151,7 +152,7 @@ def _sizes(count: int, fractions: tuple[float, float]) -> tuple[int, int]:
 def _check_sizes(labels: Tensor, groups: list[Tensor], sizes: dict[str, int], classes: Sequence[str]) -> None:
     for group in groups:
         if len(group) < 2:
-            label = int(labels[group[0]])
+            label = int(labels[group[0]]) if labels.ndim == 1 else 0
             name = shortened(classes[label]) if classes else label
             raise UserError(
                 f"class {name} has one image, so it cannot be in both parts of the split; "

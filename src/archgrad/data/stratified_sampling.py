@@ -14,7 +14,12 @@ __all__ = ["indices_by_class", "proportional_shares", "stratified_sample"]
 
 
 def indices_by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
-    """Return a shuffled tensor of indices for each class that occurs in ``labels`` [N]."""
+    """Return a shuffled tensor of indices for each class that occurs in ``labels`` [N].
+
+    Targets that are no classes, floats [N] or [N, K], make one group.
+    """
+    if labels.is_floating_point() or labels.dim() > 1:
+        labels = torch.zeros(len(labels), dtype=torch.int64)
     order = labels.argsort(stable=True)
     values, counts = torch.unique(labels, return_counts=True)
     groups = torch.split(order, counts.tolist())

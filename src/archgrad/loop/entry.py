@@ -15,7 +15,7 @@ import torch
 from archgrad import random_streams
 from archgrad.callbacks import Callback, join_callbacks, standard
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
-from archgrad.data import ImageData
+from archgrad.data import Data, from_dataset
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.fields import check_value
 from archgrad.files import as_path
@@ -45,7 +45,7 @@ _OF_THE_COMMAND = ("time_limit", "threads", "oracle", "needs")
 def search(
     space: SearchSpace | str = "nasbench201",
     method: Method | str = "gaea-simultaneous",
-    data: ImageData | str = "digits",
+    data: Any = "digits",
     *,
     out: Path | str | None = None,
     resume: bool = False,
@@ -58,10 +58,13 @@ def search(
     """Search ``space`` with ``method`` on ``data`` and return the architecture found.
 
     Each of the three is an object or a name: ``search("nasbench201", "gaea", "digits", epochs=3)``. A name brings its
-    published settings. All ``options`` are fields of :class:`archgrad.SearchConfig`:
+    published settings. ``data`` may also be a dataset of PyTorch or Hugging Face, or a pair (inputs, targets) of
+    tensors or arrays (:func:`archgrad.data.from_dataset`). All ``options`` are fields of
+    :class:`archgrad.SearchConfig`:
 
     - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
     - ``seed``, ``device``, ``compile``;
+    - ``workers``: the processes that read data that is not in memory;
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
     - ``held_out``: the share of the images that measures each epoch and trains no weights;
     - ``alpha_budget``: how far α may move, by default as far as in the published search. A shorter search multiplies
@@ -80,7 +83,7 @@ def search(
     for name in options:
         if name not in known:
             raise unknown("option of search:", name, known)
-    config = SearchConfig(space=space, method=method, data=data, **options)
+    config = SearchConfig(space=space, method=method, data=_as_data(data), **options)
     return run_search(
         config, out=out, resume=resume, files=files, interruptible=interruptible, callbacks=callbacks,
         standard_callbacks=standard_callbacks,
@@ -92,17 +95,19 @@ def resume(
     *,
     space: SearchSpace | None = None,
     method: Method | None = None,
-    data: ImageData | None = None,
+    data: Any = None,
     task: BaseTask | None = None,
+    workers: int | None = None,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> SearchResult:
     """Continue the search in a run directory, to the same bits as if it had never stopped.
 
     Objects that the directory could not name, such as images in memory, must be given again. They are compared with
-    those that the search was started with.
+    those that the search was started with. The number of ``workers`` may differ from before.
     """
-    given = {"space": space, "method": method, "data": data, "task": task}
+    images = None if data is None else _as_data(data)
+    given = {"space": space, "method": method, "data": images, "task": task, "workers": workers}
     home = as_path("folder", folder)
     config = config_with(read_run_config(home), {name: one for name, one in given.items() if one is not None})
     return run_search(config, out=home, resume=True, interruptible=interruptible, callbacks=callbacks)
@@ -111,7 +116,7 @@ def resume(
 def run_search(
     config: SearchConfig,
     *,
-    images: ImageData | None = None,
+    images: Data | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     files: Mapping[str, str] | None = None,
@@ -140,7 +145,12 @@ def run_search(
     return run_one(setup, RunFolder(folder, setup.identity, texts) if folder else None, resume, watched)
 
 
-def _described(config: SearchConfig, space: SearchSpace, method: Method, images: ImageData) -> str:
+def _as_data(data: Any) -> Data | str:
+    """Return data by name or as it is, and any other object as data that is read from it."""
+    return data if isinstance(data, str | Data) else from_dataset(data)
+
+
+def _described(config: SearchConfig, space: SearchSpace, method: Method, images: Data) -> str:
     return config_to_toml(named_config(config, space, method, config.build_training(space, method), images))
 
 
@@ -155,7 +165,7 @@ def _run_one(
 ) -> SearchResult:
     """Run one search to its end, from its beginning or from the checkpoint in its folder."""
     forget_warnings()
-    with own_global_state(setup.device):
+    with own_global_state(setup.device), setup.reading():
         seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: if this raises, no folder is left behind
         state.folder = folder.path if folder else None

@@ -14,7 +14,7 @@ import torch
 from archgrad import random_streams
 from archgrad.callbacks import Callback, Search
 from archgrad.config import SearchConfig
-from archgrad.data import ImageData
+from archgrad.data import Data
 from archgrad.discretizers import Argmax
 from archgrad.loop.entry import search
 from archgrad.loop.progressive import method_of
@@ -47,7 +47,7 @@ class Estimate:
     peak_megabytes: float | None
 
 
-def estimate(config: SearchConfig, data: ImageData) -> Estimate:
+def estimate(config: SearchConfig, data: Data) -> Estimate:
     """Estimate the cost of a search of these images by a few of its steps; leave no files behind."""
     _forget_peak()
     stages = list(stages_of(config.build_space(), config.build_method()))
@@ -71,7 +71,7 @@ def estimate(config: SearchConfig, data: ImageData) -> Estimate:
 
 
 def step_seconds(
-    config: SearchConfig, space: SearchSpace, method: Method, data: ImageData, at_most: float = math.inf
+    config: SearchConfig, space: SearchSpace, method: Method, data: Data, at_most: float = math.inf
 ) -> float:
     """Measure a step of a search: the mean of a few after the first, without warm-up, early stop and diagnostics.
 
@@ -86,8 +86,8 @@ def step_seconds(
     with suppress(_TimedEnough):
         search(
             space, method, data, task=config.build_task(), weights=weights, seed=config.seed, split=config.split,
-            held_out=config.held_out,
-            device=config.device, callbacks=[timer], standard_callbacks=False, on_collapse="ignore", alpha_budget="off",
+            held_out=config.held_out, device=config.device, workers=config.workers, callbacks=[timer],
+            standard_callbacks=False, on_collapse="ignore", alpha_budget="off",
         )  # fmt: skip
     return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from archgrad.data import Batch, ImageData, Loader, Split, measure
+from archgrad.data import Batch, Data, Loader, Split, normalization_of
 from archgrad.errors import UserError
+from archgrad.warn_once import warn_once
 
 __all__ = ["Loaders", "StepBatches", "check_batch_size"]
+
+_log = logging.getLogger("archgrad")
 
 
 class Loaders(NamedTuple):
@@ -27,15 +31,27 @@ class Loaders(NamedTuple):
 
     @classmethod
     def of(
-        cls, data: ImageData, parts: Split, single_level: bool, batch_size: int, seed: int, device: torch.device
+        cls,
+        data: Data,
+        parts: Split,
+        single_level: bool,
+        batch_size: int,
+        seed: int,
+        device: torch.device,
+        workers: int = 0,
     ) -> Loaders:
-        """Build the loaders of these parts of the data, all with the normalization of the training images."""
-        normalization = measure(data, parts.weights)
+        """Build the loaders of these parts of the data, all with the normalization of the training images.
+
+        ``workers`` processes read each part, if the data is not in memory.
+        """
+        if workers and not data.lazy:
+            warn_once(_log, "the data is in memory, so no worker processes are started to read it.")
+        normalization = normalization_of(data, parts.weights)
         holds_out = len(parts.held_out) > 0
 
         def loader(indices: Tensor, stream: str, size: int = batch_size) -> Loader:
             augmentation = data.augmentation if stream in ("weights", "architecture") else None
-            return Loader(data, indices, size, normalization, augmentation, seed, stream, device)
+            return Loader(data, indices, size, normalization, augmentation, seed, stream, device, workers)
 
         even = _even(len(parts.held_out), batch_size) if holds_out else batch_size
         evaluates_held_out = holds_out and single_level

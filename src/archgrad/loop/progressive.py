@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks import Callback, Record, Search, Stage
 from archgrad.config import SearchConfig
-from archgrad.data import ImageData
+from archgrad.data import Data
 from archgrad.discretizers import Argmax
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.loop.checkpoint import Checkpoints
@@ -43,7 +43,7 @@ class Stages:
     space: SearchSpace
     method: Method
     plan: Progressive
-    images: ImageData
+    images: Data
 
     def setup(self, number: int, searched: SearchSpace, begun: Path | None) -> Setup:
         """Return the setup of a stage, counted from 1; ``begun`` is its folder."""

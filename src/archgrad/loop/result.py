@@ -26,7 +26,7 @@ from archgrad.supernet import Supernet
 from archgrad.tensors import Alpha
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Data
     from archgrad.loop.setup import Setup
     from archgrad.loop.state import SearchState
     from archgrad.tasks import BaseTask
@@ -122,7 +122,7 @@ class SearchResult:
         *,
         space: SearchSpace | None = None,
         method: Method | None = None,
-        data: ImageData | None = None,
+        data: Data | None = None,
         task: BaseTask | None = None,
     ) -> SearchResult:
         """Read the run directory of a finished search, and change nothing in it.

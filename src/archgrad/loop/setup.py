@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +16,7 @@ from torch import Tensor
 from archgrad import random_streams
 from archgrad.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.config import SearchConfig
-from archgrad.data import ImageData, Loader
+from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
@@ -66,7 +67,7 @@ class Setup:
 
     @classmethod
     def of(
-        cls, space: SearchSpace, method: Method, data: ImageData, config: SearchConfig, begun: Path | None = None
+        cls, space: SearchSpace, method: Method, data: Data, config: SearchConfig, begun: Path | None = None
     ) -> Setup:
         """Check and complete the setup of a search, or of one of its stages: its space, method and images are given.
 
@@ -79,11 +80,10 @@ class Setup:
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
         task = config.build_task()
         task.check(data)
-        labels = data.targets if data.classes else torch.zeros(len(data), dtype=torch.int64)
-        parts = split_data(labels, fractions, seed, config.held_out, data.classes)
+        parts = split_data(data.targets, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
         device = usable_device(config.device)
-        loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
+        loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device, config.workers)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
@@ -129,6 +129,16 @@ class Setup:
     def outputs(self) -> int:
         """The number of outputs of the network."""
         return self.task.outputs(self.weight_loader.data)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """End the processes that read the data when the block ends."""
+        try:
+            yield
+        finally:
+            for loader in (self.weight_loader, self.arch_loader, self.evaluation_loader, self.held_out_loader):
+                if loader is not None:
+                    loader.close()
 
     @property
     def steps(self) -> int:
@@ -216,7 +226,7 @@ class Setup:
         small = [what for what, loader in loaders.items() if loader is not None and loader.batch_size == 1]
         if not small:
             return
-        size = self.weight_loader.data.images.shape[1:]
+        size = self.weight_loader.data.shape
         even = {name: torch.full(shape, 1 / shape[-1], device=self.device) for name, shape in supernet.shapes.items()}
         try:
             with torch.no_grad(), random_streams.SavedRandomState(self.device).replay():
@@ -236,7 +246,7 @@ class Setup:
         return Stepper(losses, self.weights)
 
 
-def _about(data: ImageData) -> dict[str, Any]:
+def _about(data: Data) -> dict[str, Any]:
     return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from archgrad.data import ImageData
+from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.memory import check_memory, total_memory
 from archgrad.method import Method
@@ -41,7 +41,7 @@ def check_steps(epochs: int, steps: int) -> None:
 
 
 def check_supernet_memory(
-    space: SearchSpace, method: Method, data: ImageData, outputs: int, batch_size: int, device: torch.device
+    space: SearchSpace, method: Method, data: Data, outputs: int, batch_size: int, device: torch.device
 ) -> None:
     """Reject a supernet whose weights and activations cannot fit into the memory of the machine or of the device."""
     options = method.supernet_options(space)
@@ -49,7 +49,7 @@ def check_supernet_memory(
     shape = {"num_classes": outputs, "input_channels": data.channels}
     needed: float = _WEIGHT_COPIES * _FLOAT * _parameters(space, options, shape)
     check_memory("this supernet", needed, _FIX, there)
-    images = batch_size * data.image_size**2
+    images = batch_size * data.shape[1] * data.shape[2]
     least = _least_activations(space, options) * images
     check_memory("one step of this search", needed + least, _FIX, there)
     if needed + least > there / 100 and not method.relaxation.sparse:  # large enough to be worth a closer look

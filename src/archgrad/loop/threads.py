@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from statistics import mean
@@ -14,7 +15,7 @@ from statistics import mean
 import torch
 
 from archgrad.config import SearchConfig
-from archgrad.data import ImageData
+from archgrad.data import Data
 from archgrad.errors import DivergedError
 from archgrad.loop.estimate import stages_of
 from archgrad.loop.global_state import own_global_state
@@ -28,7 +29,7 @@ _STEPS = 3
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def choose_threads(config: SearchConfig, data: ImageData) -> int:
+def choose_threads(config: SearchConfig, data: Data) -> int:
     """Time a few weight steps of a search with 1, 2, 4, … threads as long as more are faster; set and return the best.
 
     Where other processes are busy, many threads wait for each other and are slower than one. A number that the
@@ -40,7 +41,7 @@ def choose_threads(config: SearchConfig, data: ImageData) -> int:
     torch.set_num_threads(best)
     if best < most:
         *_, (space, method) = stages_of(config.build_space(), config.build_method())
-        setup = Setup.of(space, method, data, config)
+        setup = Setup.of(space, method, data, replace(config, workers=0))
         with own_global_state(setup.device), suppress(DivergedError):  # the search itself says what diverges
             best = _fastest(setup, most)
     torch.set_num_threads(best)

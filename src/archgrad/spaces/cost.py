@@ -12,10 +12,11 @@ from torch.utils.flop_counter import FlopCounterMode
 from archgrad.errors import UserError
 from archgrad.fields import Count, Range, checked
 
-__all__ = ["Cost", "ImageSize", "cost"]
+__all__ = ["Cost", "ImageSize", "cost", "sides"]
 
-ImageSize = Annotated[int, Range(1, 10_000)]
-"""The height or width of an image in pixels."""
+_Side = Annotated[int, Range(1, 10_000)]
+ImageSize = _Side | tuple[_Side, _Side]
+"""The side of a square image in pixels, or height and width."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def cost(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 
     parameter = next(network.parameters(), None)
     if parameter is None:
         raise UserError("network has no parameters, so it has no cost; give a network that can be trained.")
-    image = torch.zeros(1, input_channels, image_size, image_size, dtype=parameter.dtype, device=parameter.device)
+    image = torch.zeros(1, input_channels, *sides(image_size), dtype=parameter.dtype, device=parameter.device)
     training = network.training
     network.eval()
     try:
@@ -45,3 +46,12 @@ def cost(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 
     finally:
         network.train(training)
     return Cost(parameters, counter.get_total_flops() // 2)
+
+
+def sides(size: ImageSize) -> tuple[int, int]:
+    """Return height and width.
+
+    >>> sides(32), sides((8, 12))
+    ((32, 32), (8, 12))
+    """
+    return (size, size) if isinstance(size, int) else size

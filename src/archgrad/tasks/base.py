@@ -15,7 +15,7 @@ from archgrad.registry import class_path
 from archgrad.tasks.metric import Meter, Metric, Ratio, as_metric, widen
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Data
 
 __all__ = ["BaseTask", "align", "check_finite_targets"]
 
@@ -60,13 +60,13 @@ class BaseTask:
         """The main metric of perfect predictions; None if it is unknown."""
         return None
 
-    def outputs(self, data: ImageData) -> int:
+    def outputs(self, data: Data) -> int:
         """Return the number of network outputs for this data: one per class, or one per column of the targets."""
         if data.classes:
             return len(data.classes)
         return 1 if data.targets.dim() == 1 else int(data.targets.shape[1])
 
-    def check(self, data: ImageData) -> None:
+    def check(self, data: Data) -> None:
         """Raise a UserError, before any training, if the targets of the data do not suit the task."""
         check_finite_targets(data.name, data.targets)
 

@@ -17,7 +17,7 @@ from archgrad.tasks.base import BaseTask
 from archgrad.tasks.metric import Metric, Ratio
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Data
 
 __all__ = ["Classification", "constant"]
 
@@ -46,7 +46,7 @@ class Classification(BaseTask):
         """Accuracy in per cent."""
         return {"accuracy": Metric("accuracy", unit="%", best=100.0, ratio=_accuracy)}
 
-    def check(self, data: ImageData) -> None:
+    def check(self, data: Data) -> None:
         """Reject data without classes, targets outside of them, and class weights of another number."""
         targets, classes = data.targets, len(data.classes)
         if not classes or targets.dtype != torch.int64 or targets.dim() != 1:

@@ -18,7 +18,7 @@ from archgrad.tasks.classification import constant
 from archgrad.tasks.metric import Metric, Ratio
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Data
 
 __all__ = ["Multilabel"]
 
@@ -53,7 +53,7 @@ class Multilabel(BaseTask):
             "label_accuracy": Metric("label_accuracy", unit="%", best=100.0, ratio=self._accuracy),
         }
 
-    def check(self, data: ImageData) -> None:
+    def check(self, data: Data) -> None:
         """Reject targets that are not [N, labels] with numbers from 0 to 1."""
         name, targets = data.name, data.targets
         if data.classes or targets.dim() != 2 or targets.shape[1] < 1:

@@ -14,7 +14,7 @@ from archgrad.registry import class_path
 from archgrad.tasks.base import BaseTask
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Data
 
 __all__ = ["Task"]
 
@@ -53,7 +53,7 @@ class Task(BaseTask):
             if name not in self.all_metrics:
                 raise unknown("metric in higher_is_better of the task:", str(name), self.all_metrics)
 
-    def outputs(self, data: ImageData) -> int:
+    def outputs(self, data: Data) -> int:
         """Return the number of network outputs: as given, or by the data."""
         return super().outputs(data) if self.num_outputs is None else self.num_outputs
 

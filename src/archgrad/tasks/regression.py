@@ -16,7 +16,7 @@ from archgrad.tasks.base import BaseTask, check_finite_targets
 from archgrad.tasks.metric import Metric, Ratio
 
 if TYPE_CHECKING:
-    from archgrad.data import ImageData
+    from archgrad.data import Data
 
 __all__ = ["Regression"]
 
@@ -50,7 +50,7 @@ class Regression(BaseTask):
             "mae": Metric("mae", False, best=0.0, ratio=_absolutes),
         }
 
-    def check(self, data: ImageData) -> None:
+    def check(self, data: Data) -> None:
         """Reject targets that are not finite floats [N] or [N, numbers]."""
         targets = data.targets
         if data.classes or not targets.is_floating_point() or targets.dim() > 2 or 0 in targets.shape:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from archgrad.data.dataset import ImageData, LoadOptions, Origin, no_progress
+from archgrad.data.base import Data
+from archgrad.data.dataset import LoadOptions, Origin, no_progress
 from archgrad.errors import UserError, shortened
 from archgrad.fields import check_value
 from archgrad.files import PathLike, existing_path
@@ -31,7 +31,7 @@ class DataSource(ABC):
     takes_path: ClassVar[bool] = False
 
     @abstractmethod
-    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+    def read(self, path: Path | None, options: LoadOptions) -> Data:
         """Read the images; ``path`` is that of the name, or the data folder if the source takes no path."""
 
     def check(self, path: Path | None) -> None:
@@ -49,7 +49,7 @@ class DataSource(ABC):
         fit: str = "crop",
         seed: int = 0,
         progress: Callable[[int, int], None] = no_progress,
-    ) -> ImageData:
+    ) -> Data:
         """Load the images that :class:`LoadOptions` describes; without ``train``, those for tests.
 
         A source without a path of its own looks in the folder ``path``, or in that of the variable ARCHGRAD_DATA.
@@ -57,9 +57,9 @@ class DataSource(ABC):
         check_value("path", path, PathLike | None)
         options = LoadOptions(train, limit, image_size, fit, seed, progress)
         data = self.read(self.located(path), options)
-        if not isinstance(data, ImageData):
+        if not isinstance(data, Data):
             raise UserError(f"{class_path(type(self))}.read returned {shortened(data)}; it must return an ImageData.")
-        return replace(data, origin=self._origin(path, options) if train else None)
+        return data.with_fields(origin=self._origin(path, options) if train else None)
 
     def located(self, path: PathLike | None) -> Path | None:
         """Return the path to read from: the given one, or the data folder if the source takes no path."""

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
+from archgrad.data.base import Data
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import FOLDER_VARIABLE, DataSource
 from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
@@ -41,7 +42,7 @@ class Cifar(DataSource):
         """Reject a folder without the files."""
         self._found(path, train=True)
 
-    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+    def read(self, path: Path | None, options: LoadOptions) -> Data:
         """Read the official images, or decode the chosen ones from parquet."""
         layout = self.layout
         file = self._found(path, options.train)
@@ -76,13 +77,13 @@ class Cifar(DataSource):
             )
         return found
 
-    def _from_parquet(self, file: Path, options: LoadOptions) -> ImageData:
+    def _from_parquet(self, file: Path, options: LoadOptions) -> Data:
         size = options.image_size or _SIDE
         source = Parquet(self.layout.classes, self.layout.name, _AUGMENTATION.scaled(_SIDE, size))
         data = source.read(file, options)
-        if data.images.shape[1:] != (3, size, size):
+        if data.shape != (3, size, size):
             raise UserError(
-                f"{shown_path(file)} is not {self.layout.title}: its images are {list(data.images.shape[1:])} and not "
+                f"{shown_path(file)} is not {self.layout.title}: its images are {list(data.shape)} and not "
                 f"{[3, size, size]}. For other data use parquet:PATH."
             )
         return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -19,11 +20,12 @@ from archgrad.data.resize import resize
 from archgrad.data.sources.common import missing_extra, reason
 from archgrad.errors import UserError
 from archgrad.memory import check_images
+from archgrad.warn_once import warn_once
 
 if TYPE_CHECKING:
     from PIL import Image
 
-__all__ = ["Encoded", "decode_all", "image_suffixes"]
+__all__ = ["Encoded", "decode_all", "decode_one", "image_sides", "image_suffixes", "image_tensor"]
 
 _FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM", "JPEG2000", "AVIF", "ICO", "PCX", "QOI", "SGI", "TGA")
 """The formats of Pillow that hold pixels; not EPS, which runs a program."""
@@ -33,6 +35,8 @@ _LARGE = 1 << 22
 _STRIP_PIXELS = 1 << 20
 _GROUP_FILES, _GROUP_BYTES = 1024, 1 << 25
 """The most that is decoded before it is resized."""
+
+_logger = logging.getLogger(__name__)
 
 Shape = tuple[int, ...]
 
@@ -63,6 +67,26 @@ def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> Te
         done += len(images)
         options.progress(done, count)
     return result
+
+
+def decode_one(file: Encoded, options: LoadOptions, channels: int) -> Tensor:
+    """Decode one file into uint8 [C, H, W] with so many channels: gray becomes color, or color gray."""
+    image = _resized([_decode(file, options.image_size)], options)[0]
+    if image.shape[0] == 3 and channels == 1:
+        warn_once(_logger, "some images have color, but the first ones are gray: all become gray.")
+        return image_tensor(_pillow().fromarray(image.permute(1, 2, 0).contiguous().numpy()).convert("L"))
+    return image.expand(channels, -1, -1)
+
+
+def image_sides(file: Encoded) -> tuple[int, int]:
+    """Return the height and width of an image, from its header."""
+    with _opened(file) as image:
+        return image.height, image.width
+
+
+def image_tensor(image: Image.Image) -> Tensor:
+    """Return an image of Pillow as uint8 [C, H, W], C being 1 for gray and 3 for color."""
+    return _tensor(_array(image))
 
 
 def image_suffixes() -> set[str]:
@@ -188,8 +212,7 @@ def _tensor(array: NDArray[np.uint8]) -> Tensor:
 def _sizes(files: Iterable[Encoded]) -> Iterator[tuple[str, Shape]]:
     """Yield the names and the heights and widths of images, from their headers."""
     for file in files:
-        with _opened(file) as image:
-            yield file.name, (image.height, image.width)
+        yield file.name, image_sides(file)
 
 
 def _different_sizes(sizes: list[tuple[str, Shape]]) -> UserError:

@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from archgrad.data.augment import Augmentation
+from archgrad.data.base import Data
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
 from archgrad.errors import UserError
@@ -22,7 +23,7 @@ class Digits(DataSource):
     (100, 1, 8)
     """
 
-    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+    def read(self, path: Path | None, options: LoadOptions) -> Data:
         """Read the images; nothing is downloaded."""
         from sklearn.datasets import load_digits
 

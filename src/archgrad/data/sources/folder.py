@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
 import torch
 
+from archgrad.data.base import Data
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import default_augmentation
-from archgrad.data.sources.decode import Encoded, decode_all, image_suffixes
+from archgrad.data.sources.decode import decode_all, image_suffixes
+from archgrad.data.sources.file_list import FileList
+from archgrad.data.sources.lazy import fits_in_memory, lazy_images
 from archgrad.errors import UserError
-from archgrad.files import existing_path, list_folder, open_regular, shown_path
+from archgrad.files import existing_path, list_folder, shown_path
 from archgrad.warn_once import warn_once
 
 __all__ = ["Folder"]
 
 _PARTS = {True: ("train",), False: ("test", "val", "validation")}
-_LARGEST_FILE = 1 << 28
 _logger = logging.getLogger(__name__)
 
 
@@ -28,13 +29,14 @@ class Folder(DataSource):
     """A folder with one sub-folder of image files per class.
 
     Classes are the names of the sub-folders, sorted. If there is a sub-folder ``train`` (``test``, ``val``) that has
-    sub-folders, the classes are in it. There is one channel if all images are gray, else three.
+    sub-folders, the classes are in it. There is one channel if all images are gray, else three. Images of more than
+    256 MB are decoded when they are needed.
     """
 
     takes_path: ClassVar[bool] = True
 
-    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
-        """Decode the chosen images; log what is left out."""
+    def read(self, path: Path | None, options: LoadOptions) -> Data:
+        """Decode the chosen images, or find them for later; log what is left out."""
         home = existing_path(path or "", "folder")
         folders = _class_folders(home, options.train)
         if len(folders) < 2:
@@ -42,15 +44,15 @@ class Folder(DataSource):
                 f"the folder {shown_path(home)} has {len(folders)} sub-folders for classes; give at least 2, one per "
                 f"class, with the images in them."
             )
-        files = _images(folders)
-        sizes = torch.tensor([len(part) for part in files], dtype=torch.long)
-        labels = torch.arange(len(folders)).repeat_interleave(sizes)
-        paths = [file for part in files for file in part]
+        files, sizes = _images(folders)
+        labels = torch.arange(len(folders)).repeat_interleave(torch.tensor(sizes))
         chosen = options.choose(labels)
-        encoded = (_encoded(paths[index]) for index in chosen.tolist())
-        images = decode_all(encoded, len(chosen), options)
+        files.choose(chosen)
         classes = tuple(_text(folder.name) for folder in folders)
         name = f"folder:{_text(home.name or home.resolve().name)}"
+        if not fits_in_memory(files[0], len(files), options):
+            return lazy_images(name, files, labels[chosen], classes, options)
+        images = decode_all((files[index] for index in range(len(files))), len(files), options)
         return ImageData(name, images, labels[chosen], classes, default_augmentation(images))
 
 
@@ -75,30 +77,28 @@ def _subfolders(folder: Path) -> list[Path]:
     return [sub for sub in list_folder(folder)[0] if not sub.name.startswith(".")]
 
 
-def _images(folders: list[Path]) -> list[list[Path]]:
-    """Return the image files of each class; log what else is there, and refuse a class without images."""
+def _images(folders: list[Path]) -> tuple[FileList, list[int]]:
+    """Return the image files and their number in each class; log what else is there, and refuse an empty class."""
     suffixes = image_suffixes()
-    found, others = [], []
+    found, sizes, others, left_out = FileList(), list[int](), list[str](), 0
     for folder in folders:
         nested, files = list_folder(folder)
-        images = [file for file in files if file.suffix.lower() in suffixes and not file.name.startswith(".")]
-        kept = set(images)
-        others += [one for one in (*nested, *files) if one not in kept and not one.name.startswith(".")]
+        seen = [file for file in files if not file.name.startswith(".")]
+        images = [file.name for file in seen if file.suffix.lower() in suffixes]
+        more = [file.name for file in nested if not file.name.startswith(".")]
+        more += [file.name for file in seen if file.suffix.lower() not in suffixes]
+        left_out, others = left_out + len(more), [*others, *more][:5]
         if not images:
             kinds = ", ".join(sorted(suffixes))
             raise UserError(f"the class folder {shown_path(folder)} has no images ({kinds}); add some or remove it.")
-        found.append(images)
+        found.add(str(folder), images)
+        sizes.append(len(images))
     if others:
-        names = ", ".join(shown_path(other.name) for other in others[:5])
         warn_once(
-            _logger, "%d files or folders beside the images are left out: %s%s", len(others), names,
-            ", …" if len(others) > 5 else ".",
+            _logger, "%d files or folders beside the images are left out: %s%s", left_out,
+            ", ".join(map(shown_path, others)), ", …" if left_out > 5 else ".",
         )  # fmt: skip
-    return found
-
-
-def _encoded(path: Path) -> Encoded:
-    return Encoded(shown_path(path), partial(open_regular, path, "image", _LARGEST_FILE))
+    return found, sizes
 
 
 def _text(name: str) -> str:

@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archgrad.data.dataset import ImageData, LoadOptions, check_labels
+from archgrad.data.base import check_labels
+from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, reason, shown_names
 from archgrad.errors import UserError

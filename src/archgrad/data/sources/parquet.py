@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.dataset import ImageData, LoadOptions, check_labels
+from archgrad.data.base import Data, check_labels
+from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, shown_names
 from archgrad.data.sources.decode import decode_all
+from archgrad.data.sources.lazy import fits_in_memory, lazy_images
+from archgrad.data.sources.parquet_rows import ParquetRows
 from archgrad.data.sources.parquet_table import ParquetTable
 from archgrad.errors import UserError
 from archgrad.files import existing_path, list_folder, shown_path
@@ -25,7 +28,8 @@ class Parquet(DataSource):
     """Parquet files in the layout of the Hugging Face hub: a file or a folder.
 
     In a folder, files whose names start with ``train`` (or ``test``, ``val``) are used if there are any. ``classes``,
-    ``title`` and ``augmentation`` replace those that the files suggest.
+    ``title`` and ``augmentation`` replace those that the files suggest. Images of more than 256 MB are decoded when
+    they are needed; until then they are in a temporary file, because parquet files are slow to read in a random order.
     """
 
     classes: tuple[str, ...] | None = None
@@ -33,8 +37,11 @@ class Parquet(DataSource):
     augmentation: Augmentation | None = None
     takes_path: ClassVar[bool] = True
 
-    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
-        """Decode the chosen images; the result is the same as with ``limited`` and ``resized`` later."""
+    def read(self, path: Path | None, options: LoadOptions) -> Data:
+        """Decode the chosen images, or copy them to a temporary file for later.
+
+        The result is the same as with ``limited`` and ``resized`` afterwards.
+        """
         found = existing_path(path or "", "parquet file or folder")
         files = _in_folder(found, options.train) if found.is_dir() else [found]
         table = ParquetTable(files)
@@ -45,6 +52,9 @@ class Parquet(DataSource):
         if options.train:
             check_classes(title, labels, classes)
         chosen = options.choose(labels)
+        if not fits_in_memory(next(table.encoded(chosen[:1])), len(chosen), options):
+            rows = ParquetRows(table, chosen)
+            return lazy_images(title, rows, labels[chosen], classes, options, self.augmentation)
         images = decode_all(table.encoded(chosen), len(chosen), options)
         return ImageData(title, images, labels[chosen], classes, self.augmentation or default_augmentation(images))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -38,6 +39,7 @@ class ParquetTable:
         self.files = tuple(files)
         with _opened(self.files[0]) as first:
             schema = first.schema_arrow
+        self._ends: list[int] = []
         self._check_rows()
         self._label = _label_column(schema, self.files[0])
         self._image = _image_column(schema, self.files[0])
@@ -58,8 +60,7 @@ class ParquetTable:
                 for batch in parquet.iter_batches(rows, columns=[self._image], use_threads=False):
                     while wanted and wanted[-1] < start + len(batch):
                         row = wanted.pop() - start
-                        name = f"in row {row + start} of {shown_path(file.name)}"
-                        held.append(_encoded(batch.column(0)[row].as_py(), name))
+                        held.append(_encoded(batch.column(0)[row].as_py(), self.name_of(row + start)))
                     start, size = start + len(batch), size + batch.nbytes
                     if len(held) >= _ROWS_AT_ONCE or size > _HELD_BYTES or not wanted:
                         yield from held
@@ -67,12 +68,15 @@ class ParquetTable:
                     if not wanted:
                         return
 
+    def name_of(self, row: int) -> str:
+        """Return how messages name the image in a row, counted over all files."""
+        return f"in row {row} of {shown_path(self.files[bisect_right(self._ends, row)].name)}"
+
     def _check_rows(self) -> None:
-        rows = 0
         for file in self.files:
             with _opened(file) as parquet:
-                rows += parquet.metadata.num_rows
-        if not 0 <= rows <= _MOST_ROWS:
+                self._ends.append(parquet.metadata.num_rows + (self._ends or [0])[-1])
+        if not 0 <= (rows := self._ends[-1]) <= _MOST_ROWS:
             raise UserError(f"{shown_path(self.files[0])} claims to have {rows} rows; at most {_MOST_ROWS} are read.")
 
     def _rows_at_once(self, metadata: Any, file: Path) -> int:

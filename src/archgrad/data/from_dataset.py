@@ -1,0 +1,248 @@
+"""Datasets of PyTorch and Hugging Face, and pairs of arrays, as the data of a search."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import ConcatDataset, IterableDataset, Subset, TensorDataset
+
+from archgrad.data.augment import Augmentation
+from archgrad.data.base import Data, Shape, described
+from archgrad.data.dataset import ImageData, no_progress
+from archgrad.data.dataset_data import DatasetData, Transform
+from archgrad.data.inputs import (
+    TARGET_KEYS,
+    ArrayInputs,
+    DatasetInputs,
+    as_input,
+    as_target,
+    check_layout,
+    kept_random_state,
+    read_item,
+    seed_random_state,
+    tensor_of,
+)
+from archgrad.data.normalize import NormalizationChoice
+from archgrad.data.sources.common import numbered_classes
+from archgrad.errors import UserError, shortened
+
+__all__ = ["from_dataset"]
+
+_log = logging.getLogger("archgrad")
+_MANY_ITEMS = 10_000
+
+
+def from_dataset(
+    dataset: Any,
+    *,
+    name: str | None = None,
+    targets: Any = None,
+    classes: Sequence[str] | None = None,
+    transform: Transform | None = None,
+    augmentation: Augmentation | None = None,
+    normalization: NormalizationChoice = "measured",
+    progress: Callable[[int, int], None] = no_progress,
+) -> Data:
+    """Return the data of a search from a map-style dataset, or from a pair (inputs, targets) of tensors or arrays.
+
+    A dataset has a length and gives items (input, target), or dictionaries as Hugging Face datasets do. An input is a
+    tensor or an array [C, H, W] or [H, W] of bytes or floats, or a Pillow image. All inputs have one shape.
+
+    ``targets`` are taken from the dataset if it offers them (``targets``, ``labels``, a column); else every item is
+    read once. Integers are classes, whose names are ``classes``; floats are targets of a regression or of many labels.
+    ``transform`` and ``augmentation`` change training inputs. ``normalization`` is measured on training inputs, given,
+    or None. Bytes without a transform or a normalization of their own stay in memory, as an :class:`ImageData`.
+
+    >>> data = from_dataset((torch.rand(6, 12, 8, 10), torch.arange(6) % 2))
+    >>> data.shape, data.classes
+    ((12, 8, 10), ('0', '1'))
+    """
+    augmentation = augmentation or Augmentation()
+    title = name or _title(dataset)
+    _check_kind(dataset, title)
+    pair = _as_pair(dataset)
+    if pair is None:
+        found = _lazy(dataset, title, targets, classes, progress)
+        return replace(found, augmentation=augmentation, normalization=normalization, transform=transform)
+    inputs, known = _inputs(pair[0], title), _targets(pair[1] if targets is None else targets, title)
+    if len(inputs) != len(known):
+        raise UserError(f"{title!r} has {len(inputs)} inputs but {len(known)} targets; give one target per input.")
+    known, names = _with_classes(known, classes, title)
+    if inputs.dtype == torch.uint8 and names and transform is None and normalization == "measured":
+        return ImageData(title, inputs, known, names, augmentation)
+    shape: Shape = (inputs.shape[1], inputs.shape[2], inputs.shape[3])
+    reader = ArrayInputs(inputs)
+    return DatasetData(title, reader, known, names, shape, inputs.dtype, augmentation, normalization, transform)
+
+
+def _lazy(
+    dataset: Any, title: str, targets: Any, classes: Sequence[str] | None, progress: Callable[[int, int], None]
+) -> DatasetData:
+    known = _offered_targets(dataset, title) if targets is None else _targets(targets, title)
+    known = _scanned_targets(dataset, title, progress) if known is None else known
+    if len(known) != len(dataset):
+        raise UserError(f"{title!r} has {len(dataset)} items but {len(known)} targets; give one target per item.")
+    if len(dataset) == 0:
+        raise UserError(f"the dataset {title!r} has no items; check where it reads them from.")
+    found, names = _with_classes(known, _offered_classes(dataset) if classes is None else classes, title)
+    reader = DatasetInputs(dataset, title, found)
+    with kept_random_state():
+        seed_random_state(0)
+        first = reader[0]
+    shape: Shape = (first.shape[0], first.shape[1], first.shape[2])
+    return DatasetData(title, reader, found, names, shape, first.dtype)
+
+
+def _title(dataset: Any) -> str:
+    arrays = isinstance(dataset, tuple | list) and isinstance((*dataset, None)[0], Tensor | np.ndarray)
+    return "arrays" if arrays else type(dataset).__name__
+
+
+def _check_kind(dataset: Any, title: str) -> None:
+    """Reject what has no items by number."""
+    if isinstance(dataset, Mapping) and not isinstance(dataset, str):
+        raise UserError(
+            f"the data is a {title} of {shortened(list(dataset))}; give one of them, such as data['train']."
+        )
+    iterable = isinstance(dataset, IterableDataset)
+    if iterable or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__") or isinstance(dataset, str):
+        raise UserError(
+            f"the data is {shortened(dataset)}; a search reads items by their number, so give a map-style dataset with "
+            f"__getitem__ and __len__, a pair (inputs, targets), or the name of data (see `archgrad list data`)."
+        )
+
+
+def _as_pair(dataset: Any) -> tuple[Any, Any] | None:
+    """Return inputs and targets in memory, or None for a dataset whose items are read one by one."""
+    if isinstance(dataset, TensorDataset):
+        dataset = dataset.tensors
+    if not isinstance(dataset, tuple | list) or not all(isinstance(one, Tensor | np.ndarray) for one in dataset[:1]):
+        return None
+    if len(dataset) != 2:
+        raise UserError(f"the data has {len(dataset)} tensors; give two: inputs and targets.")
+    return dataset[0], dataset[1]
+
+
+def _inputs(given: Any, title: str) -> Tensor:
+    """Return inputs [N, C, H, W] of bytes or floats on the CPU; reject NaN."""
+    inputs = tensor_of(given) if isinstance(given, np.ndarray) else given.detach()
+    inputs = inputs[:, None] if inputs.ndim == 3 else inputs
+    if inputs.ndim != 4 or 0 in inputs.shape or not (inputs.dtype == torch.uint8 or inputs.is_floating_point()):
+        raise UserError(
+            f"the inputs of {title!r} are {described(given)}; give bytes (uint8) or floats, as "
+            f"[N, channels, height, width] or [N, height, width]."
+        )
+    if inputs.device.type != "cpu":
+        raise UserError(f"the inputs of {title!r} are on {inputs.device}; keep them on the CPU (batches are moved).")
+    check_layout(inputs.shape, inputs.dtype, f"the tensor of inputs of {title!r}")
+    for start in range(0, len(inputs) if inputs.is_floating_point() else 0, 1024):
+        finite = inputs[start : start + 1024].isfinite().flatten(1).all(1)
+        if not bool(finite.all()):
+            raise UserError(
+                f"input {start + int(finite.long().argmin())} of {title!r} has NaN or infinite values; correct or "
+                f"remove it."
+            )
+    return inputs
+
+
+def _targets(given: Any, title: str) -> Tensor:
+    """Return targets int64 [N], or floats [N] or [N, K]; reject NaN."""
+    try:
+        found = tensor_of(given) if isinstance(given, np.ndarray) else torch.as_tensor(given)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as problem:
+        if isinstance(problem, UserError):
+            raise
+        raise UserError(
+            f"the targets of {title!r} are {shortened(given)}; give numbers, one or a row per input."
+        ) from None
+    found = found.detach().cpu()
+    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 and not found.is_floating_point() else found
+    if found.ndim not in (1, 2) or found.is_complex() or 0 in found.shape[1:]:
+        raise UserError(f"the targets of {title!r} are {described(found)}; give [N] or [N, K].")
+    if found.ndim == 1 and not found.is_floating_point():
+        return found.long()
+    found = found.to(torch.get_default_dtype())
+    finite = found.isfinite().view(len(found), -1).all(1)
+    if not bool(finite.all()):
+        raise UserError(f"target {int(finite.long().argmin())} of {title!r} has NaN or infinite values; correct it.")
+    return found
+
+
+def _with_classes(targets: Tensor, classes: Sequence[str] | None, title: str) -> tuple[Tensor, tuple[str, ...]]:
+    """Return targets with the names of their classes; an empty list makes floats of integers."""
+    if targets.is_floating_point() or (classes is not None and len(classes) == 0):
+        if classes:
+            raise UserError(f"the targets of {title!r} are floats, so they have no classes; leave out classes.")
+        return targets.to(torch.get_default_dtype()), ()
+    return targets, tuple(map(str, classes)) if classes else numbered_classes(title, targets)
+
+
+def _offered_targets(dataset: Any, title: str) -> Tensor | None:
+    """Return the targets that a dataset has beside its items, None if it has none."""
+    if isinstance(dataset, Subset):
+        whole = _offered_targets(dataset.dataset, title)
+        return None if whole is None else whole[torch.as_tensor(dataset.indices)]
+    if isinstance(dataset, ConcatDataset):
+        parts = [_offered_targets(part, title) for part in dataset.datasets]
+        known = [part for part in parts if part is not None]
+        return torch.cat(known) if len(known) == len(parts) else None
+    if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
+        return _targets(dataset.tensors[1], title)
+    if column := _target_column(dataset):
+        plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
+        return _targets(list(plain[column]), title)
+    if getattr(dataset, "target_transform", None) is not None:
+        return None
+    for place in ("targets", "labels"):
+        offered = getattr(dataset, place, None)
+        if isinstance(offered, Tensor | np.ndarray | list | tuple) and len(offered) == len(dataset):
+            return _targets(offered, title)
+    return None
+
+
+def _target_column(dataset: Any) -> str | None:
+    """Return the column of a Hugging Face dataset that has the targets."""
+    columns = getattr(dataset, "column_names", None)
+    if not hasattr(dataset, "features") or not isinstance(columns, list):
+        return None
+    return next((column for column in TARGET_KEYS if column in columns), None)
+
+
+def _offered_classes(dataset: Any) -> Sequence[str] | None:
+    """Return the names of the classes that a dataset has, None if it has none."""
+    if isinstance(dataset, Subset):
+        return _offered_classes(dataset.dataset)
+    if column := _target_column(dataset):
+        names = getattr(dataset.features[column], "names", None)
+        return names if isinstance(names, list) and names else None
+    names = getattr(dataset, "classes", None)
+    usable = isinstance(names, list | tuple) and bool(names) and all(isinstance(one, str) for one in names)
+    return names if usable else None
+
+
+def _scanned_targets(dataset: Any, title: str, progress: Callable[[int, int], None]) -> Tensor:
+    """Read every item once for its target, and check its input."""
+    total, found = len(dataset), list[Tensor]()
+    if total >= _MANY_ITEMS:
+        _log.warning(
+            "reading all %d items of %r for their targets; from_dataset(…, targets=…) saves this.", total, title
+        )
+    with kept_random_state():
+        for index in range(total):
+            seed_random_state(index)
+            given, target = read_item(dataset, index, title)
+            as_input(given, index, title)
+            found.append(as_target(target, index, title))
+            if found[-1].shape != found[0].shape or found[-1].dtype != found[0].dtype:
+                raise UserError(
+                    f"the target of item {index} of {title!r} is {described(found[-1])}, but that of item 0 is "
+                    f"{described(found[0])}; make all of them alike."
+                )
+            progress(index + 1, total)
+    return torch.stack(found) if found else torch.empty(0, dtype=torch.int64)

@@ -1,0 +1,148 @@
+"""Processes that read batches ahead of time."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from datasets_of_all_kinds import Pairs
+from torch import Tensor
+
+from archgrad.data import Augmentation, Loader, from_dataset, measure
+from archgrad.errors import UserError
+
+INPUTS = torch.rand(40, 2, 6, 6, generator=torch.Generator().manual_seed(0))
+TARGETS = torch.arange(40) % 4
+
+
+class Noisy(Pairs):
+    """Draws from all global generators, as transforms of torchvision and of others do."""
+
+    targets = TARGETS
+
+    def __getitem__(self, index: int) -> Any:
+        given, target = super().__getitem__(index)
+        return given + torch.rand(()) + random.random() + np.random.rand(), target  # noqa: S311
+
+
+def with_noise(given: Tensor, generator: torch.Generator) -> Tensor:
+    return given + torch.rand(given.shape, generator=generator)
+
+
+@pytest.fixture
+def opened() -> Iterator[Any]:
+    made: list[Loader] = []
+
+    def make(workers: int, dataset: Any = None, shard: tuple[int, int] = (0, 1), **settings: Any) -> Loader:
+        data = from_dataset(dataset or Noisy(INPUTS, TARGETS), **settings)
+        chosen = torch.arange(3, 39)
+        own = Loader(data, chosen, 5, measure(data), Augmentation(1, True, 2), 7, workers=workers, shard=shard)
+        made.append(own)
+        return own
+
+    yield make
+    for one in made:
+        one.close()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_any_number_of_workers_gives_the_same_batches(workers: int, opened: Any) -> None:
+    plain, ahead = opened(0, transform=with_noise), opened(workers, transform=with_noise)
+    state = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy()
+    for index in (0, 1, 2, 9, 1, 12, 13, 14, 13, 16, 0):  # passes of 7 batches; forwards, again, and far back
+        assert torch.equal(plain.batch(index).inputs, ahead.batch(index).inputs)
+        assert torch.equal(plain.batch(index).targets, ahead.batch(index).targets)
+    assert torch.equal(state[0], torch.get_rng_state())
+    assert state[1] == random.getstate()
+    assert np.array_equal(state[2], np.random.get_state()[1])
+
+
+def test_draws_depend_on_the_pass_and_the_item_alone(opened: Any) -> None:
+    plain = opened(0, transform=with_noise)
+    both = [opened(0, transform=with_noise, shard=(rank, 2)) for rank in range(2)]
+    assert torch.equal(torch.cat([one.batch(4).inputs for one in both]), plain.batch(4).inputs)
+    data = plain.data
+    first, again, later = (data.read(torch.tensor([5, 6]), (7, number), True) for number in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, later)
+    assert torch.equal(data.read(torch.tensor([6]), (7, 0), True)[0], first[1])
+
+
+def test_a_closed_loader_starts_again(opened: Any) -> None:
+    ahead = opened(2)
+    first = ahead.batch(3).inputs
+    ahead.close()
+    assert multiprocessing.active_children() == []
+    assert torch.equal(ahead.batch(3).inputs, first)
+
+
+class Broken(Noisy):
+    def __getitem__(self, index: int) -> Any:
+        if index == 17:
+            raise OSError("no such file\nat all")
+        return super().__getitem__(index)
+
+
+def test_an_error_in_a_worker_is_the_same_sentence(opened: Any) -> None:
+    sentences = []
+    for workers in (0, 2):
+        loader = Loader(from_dataset(Broken(INPUTS, TARGETS), normalization=None), torch.arange(40), 40,
+                        opened(0).normalization, workers=workers)  # fmt: skip
+        with pytest.raises(UserError) as error:
+            loader.batch(0)
+        loader.close()
+        sentences.append(str(error.value))
+    assert sentences == ["item 17 of 'Broken' cannot be read (OSError: no such file); correct the dataset."] * 2
+
+
+def test_workers_leave_signals_to_the_main_process(opened: Any) -> None:
+    ahead = opened(2)
+    expected = [opened(0).batch(index).inputs for index in range(12)]
+    ahead.batch(0)
+    for process in multiprocessing.active_children():
+        os.kill(process.pid or 0, signal.SIGINT)
+        os.kill(process.pid or 0, signal.SIGTERM)
+    assert all(torch.equal(ahead.batch(index).inputs, expected[index]) for index in range(12))
+
+
+def test_a_killed_worker_is_a_sentence(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.utils.data._utils.MP_STATUS_CHECK_INTERVAL", 0.1)
+    before = signal.getsignal(signal.SIGCHLD)
+    ahead, other = opened(2), opened(1)
+    ahead.batch(0)
+    victim = multiprocessing.active_children()[0].pid or 0
+    other.batch(0)
+
+    def read_on() -> None:
+        os.kill(victim, signal.SIGKILL)
+        for index in range(1, 1000):
+            ahead.batch(index)
+
+    with pytest.raises(UserError, match=r"a process that reads the data was lost .*; give fewer workers"):
+        read_on()
+    ahead.close()
+    assert torch.equal(ahead.batch(1).inputs, other.batch(1).inputs)
+    for loader in (ahead, other):
+        loader.close()
+    assert before in (signal.SIG_DFL, signal.getsignal(signal.SIGCHLD))
+
+
+def test_pinned_memory_is_asked_for_where_the_device_is_cuda(monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:
+    from archgrad.data import workers
+
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(workers, "DataLoader", lambda data, **options: asked.append(options) or [])
+    data = from_dataset(Noisy(INPUTS, TARGETS), normalization=None)
+    for device in ("cpu", "cuda"):
+        own = Loader(data, torch.arange(40), 5, opened(0).normalization, workers=2, device=device)
+        with pytest.raises(StopIteration):
+            own.batch(0)
+    assert [one["pin_memory"] for one in asked] == [False, True]
