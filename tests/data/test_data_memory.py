@@ -21,7 +21,7 @@ def memory(field):
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
-resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize:") + (200 << 20),) * 2)
+resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize:") + (400 << 20),) * 2)  # threads of Arrow reserve addresses
 before = memory("VmRSS:")
 data = load(sys.argv[1], image_size=64)
 size = len(data) * 3 * 64 * 64
