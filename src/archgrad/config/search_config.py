@@ -79,6 +79,7 @@ class SearchConfig:
     device: str = "cpu"
     threads: int | None = None
     compile: bool = False
+    checkpoint_cells: bool = False
     time_limit: float | None = None
     on_collapse: str = "warn"
     alpha_budget: str | float = "published"

@@ -63,7 +63,9 @@ class Stages:
         for number in range(len(self.plan.stages)):
             sized, loader = self.plan.sized(self.space, number), whole.weight_loader
             stage = self.method.in_stage(number, sized)
-            check_supernet_memory(sized, stage, loader.data, loader.batch_size, whole.device)
+            check_supernet_memory(
+                sized, stage, loader.data, loader.batch_size, whole.device, self.config.checkpoint_cells
+            )
         folder = None if out is None else RunFolder(out, whole.identity, files)
         overall, stages, seconds = _OverallRecords(folder), len(self.plan.stages), 0.0
         with folder.opened(resume) if folder else nullcontext():
