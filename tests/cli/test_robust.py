@@ -172,7 +172,7 @@ def test_missing_memory_is_a_sentence(archgrad, monkeypatch):
     monkeypatch.setattr(Run, "go", fail)
     code, _, err = archgrad("search", *TINY, "--epochs", 1)
     assert code == 1
-    assert "error: the memory does not suffice" in err
+    assert "error: the memory does not suffice; give --checkpoint-cells or smaller sizes" in err
     monkeypatch.setattr(Run, "go", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         archgrad("search", *TINY, "--epochs", 1)

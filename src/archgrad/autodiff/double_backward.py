@@ -8,15 +8,15 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from archgrad.autodiff.batch_norm import batch_norm
 from archgrad.autodiff.convolution import ConvSettings, convolution
+from archgrad.autodiff.forward_mode import ForwardMode
 
 __all__ = ["TwiceDifferentiable"]
 
 
-class TwiceDifferentiable(TorchFunctionMode):
+class TwiceDifferentiable(ForwardMode):
     """Speeds up second-derivative products of everything computed inside; values and gradients stay the same.
 
     On the CPU it replaces convolutions and batch norms by batch statistics: PyTorch's own double backward is several
@@ -35,6 +35,10 @@ class TwiceDifferentiable(TorchFunctionMode):
         replacement = _REPLACEMENTS.get(func)
         found = None if replacement is None else replacement(*args, **(kwargs or {}))
         return func(*args, **(kwargs or {})) if found is None else found
+
+    def repetition(self) -> Callable[[], TwiceDifferentiable]:
+        """Return the class: it has no state."""
+        return TwiceDifferentiable
 
 
 def _batch_norm(

@@ -8,15 +8,15 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
+from archgrad.autodiff.forward_mode import ForwardMode
 from archgrad.autodiff.kinked_functions import KINKED_FUNCTIONS
 from archgrad.errors import UserError
 
 __all__ = ["ActivationPattern", "evaluate_frozen"]
 
 
-class ActivationPattern(TorchFunctionMode):
+class ActivationPattern(ForwardMode):
     """Records the smooth piece on which every function with kinks was evaluated, and keeps it there.
 
     The first evaluation records the pattern. All later ones evaluate the smooth function that the network is around
@@ -60,11 +60,33 @@ class ActivationPattern(TorchFunctionMode):
         """Store the pattern in one byte per ReLU unit and four per index; free the network's activations."""
         for place, kept in enumerate(self._kept):
             if place in self._outputs:
-                self._kept[place] = kept > 0
+                self._kept[place] = torch.ops.aten.gt(kept, 0)  # "kept > 0" would be recorded
             elif kept.dtype == torch.int64:
                 self._kept[place] = kept.int()
                 self._indices.add(place)
         self._outputs.clear()
+
+    def release_activations(self) -> None:
+        """Pack the pattern while it is being recorded."""
+        self.pack()
+
+    def repetition(self) -> Callable[[], ActivationPattern]:
+        """Return what makes a pattern that decides the same from here on.
+
+        While this one is recorded, a new one does: the same activations make the same decisions. Later it reads the
+        recorded ones from the present place on.
+        """
+        if not self.recorded:
+            return ActivationPattern
+        place = self._position
+
+        def from_here() -> ActivationPattern:
+            pattern = ActivationPattern()
+            pattern.recorded, pattern._position = True, place
+            pattern._kept, pattern._outputs, pattern._indices = self._kept, self._outputs, self._indices
+            return pattern
+
+        return from_here
 
     def keep(self, decide: Callable[[], Tensor]) -> Tensor:
         """Return the result of ``decide`` at this place of the first evaluation."""

@@ -54,7 +54,8 @@ def main() -> None:
             raise
         code, sentence = (
             1,
-            "error: the memory does not suffice; give smaller sizes (--channels, --cells, --batch-size).",
+            "error: the memory does not suffice; give --checkpoint-cells or smaller sizes (--channels, --cells, "
+            "--batch-size).",
         )
     except (KeyboardInterrupt, typer.Abort):
         code = _STOPPED

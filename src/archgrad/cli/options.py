@@ -43,6 +43,8 @@ _HELP = {
     "threads": "CPU threads. [the fastest here and now]",
     "workers": "Processes that read each part of the data ahead of time, if it is not in memory. [0]",
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
+    "checkpoint_cells": "Compute the activations of each cell again in the backward pass instead of keeping them: less "
+    "memory, more time, the same bits. [no-checkpoint-cells]",
     "time_limit": "Choose width, depth, epochs, batch size and number of images so that the search takes about this "
     "long on this machine; sizes that you give stay. 0: use the published sizes. [5 if neither width, depth, epochs "
     "nor batch size is given, else 0]",

@@ -15,7 +15,7 @@ from archgrad.tasks import MetricInfo
 
 __all__ = ["curves_content", "plot_runs", "show_curves"]
 
-_NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "data_dir", "oracle", "settings")
+_NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "checkpoint_cells", "data_dir", "oracle", "settings")
 
 
 def plot_runs(folders: Sequence[Path], measure: str | None, out: Path) -> tuple[str, dict[str, Curve]]:

@@ -84,6 +84,7 @@ class SearchConfig:
     threads: int | None = None
     workers: int = 0
     compile: bool = False
+    checkpoint_cells: bool = False
     time_limit: float | None = None
     on_collapse: str = "warn"
     alpha_budget: str | float = "published"

@@ -65,6 +65,7 @@ def search(
     - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
     - ``seed``, ``device``, ``compile``;
     - ``workers``: the processes that read data that is not in memory;
+    - ``checkpoint_cells``: less memory and more time, by computing activations again in the backward pass;
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
     - ``held_out``: the share of the images that measures each epoch and trains no weights;
     - ``alpha_budget``: how far α may move, by default as far as in the published search. A shorter search multiplies
@@ -131,7 +132,7 @@ def run_search(
         raise UserError(f"callbacks is {shortened(callbacks)}; it must be a list of callbacks.")
     validate(config)
     space, method = config.build_space(), config.build_method()
-    _check_compile(config.compile, method)
+    _check_compile(config, method)
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
     describe = partial(_described, config, space, method, images)
@@ -229,8 +230,15 @@ def _checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -
     return None if out is None else as_path("out", out)
 
 
-def _check_compile(compile_: bool, method: Method) -> None:
+def _check_compile(config: SearchConfig, method: Method) -> None:
+    compile_ = config.compile
     check_value("compile", compile_, bool)
+    check_value("checkpoint_cells", config.checkpoint_cells, bool)
+    if compile_ and config.checkpoint_cells:
+        raise UserError(
+            "compile and checkpoint_cells are both on, but torch.compile decides itself which activations it keeps; "
+            "switch one of them off."
+        )
     if compile_ and method.hypergradient.order > 1:
         raise UserError(
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "

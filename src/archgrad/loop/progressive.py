@@ -63,7 +63,8 @@ class Stages:
         for number in range(len(self.plan.stages)):
             sized, loader = self.plan.sized(self.space, number), whole.weight_loader
             stage = self.method.in_stage(number, sized)
-            check_supernet_memory(sized, stage, loader.data, whole.outputs, loader.batch_size, whole.device)
+            again = self.config.checkpoint_cells
+            check_supernet_memory(sized, stage, loader.data, whole.outputs, loader.batch_size, whole.device, again)
         folder = None if out is None else RunFolder(out, whole.identity, files)
         overall, stages, seconds = _OverallRecords(folder), len(self.plan.stages), 0.0
         runs: list[tuple[Setup, SearchState]] = []

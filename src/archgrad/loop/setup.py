@@ -34,7 +34,7 @@ from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
-from archgrad.supernet import Supernet, SupernetOptions
+from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
 from archgrad.tasks import BaseTask, Classification
 from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
@@ -64,6 +64,7 @@ class Setup:
     described: Mapping[str, Any]
     budget: AlphaBudget
     budget_line: str
+    checkpoint_cells: bool
 
     @classmethod
     def of(
@@ -91,9 +92,10 @@ class Setup:
             **({} if task == Classification() else {"task": task.described}),
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
-        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "")
+        again = config.checkpoint_cells
+        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", again)
         check_steps(settings.epochs, setup.steps)
-        check_supernet_memory(space, method, data, setup.outputs, setup.weight_loader.batch_size, device)
+        check_supernet_memory(space, method, data, setup.outputs, setup.weight_loader.batch_size, device, again)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
         check_task(task, setup.outputs, setup.weight_loader)
@@ -196,6 +198,8 @@ class Setup:
         supernet = self.space.supernet(self.options, **self.network_shape)
         check_instance(self.space, "supernet", supernet, torch.nn.Module)
         supernet = supernet.to(self.device)
+        if self.checkpoint_cells:
+            self._recompute_cells(supernet)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
         self._check_norms(supernet)
         alpha = self.first_alpha()
@@ -216,6 +220,13 @@ class Setup:
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
             metric=self.task.main_metric.info,
         )  # fmt: skip
+
+    def _recompute_cells(self, supernet: Supernet) -> None:
+        if not recompute_cells(supernet):
+            raise UserError(
+                f"checkpoint_cells is on, but the supernet of the space {self.space.name!r} has no MixedCell; build "
+                f"its cells from MixedCell, or switch checkpoint_cells off."
+            )
 
     def _check_norms(self, supernet: Supernet) -> None:
         """Reject batches of one image if a batch norm of the supernet would have one value per channel to normalize."""

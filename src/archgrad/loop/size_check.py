@@ -28,7 +28,7 @@ _SMALL_IMAGE, _SMALL_BATCH = 16, 4
 _WEIGHT_COPIES = 3
 """The weights, their gradient and their momentum."""
 _FLOAT = 4
-_FIX = "give fewer --channels or --cells, smaller batches (--batch-size) or smaller images (--image-size)"
+_FIX = "fewer --channels or --cells, smaller batches (--batch-size) or smaller images (--image-size)"
 
 
 def check_steps(epochs: int, steps: int) -> None:
@@ -41,20 +41,32 @@ def check_steps(epochs: int, steps: int) -> None:
 
 
 def check_supernet_memory(
-    space: SearchSpace, method: Method, data: Data, outputs: int, batch_size: int, device: torch.device
+    space: SearchSpace,
+    method: Method,
+    data: Data,
+    outputs: int,
+    batch_size: int,
+    device: torch.device,
+    checkpoint_cells: bool = False,
 ) -> None:
-    """Reject a supernet whose weights and activations cannot fit into the memory of the machine or of the device."""
+    """Reject a supernet whose weights and activations cannot fit into the memory of the machine or of the device.
+
+    With ``checkpoint_cells`` a step needs the activations of one cell at a time, and the average is less than the most.
+    """
     options = method.supernet_options(space)
     there = torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else total_memory()
     shape = {"num_classes": outputs, "input_channels": data.channels}
     needed: float = _WEIGHT_COPIES * _FLOAT * _parameters(space, options, shape)
-    check_memory("this supernet", needed, _FIX, there)
-    images = batch_size * data.shape[1] * data.shape[2]
+    check_memory("this supernet", needed, f"give {_FIX}", there)
+    images: float = batch_size * data.shape[1] * data.shape[2]
+    if checkpoint_cells:
+        images /= sum(block.cells for block in space.blocks)
+    fix = f"give {_FIX}" if checkpoint_cells else f"give --checkpoint-cells, or {_FIX}"
     least = _least_activations(space, options) * images
-    check_memory("one step of this search", needed + least, _FIX, there)
+    check_memory("one step of this search", needed + least, fix, there)
     if needed + least > there / 100 and not method.relaxation.sparse:  # large enough to be worth a closer look
         needed += _activations(space, options, shape) * images
-        check_memory("one step of this search", needed, _FIX, there)
+        check_memory("one step of this search", needed, fix, there)
 
 
 def _parameters(space: SearchSpace, options: SupernetOptions, shape: dict[str, int]) -> int:

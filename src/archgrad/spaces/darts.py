@@ -124,6 +124,8 @@ def darts_edges(choices: tuple[str, ...]) -> tuple[Row, ...]:
 class DARTSCell(nn.Module):
     """Two preprocessed inputs, four nodes, and the concatenation of some of them."""
 
+    is_cell: ClassVar[bool] = True
+
     def __init__(self, cell: MixedCell | FixedCell, inputs: Sequence[nn.Module], concat: tuple[int, ...]) -> None:
         super().__init__()
         self.preprocess = nn.ModuleList(inputs)

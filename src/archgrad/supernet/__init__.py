@@ -5,6 +5,7 @@ from archgrad.supernet.mixture import CellMixture, Mixture
 from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, merge_arguments
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
 from archgrad.supernet.options import PLAIN, SupernetOptions
+from archgrad.supernet.recomputation import recompute_cells
 from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
 
@@ -24,5 +25,6 @@ __all__ = [
     "Supernet",
     "SupernetOptions",
     "merge_arguments",
+    "recompute_cells",
     "shuffle",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -73,6 +73,9 @@ class MixedCell(_EdgeCell):
     edges. It is not part of the mixture, is never inactive or dropped, and edge weights do not scale it. With partial
     channels it is added to the channels of the operations.
     """
+
+    is_cell: ClassVar[bool] = True
+    """The unit that a backward pass may compute again (:func:`~archgrad.supernet.recompute_cells`)."""
 
     @property
     def auxiliary_skip(self) -> bool:

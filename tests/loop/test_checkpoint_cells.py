@@ -1,0 +1,116 @@
+"""Searches that compute the activations of their cells again: the same bits, less memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import archgrad as ag
+from archgrad import recipes
+from archgrad.data import load
+from archgrad.errors import UserError
+from archgrad.loop import size_check
+from archgrad.loop.estimate import step_seconds
+from archgrad.loop.setup import Setup
+from archgrad.loop.state import SearchState
+from archgrad.spaces import NASBench201
+
+TINY: dict[str, Any] = {"channels": 2, "cells": 1, "limit": 40, "epochs": 1, "batch_size": 9}
+DEEPER = TINY | {"cells": 2}
+DARTS = TINY | {"channels": 4, "cells": 3, "settings": {"schedule.warmup_epochs": 0}}
+STAGES = {"progressive.cells": (3, 3), "progressive.keep": (8, 2), "progressive.skip_dropout": (0.1, 0.4)}
+SEARCHES = {
+    "darts": ("nasbench201", TINY), "darts-2nd": ("nasbench201", TINY), "idarts": ("nasbench201", TINY),
+    "amended": ("nasbench201", TINY), "gaea-simultaneous": ("nasbench201", TINY), "sdarts-adv": ("nasbench201", TINY),
+    "gdas": ("nasbench201", TINY), "lambda-darts": ("nasbench201", DEEPER), "darts-minus": ("nasbench201", TINY),
+    "gaea-pc-darts": ("nasbench1shot1-1", DARTS), "pc-darts": ("darts", DARTS),
+    "p-darts": ("darts", TINY | {"cells": None, "settings": {"schedule.warmup_epochs": 0, **STAGES}}),
+}  # fmt: skip
+
+
+def everything(result: ag.SearchResult) -> list[torch.Tensor]:
+    return [*result.alpha.values(), *result.supernet.state_dict().values()]
+
+
+def records(result: ag.SearchResult) -> list[dict[str, Any]]:
+    return [{name: value for name, value in one.items() if "seconds" not in name} for one in result.history]
+
+
+@pytest.mark.parametrize("method", SEARCHES)
+def test_a_search_is_the_same_bits(method: str) -> None:
+    space, settings = SEARCHES[method]
+    plain, less = (ag.search(space, method, "digits", checkpoint_cells=on, **settings) for on in (False, True))
+    assert all(map(torch.equal, everything(plain), everything(less)))
+    assert str(records(plain)) == str(records(less))  # curvatures and other measures; as texts, because some are nan
+
+
+def test_a_run_resumes_with_or_without(tmp_path: Path) -> None:
+    two = TINY | {"epochs": 2}
+    whole = ag.search("nasbench201", "darts", "digits", **two)
+
+    class Stop(ag.callbacks.Callback):
+        def on_epoch_end(self, search: ag.callbacks.Search, record: Any) -> None:
+            if search.epoch == 1:
+                raise KeyboardInterrupt
+
+    for first in (False, True):
+        out = tmp_path / str(first)
+        with pytest.raises(KeyboardInterrupt):
+            ag.search("nasbench201", "darts", "digits", checkpoint_cells=first, callbacks=[Stop()], out=out, **two)
+        again = ag.search("nasbench201", "darts", "digits", checkpoint_cells=not first, out=out, resume=True, **two)
+        assert all(map(torch.equal, everything(whole), everything(again)))
+
+
+def test_compiled_cells_are_refused() -> None:
+    with pytest.raises(UserError, match="compile and checkpoint_cells are both on"):
+        ag.search("nasbench201", "darts", "digits", compile=True, checkpoint_cells=True, **TINY)
+
+
+class NoCells(NASBench201):
+    """A space whose supernet has no cells that anyone knows."""
+
+    def build(self, *arguments: Any) -> nn.Module:
+        return nn.Sequential(nn.Conv2d(1, 1, 1))
+
+
+def test_a_supernet_without_cells_is_refused() -> None:
+    sizes = {name: value for name, value in TINY.items() if name not in ("channels", "cells")}
+    with pytest.raises(UserError, match="the supernet of the space 'nasbench201' has no MixedCell"):
+        ag.search(NoCells(channels=2, cells_per_stage=1), "darts", "digits", checkpoint_cells=True, **sizes)
+
+
+def test_less_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    space, method, data = NASBench201(channels=16, cells_per_stage=5), recipes.named("darts"), load("digits", limit=200)
+    asked: list[float] = []
+    fixes: list[str] = []
+
+    def note(what: str, needed: float, fix: str, there: int) -> None:
+        asked.append(needed)
+        fixes.append(fix)
+
+    monkeypatch.setattr(size_check, "check_memory", note)
+    monkeypatch.setattr(size_check, "total_memory", lambda: 1)
+    for again in (False, True):
+        size_check.check_supernet_memory(space, method, data, 64, torch.device("cpu"), again)
+    plain, less = asked[:3], asked[3:]
+    assert 0 < less[1] < 0.1 * plain[1]
+    assert 0 < less[2] < 0.1 * plain[2]
+    assert ["--checkpoint-cells" in fix for fix in fixes] == [False, True, True, False, False, False]
+
+
+def test_estimates_recompute_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bool] = []
+    first = Setup.initial_state
+
+    def initial(setup: Setup) -> SearchState:
+        seen.append(setup.checkpoint_cells)
+        return first(setup)
+
+    monkeypatch.setattr(Setup, "initial_state", initial)
+    config = ag.SearchConfig(method="darts", checkpoint_cells=True, **TINY)
+    step_seconds(config, config.build_space(), config.build_method(), load("digits", limit=40), at_most=0.0)
+    assert seen == [True]
