@@ -87,7 +87,8 @@ def step_seconds(
         search(
             space, method, data, task=config.build_task(), weights=weights, seed=config.seed, split=config.split,
             held_out=config.held_out, device=config.device, workers=config.workers,
-            checkpoint_cells=config.checkpoint_cells, callbacks=[timer], standard_callbacks=False, on_collapse="ignore", alpha_budget="off",
+            checkpoint_cells=config.checkpoint_cells, callbacks=[timer], standard_callbacks=False,
+            on_collapse="ignore", alpha_budget="off",
         )  # fmt: skip
     return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)
 
