@@ -73,7 +73,8 @@ def test_weights_are_counted_without_building_them(space: str) -> None:
 def test_ordinary_sizes_are_not_looked_at_closely(digits: ImageData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size_check, "_counted", None)
     monkeypatch.setattr(size_check, "_activations", None)
-    size_check.check_supernet_memory(
+    space, method = SPACES.create("darts"), recipes.named("darts")
+    size_check.check_supernet_memory(space, method, digits, 10, 64, torch.device("cpu"))
         SPACES.create("darts"), recipes.named("darts"), digits, 10, 64, torch.device("cpu")
     )
 

@@ -35,7 +35,7 @@ from archgrad.recipes import published_arch_steps
 from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
-from archgrad.tasks import BaseTask, Classification
+from archgrad.tasks import BaseTask
 from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
 
@@ -89,7 +89,7 @@ class Setup:
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
             "held_out": float(config.held_out), "on_collapse": config.on_collapse,
-            **({} if task == Classification() else {"task": task.described}),
+            **({} if task == SearchConfig().build_task() else {"task": task.described}),
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
         again = config.checkpoint_cells

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, merge_arguments
-from archgrad.tasks import BaseTask, Classification, align
+from archgrad.tasks import BaseTask, align
 from archgrad.tensors import Alpha, Mixture, Weights
 
 __all__ = ["SupernetLosses"]
@@ -46,7 +46,7 @@ class SupernetLosses:
     seed: int
     forward: Forward
     plain: Forward
-    task: BaseTask = field(default_factory=Classification)
+    task: BaseTask
     tuning: Tuning | None = None
 
     @classmethod
