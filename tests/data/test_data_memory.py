@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from image_files import pixels, png, write_parquet
+import torch
+from image_files import pixels, png, write_folder, write_parquet
+
+from archgrad.data import folder
+from archgrad.errors import UserError
 
 CHECK = """
 import resource, sys
@@ -54,3 +58,28 @@ def test_twenty_thousand_images_take_little_memory(source: str, tmp_path: Path) 
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(f"{count} ")
+
+
+def test_what_a_sample_does_not_tell_is_told_when_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    monkeypatch.setattr("archgrad.data.sources.lazy.MOST_IN_MEMORY", 0)
+    monkeypatch.setattr("archgrad.data.sources.lazy._LOOKED_AT", 2)
+    gray = {f"{label}/{number}.png": pixels(number, channels=1) for label in "ab" for number in range(4)}
+    data = folder(write_folder(tmp_path, gray))
+    assert data.shape == (1, 8, 8)
+    digest = data.digest()
+    write_folder(tmp_path, {"a/2.png": pixels(2), "b/1.png": pixels(1, 9, 8, channels=1)})
+    (tmp_path / "b" / "2.png").write_bytes(b"no image")
+    luminance = pixels(2) @ [0.299, 0.587, 0.114]
+    assert (data.read(torch.tensor([2]))[0, 0] - torch.from_numpy(luminance)).abs().max() <= 1
+    assert said == ["some images have color, but the first ones are gray: all become gray."]
+    with pytest.raises(UserError, match=r"b/1.png' has 9×8 pixels and the others 8×8; resize .* --image-size 8"):
+        data.read(torch.tensor([5]))
+    with pytest.raises(UserError, match=r"b/2.png' cannot be read"):
+        data.read(torch.tensor([6]))
+    (tmp_path / "b" / "2.png").unlink()
+    with pytest.raises(UserError, match=r"there is no image at .*b/2.png'"):
+        data.read(torch.tensor([6]))
+    assert data.digest() == digest
+    assert folder(tmp_path).digest() != digest

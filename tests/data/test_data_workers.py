@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 from collections.abc import Iterator
@@ -133,6 +134,16 @@ def test_a_killed_worker_is_a_sentence(opened: Any, monkeypatch: pytest.MonkeyPa
     for loader in (ahead, other):
         loader.close()
     assert before in (signal.SIG_DFL, signal.getsignal(signal.SIGCHLD))
+
+
+def test_data_that_cannot_be_sent_is_a_sentence(monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:
+    class Spawning:
+        def __iter__(self) -> Any:
+            raise pickle.PicklingError("Can't pickle a lambda")
+
+    monkeypatch.setattr("archgrad.data.workers.DataLoader", lambda data, **options: Spawning())
+    with pytest.raises(UserError, match=r"cannot be sent to worker processes \(Can't pickle a lambda\); define"):
+        opened(1).batch(0)
 
 
 def test_pinned_memory_is_asked_for_where_the_device_is_cuda(monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:

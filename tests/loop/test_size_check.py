@@ -75,8 +75,6 @@ def test_ordinary_sizes_are_not_looked_at_closely(digits: ImageData, monkeypatch
     monkeypatch.setattr(size_check, "_activations", None)
     space, method = SPACES.create("darts"), recipes.named("darts")
     size_check.check_supernet_memory(space, method, digits, 10, 64, torch.device("cpu"))
-        SPACES.create("darts"), recipes.named("darts"), digits, 10, 64, torch.device("cpu")
-    )
 
 
 @pytest.mark.parametrize(

@@ -112,8 +112,9 @@ def _check_kind(dataset: Any, title: str) -> None:
         )
     iterable = isinstance(dataset, IterableDataset)
     if iterable or not hasattr(dataset, "__getitem__") or not hasattr(dataset, "__len__") or isinstance(dataset, str):
+        shown = " ".join(shortened(dataset).split())
         raise UserError(
-            f"the data is {shortened(dataset)}; a search reads items by their number, so give a map-style dataset with "
+            f"the data is {shown}; a search reads items by their number, so give a map-style dataset with "
             f"__getitem__ and __len__, a pair (inputs, targets), or the name of data (see `archgrad list data`)."
         )
 

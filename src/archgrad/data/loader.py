@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -17,6 +18,9 @@ from archgrad.data.workers import WorkerProcesses
 from archgrad.errors import UserError
 
 __all__ = ["Batch", "Loader", "evaluation_batches"]
+
+_KEPT = 8
+"""So many batches of lazy data are kept as they were read: unrolled gradients and discretizers ask for some again."""
 
 
 class Batch(NamedTuple):
@@ -64,6 +68,9 @@ class Loader:
         self._raw = RawBatches(data, indices.cpu(), min(batch_size, len(indices)), seed, stream, training, shard)
         wanted = workers if data.lazy else 0
         self._workers = WorkerProcesses(self._raw, wanted, self.device.type == "cuda") if wanted else None
+        self._read = (self._workers or self._raw).__getitem__
+        if data.lazy:
+            self._read = lru_cache(_KEPT)(self._read)
 
     @property
     def indices(self) -> Tensor:
@@ -84,9 +91,8 @@ class Loader:
         """Return batch ``index``, counted from the start of the first pass."""
         if index < 0:
             raise UserError(f"the batch number is {index}; give a number from 0 on.")
-        read = self._raw if self._workers is None else self._workers
         # Move bytes to the device: a quarter of the size of floats.
-        pixels = read[index].to(self.device, non_blocking=self._workers is not None)
+        pixels = self._read(index).to(self.device, non_blocking=self._workers is not None)
         draws, rows = random_streams.generator(self.seed, self.stream, "augment", index), self._raw.rows
         # As in the published training code: crops pad with black, cutout fills with the mean color.
         images = self.normalization(self.augmentation.move(pixels, draws, rows))

@@ -6,6 +6,7 @@ import ctypes
 import itertools
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 import warnings
@@ -26,8 +27,6 @@ __all__ = ["WorkerProcesses"]
 
 _AHEAD = 2
 """The batches that each process reads ahead."""
-_KEPT = 8
-"""The last batches are kept: an unrolled gradient asks again for those of the steps before."""
 _SECONDS_TO_END = 2.0
 _PR_SET_PDEATHSIG = 1
 _LEFT_TO_MAIN = (signal.SIGINT, signal.SIGTERM)
@@ -49,21 +48,21 @@ class WorkerProcesses:
         self._first = _Consecutive()
         self._loader: DataLoader[Any] | None = None
         self._iterator: Iterator[Any] = iter(())
-        self._next, self._recent = 0, dict[int, Tensor]()
+        self._next = 0
         self._processes: list[BaseProcess] = []
         self._closing: Event | None = None
 
     def __getitem__(self, index: int) -> Tensor:
-        if index not in self._recent:
-            if self._loader is None or not self._next <= index <= self._next + _AHEAD * self._count:
-                self._start(index)
-            while self._next <= index:
-                try:
-                    found, self._next = next(self._iterator), self._next + 1
-                except (OSError, EOFError, RuntimeError) as error:  # a process died, perhaps while it sent a batch
-                    raise _lost(error) from error
-                self._keep(self._next - 1, found)
-        return self._recent[index]
+        if self._loader is None or self._next != index:
+            self._start(index)
+        try:
+            found, self._next = next(self._iterator), index + 1
+        except (OSError, EOFError, RuntimeError) as error:  # a process died, perhaps while it sent a batch
+            raise _lost(error) from error
+        if isinstance(found, str):
+            raise UserError(found)
+        batch: Tensor = found
+        return batch
 
     def close(self) -> None:
         """End the processes, whatever they are doing."""
@@ -79,16 +78,8 @@ class WorkerProcesses:
             if process.is_alive():
                 process.kill()
                 process.join()
-        self._processes, self._recent = [], {}
+        self._processes = []
         _quiet_deaths.end()
-
-    def _keep(self, index: int, found: Tensor | str) -> None:
-        if isinstance(found, str):
-            raise UserError(found)
-        self._recent.pop(index, None)
-        self._recent[index] = found
-        if len(self._recent) > _KEPT:
-            del self._recent[next(iter(self._recent))]
 
     def _start(self, index: int) -> None:
         """Let the processes read from batch ``index`` on."""
@@ -98,8 +89,15 @@ class WorkerProcesses:
             warnings.simplefilter("ignore")
             first = self._loader is None
             self._loader = self._new_loader() if self._loader is None else self._loader
-            with _blocked_signals():
-                self._iterator = iter(self._loader)
+            try:
+                with _blocked_signals():
+                    self._iterator = iter(self._loader)
+            except (pickle.PicklingError, AttributeError, TypeError) as error:  # where processes are no forks
+                self._loader = None
+                raise UserError(
+                    f"the data cannot be sent to worker processes ({str(error)[:100]}); define its classes and "
+                    f"functions at the top of a module, or search without workers."
+                ) from error
         if first:
             _quiet_deaths.begin()
         self._processes += [one for one in multiprocessing.active_children() if one not in before]
