@@ -117,6 +117,13 @@ def _check_kind(dataset: Any, title: str) -> None:
             f"the data is {shown}; a search reads items by their number, so give a map-style dataset with "
             f"__getitem__ and __len__, a pair (inputs, targets), or the name of data (see `archgrad list data`)."
         )
+    try:
+        len(dataset)
+    except Exception as problem:  # a user's own __len__
+        reason = " ".join(str(problem).split())[:100]
+        raise UserError(
+            f"the dataset {title!r} does not tell its length ({type(problem).__name__}: {reason}); correct its __len__."
+        ) from problem
 
 
 def _as_pair(dataset: Any) -> tuple[Any, Any] | None:
@@ -201,7 +208,10 @@ def _offered_targets(dataset: Any, title: str) -> Tensor | None:
     if getattr(dataset, "target_transform", None) is not None:
         return None
     for place in ("targets", "labels"):
-        offered = getattr(dataset, place, None)
+        try:
+            offered = getattr(dataset, place, None)
+        except Exception:  # noqa: S112 - a user's property; the items have the targets too
+            continue
         if isinstance(offered, Tensor | np.ndarray | list | tuple) and len(offered) == len(dataset):
             return _targets(offered, title)
     return None
