@@ -47,6 +47,11 @@ class Endless(IterableDataset[Any]):
         return iter(())
 
 
+class Lengthless(Pairs):
+    def __len__(self) -> int:
+        raise KeyError("n")
+
+
 class Break(Callback):
     """Breaks a dataset after the first epoch."""
 
@@ -129,6 +134,7 @@ def test_a_search_that_meets_it_can_be_resumed(kind: str, tmp_path: Path) -> Non
         ({"train": 1, "test": 2}, {}, r"the data is a dict of \['train', 'test'\]; give one of them"),
         (iter([]), {}, "so give a map-style dataset"),
         (Endless(), {}, "so give a map-style dataset"),
+        (Lengthless(INPUTS, TARGETS), {}, r"'Lengthless' does not tell its length \(KeyError: 'n'\); correct"),
         (7, {}, "the data is 7; a search reads items by their number"),
         ([(1, "a")], {}, r"input 0 of 'list' is 1 \(int\); give a tensor"),
         ([(INPUTS[0], "a")], {}, r"the target of item 0 of 'list' is 'a' \(str\); give the number"),

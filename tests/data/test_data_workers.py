@@ -136,13 +136,22 @@ def test_a_killed_worker_is_a_sentence(opened: Any, monkeypatch: pytest.MonkeyPa
     assert before in (signal.SIG_DFL, signal.getsignal(signal.SIGCHLD))
 
 
-def test_data_that_cannot_be_sent_is_a_sentence(monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:
-    class Spawning:
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        (pickle.PicklingError("Can't pickle f"), r"cannot be sent to worker processes \(Can't pickle f\); define"),
+        (BlockingIOError("no more"), r"the worker processes cannot be started \(no more\); give fewer workers"),
+    ],
+)
+def test_processes_that_cannot_start_are_a_sentence(
+    problem: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch, opened: Any
+) -> None:
+    class Failing:
         def __iter__(self) -> Any:
-            raise pickle.PicklingError("Can't pickle a lambda")
+            raise problem
 
-    monkeypatch.setattr("archgrad.data.workers.DataLoader", lambda data, **options: Spawning())
-    with pytest.raises(UserError, match=r"cannot be sent to worker processes \(Can't pickle a lambda\); define"):
+    monkeypatch.setattr("archgrad.data.workers.DataLoader", lambda data, **options: Failing())
+    with pytest.raises(UserError, match=sentence):
         opened(1).batch(0)
 
 

@@ -59,3 +59,8 @@ def test_a_space_measures_at_its_own_sizes_and_those_of_the_data() -> None:
     found = small.cost(genotype, num_classes=3, **shape)
     assert found == cost(small.network(genotype, num_classes=3, input_channels=1), **shape)
     assert NASBench201().cost(genotype).multiply_adds > 100 * found.multiply_adds
+
+
+def test_images_need_not_be_square() -> None:
+    network = nn.Conv2d(1, 2, 1, bias=False)
+    assert cost(network, 1, (4, 6)).multiply_adds == 2 * 24

@@ -63,22 +63,27 @@ def from_dataset(
     >>> data.shape, data.classes
     ((12, 8, 10), ('0', '1'))
     """
-    augmentation = augmentation or Augmentation()
     title = name or _title(dataset)
     _check_kind(dataset, title)
     pair = _as_pair(dataset)
+    augmentation = augmentation or Augmentation()
     if pair is None:
         found = _lazy(dataset, title, targets, classes, progress)
-        return replace(found, augmentation=augmentation, normalization=normalization, transform=transform)
-    inputs, known = _inputs(pair[0], title), _targets(pair[1] if targets is None else targets, title)
+    else:
+        inputs, found = _in_memory(pair[0], pair[1] if targets is None else targets, title, classes)
+        if found.dtype == torch.uint8 and found.classes and transform is None and normalization == "measured":
+            return ImageData(title, inputs, found.targets, found.classes, augmentation)
+    return replace(found, augmentation=augmentation, normalization=normalization, transform=transform)
+
+
+def _in_memory(given: Any, targets: Any, title: str, classes: Sequence[str] | None) -> tuple[Tensor, DatasetData]:
+    """Return the inputs [N, C, H, W], and data that reads them."""
+    inputs, known = _inputs(given, title), _targets(targets, title)
     if len(inputs) != len(known):
         raise UserError(f"{title!r} has {len(inputs)} inputs but {len(known)} targets; give one target per input.")
     known, names = _with_classes(known, classes, title)
-    if inputs.dtype == torch.uint8 and names and transform is None and normalization == "measured":
-        return ImageData(title, inputs, known, names, augmentation)
     shape: Shape = (inputs.shape[1], inputs.shape[2], inputs.shape[3])
-    reader = ArrayInputs(inputs)
-    return DatasetData(title, reader, known, names, shape, inputs.dtype, augmentation, normalization, transform)
+    return inputs, DatasetData(title, ArrayInputs(inputs), known, names, shape, inputs.dtype)
 
 
 def _lazy(
@@ -117,6 +122,13 @@ def _check_kind(dataset: Any, title: str) -> None:
             f"the data is {shown}; a search reads items by their number, so give a map-style dataset with "
             f"__getitem__ and __len__, a pair (inputs, targets), or the name of data (see `archgrad list data`)."
         )
+    try:
+        len(dataset)
+    except Exception as problem:  # a user's own __len__
+        reason = " ".join(str(problem).split())[:100]
+        raise UserError(
+            f"the dataset {title!r} does not tell its length ({type(problem).__name__}: {reason}); correct its __len__."
+        ) from problem
 
 
 def _as_pair(dataset: Any) -> tuple[Any, Any] | None:
@@ -201,7 +213,10 @@ def _offered_targets(dataset: Any, title: str) -> Tensor | None:
     if getattr(dataset, "target_transform", None) is not None:
         return None
     for place in ("targets", "labels"):
-        offered = getattr(dataset, place, None)
+        try:
+            offered = getattr(dataset, place, None)
+        except Exception:  # noqa: S112 - a user's property; the items have the targets too
+            continue
         if isinstance(offered, Tensor | np.ndarray | list | tuple) and len(offered) == len(dataset):
             return _targets(offered, title)
     return None

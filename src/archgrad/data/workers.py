@@ -58,6 +58,8 @@ class WorkerProcesses:
         try:
             found, self._next = next(self._iterator), index + 1
         except (OSError, EOFError, RuntimeError) as error:  # a process died, perhaps while it sent a batch
+            if isinstance(error, RuntimeError) and not str(error).startswith("DataLoader worker"):
+                raise
             raise _lost(error) from error
         if isinstance(found, str):
             raise UserError(found)
@@ -92,12 +94,9 @@ class WorkerProcesses:
             try:
                 with _blocked_signals():
                     self._iterator = iter(self._loader)
-            except (pickle.PicklingError, AttributeError, TypeError) as error:  # where processes are no forks
+            except Exception as error:
                 self._loader = None
-                raise UserError(
-                    f"the data cannot be sent to worker processes ({str(error)[:100]}); define its classes and "
-                    f"functions at the top of a module, or search without workers."
-                ) from error
+                raise _not_started(error) from error
         if first:
             _quiet_deaths.begin()
         self._processes += [one for one in multiprocessing.active_children() if one not in before]
@@ -194,6 +193,19 @@ class _QuietDeaths:
 
 
 _quiet_deaths = _QuietDeaths()
+
+
+def _not_started(error: Exception) -> Exception:
+    """Return the sentence for processes that cannot start."""
+    reason = str(error)[:100]
+    if isinstance(error, OSError):
+        return UserError(f"the worker processes cannot be started ({reason}); give fewer workers.")
+    if isinstance(error, pickle.PicklingError | AttributeError | TypeError):  # where processes are no forks
+        return UserError(
+            f"the data cannot be sent to worker processes ({reason}); define its classes and functions at the top of a "
+            f"module, or search without workers."
+        )
+    return error
 
 
 def _lost(error: Exception) -> UserError:
