@@ -9,15 +9,16 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from archgrad.spaces import SPACES, SearchSpace
 
-__all__ = ["Case", "Report", "growth", "in_new_process", "options", "times"]
+__all__ = ["Case", "Report", "growth", "in_new_process", "options", "peak_memory", "times"]
 
 Step = Callable[[], object]
+T = TypeVar("T")
 PATIENCE = 30.0
 """After so many seconds a step is not repeated any more."""
 
@@ -83,7 +84,7 @@ def times(steps: Sequence[Step], repeats: int) -> list[float]:
     return [1e3 * min(found[1:]) for found in taken]
 
 
-def in_new_process(measure: Callable[..., float], *arguments: object) -> float:
+def in_new_process(measure: Callable[..., T], *arguments: object) -> T:
     """Return what ``measure`` returns in a fresh process, whose memory nothing else has touched."""
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         return pool.apply(measure, arguments)
@@ -92,14 +93,17 @@ def in_new_process(measure: Callable[..., float], *arguments: object) -> float:
 def growth(step: Step) -> float:
     """Return by how many megabytes two steps raise the peak resident size of this process."""
     torch.set_num_threads(1)
-    before = _peak()
+    before = peak_memory()
     step()
     step()
-    return _peak() - before
+    return peak_memory() - before
 
 
-def _peak() -> float:
-    """Read it from Linux; ``getrusage`` would count the parent's peak too."""
+def peak_memory() -> float:
+    """Return the peak resident size of this process in megabytes, as Linux reports it.
+
+    ``getrusage`` would count the parent's peak too.
+    """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 

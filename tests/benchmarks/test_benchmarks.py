@@ -18,6 +18,7 @@ SCRIPTS = {
     "methods": {"method", "cost"},
     "regularizers": {"regularizer", "cost"},
     "diagnostics": {"eigenvalue_ms", "share"},
+    "memory": {"plain_ms", "ratio_tensors_mb"},
 }
 
 

@@ -11,9 +11,9 @@ from torch import nn
 
 import archgrad as ag
 from archgrad import recipes
-from archgrad.data import load
+from archgrad.data import Batch, load
 from archgrad.errors import UserError
-from archgrad.loop import size_check
+from archgrad.loop import size_check, trust
 from archgrad.loop.estimate import step_seconds
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
@@ -63,6 +63,14 @@ def test_a_run_resumes_with_or_without(tmp_path: Path) -> None:
             ag.search("nasbench201", "darts", "digits", checkpoint_cells=first, callbacks=[Stop()], out=out, **two)
         again = ag.search("nasbench201", "darts", "digits", checkpoint_cells=not first, out=out, resume=True, **two)
         assert all(map(torch.equal, everything(whole), everything(again)))
+
+
+@pytest.mark.parametrize(
+    ("size", "recomputed", "compared"), [(64, True, 8), (9, True, 2), (400, True, 32), (64, False, 32)]
+)
+def test_fewer_images_are_compared_with_exact_products(size: int, recomputed: bool, compared: int) -> None:
+    batch = Batch(torch.zeros(size, 1, 2, 2), torch.zeros(size, dtype=torch.int64))
+    assert [len(part) for part in trust._few(batch, recomputed)] == [compared] * 2
 
 
 def test_compiled_cells_are_refused() -> None:

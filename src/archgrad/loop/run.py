@@ -166,13 +166,13 @@ class Run:
 
     def _compare(self, state: SearchState, batches: StepBatches, moves: Moves, due: list[Callback]) -> None:
         """Compare differences of gradients with exact derivatives before the first step that uses them."""
-        method = self.stepper.method
+        method, recomputed = self.stepper.method, self.setup.checkpoint_cells
         kinds = [method.hypergradient.difference if moves.architecture else None]
         kinds += [callback.difference for callback in due]
         for kind in [kind for kind in kinds if kind is not None]:
-            compare_products(self.stepper, state, batches, kind)
+            compare_products(self.stepper, state, batches, kind, recomputed)
         if moves.weights and any(part.freezes_kinks for part in method.regularizers):
-            compare_regularizers(self.stepper, state, batches.inner(0))
+            compare_regularizers(self.stepper, state, batches.inner(0), recomputed)
             if self.compile and self.stepper.losses.regularizers(state) != method.regularizers:
                 raise UserError(
                     "differences of gradients mislead a regularizer here, and torch.compile cannot take exact "

@@ -31,14 +31,21 @@ _STRETCH = 3.0
 
 _IMAGES = 32
 """Enough images for a comparison, and few enough that an exact product needs no more memory than a step."""
+_SHARE, _FEWEST = 8, 2
+"""With recomputed cells, a step needs much less: then an eighth of a batch is compared, and at least two images."""
 
 
-def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches, kind: ProductKind) -> None:
-    """Record in the state whether differences of this kind agree with exact products, if not yet recorded."""
+def compare_products(
+    stepper: Stepper, state: SearchState, batches: StepBatches, kind: ProductKind, recomputed: bool = False
+) -> None:
+    """Record in the state whether differences of this kind agree with exact products, if not yet recorded.
+
+    ``recomputed`` cells keep no activations, but exact products do, so fewer images are compared.
+    """
     key = f"{PRODUCTS} {kind}"
     if key in state.trusted:
         return
-    inner, outer = Batches([_few(batches.inner(0))]), _few(batches.outer())
+    inner, outer = Batches([_few(batches.inner(0), recomputed)]), _few(batches.outer(), recomputed)
     plain = stepper.uncompiled()
 
     def at(measure: Callable[[EvaluationPoint], Found]) -> Found:
@@ -59,9 +66,9 @@ def compare_products(stepper: Stepper, state: SearchState, batches: StepBatches,
     _note(state, key, "the architecture gradient", differences(), _attempt(lambda: at(exact_at)), differences)
 
 
-def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch) -> None:
+def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch, recomputed: bool = False) -> None:
     """Record the same for what each regularizer adds to the weights' gradient, once it adds anything."""
-    plain, few = stepper.uncompiled(), _few(batch)
+    plain, few = stepper.uncompiled(), _few(batch, recomputed)
     for part in stepper.method.regularizers:
         name = type(part).__name__
         if not part.freezes_kinks or name in state.trusted:
@@ -76,8 +83,9 @@ def _added(stepper: Stepper, part: Regularizer, state: SearchState, batch: Batch
     return (found,) if found else None
 
 
-def _few(batch: Batch) -> Batch:
-    return Batch(batch.inputs[:_IMAGES], batch.targets[:_IMAGES])
+def _few(batch: Batch, recomputed: bool) -> Batch:
+    count = min(_IMAGES, max(len(batch.inputs) // _SHARE, _FEWEST)) if recomputed else _IMAGES
+    return Batch(batch.inputs[:count], batch.targets[:count])
 
 
 def _attempt(compute: Callable[[], Found]) -> Found | Exception:
