@@ -27,6 +27,7 @@ HOUSE = (
         "knobs",
         "random_streams",
         "training",
+        "torch_optimizers",
         "schedule",
         "tensors",
     ),

@@ -37,6 +37,8 @@ class EvaluatedBatch(NamedTuple):
 class BilevelStep:
     """The bilevel problem of a search at one step: two losses, the trained weights, and how they descend.
 
+    ``descent`` is None if they are not trained by SGD.
+
     ``evaluated`` holds the first evaluation of the outer loss at the weights themselves, once there was one.
     ``evaluate`` repeats that evaluation. ``mixture_gradients`` holds the gradient of every cell's mixture in the first
     evaluation.
@@ -44,7 +46,7 @@ class BilevelStep:
 
     problem: BilevelProblem
     weights: Weights
-    descent: Descent
+    descent: Descent | None
     evaluated: list[EvaluatedBatch]
     mixture_gradients: MixtureGradients
     differences_mislead: bool
@@ -100,8 +102,10 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
     return BilevelStep(problem, trained, descent, evaluated, mixture_gradients, mislead, evaluate)
 
 
-def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> Descent:
-    """Return how the weights descend now, with their momentum."""
+def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> Descent | None:
+    """Return how the weights descend now, with their momentum; None if not by SGD."""
+    if not training.is_sgd:
+        return None
     lr, decay = training.lr_at(state.current_epoch), training.weight_decay_at(state.current_epoch)
     return Descent(lr, training.momentum, decay, training.nesterov, momentum_of(state.optimizer, trained))
 

@@ -62,12 +62,9 @@ def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
 
 
 def _copied(setup: Setup, state: SearchState) -> SearchState:
-    """Copy the state at the end of the last epoch, without momentum."""
+    """Copy the state at the end of the last epoch, with a new optimizer of the weights."""
     supernet = deepcopy(state.supernet)
-    settings = setup.weights
-    optimizer = torch.optim.SGD(
-        supernet.parameters(), lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov
-    )
+    optimizer = setup.weights.make_optimizer(supernet.parameters())
     return SearchState(
         supernet,
         state.alpha,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from archgrad.errors import UserError, shortened
+from archgrad.loop.saved_optimizer import optimizer_problems
 
 __all__ = ["check_saved"]
 
@@ -16,11 +18,8 @@ _NEW = ("threads",)
 """What checkpoints of earlier versions lack."""
 
 
-def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], parameters: Sequence[Tensor]) -> None:
-    """Raise a UserError if a saved state lacks anything, or has other types or shapes than the search's ``own``.
-
-    ``parameters`` are the supernet's, in the order in which the optimizer numbers them.
-    """
+def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Raise a UserError if a saved state lacks anything, or has other types or shapes than the search's ``own``."""
     for name in own:
         _need(name in saved or name in _NEW, f"it has no {name!r}")
     try:
@@ -31,10 +30,8 @@ def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], parameters: Se
             _need(
                 all(isinstance(value, Tensor) for value in values.values()), f"its arch_state {name!r} has no tensors"
             )
-        for number, moments in saved["optimizer"]["state"].items():
-            for value in moments.values():
-                same = value is None or value.shape == parameters[number].shape
-                _need(same, f"its momentum {number} has another shape than the weight")
+        for problem in optimizer_problems(saved["optimizer"], optimizer):
+            _need(False, problem)
         _check_history(saved["history"], saved["position"]["epoch"])
         _check_sums(saved["sums"], saved["seconds"])
         _need(all(type(value) is bool for value in saved["trusted"].values()), "its trusted products are not flags")

@@ -73,6 +73,7 @@ class Setup:
         method.check(space)
         check_reaction(config.on_collapse, method, space)
         options, settings = method.supernet_options(space), config.build_training(space, method)
+        method.hypergradient.check_optimizer(settings)
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
         parts = split_data(data.labels, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
@@ -173,13 +174,7 @@ class Setup:
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
         self._check_norms(supernet)
         alpha = self.first_alpha()
-        optimizer = torch.optim.SGD(
-            supernet.parameters(),
-            lr=training.lr,
-            momentum=training.momentum,
-            weight_decay=training.weight_decay,
-            nesterov=training.nesterov,
-        )
+        optimizer = training.make_optimizer(supernet.parameters())
         probabilities = method.relaxation.probabilities(blocks, alpha)
         check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
         genotype = Argmax().select(self.space, probabilities)

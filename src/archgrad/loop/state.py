@@ -12,6 +12,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
 from archgrad.callbacks import Record
+from archgrad.loop.saved_optimizer import load_optimizer
 from archgrad.loop.saved_state import check_saved
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
@@ -91,7 +92,7 @@ class SearchState:
     supernet: Supernet
     alpha: Alpha
     arch_state: ArchState
-    optimizer: torch.optim.SGD
+    optimizer: torch.optim.Optimizer
     epochs: int
     steps: int
     genotype: Genotype
@@ -171,12 +172,12 @@ class SearchState:
     def restore(self, saved: dict[str, Any]) -> None:
         """Become the state that :meth:`tensors` returned."""
         own = self.tensors()
-        check_saved(saved, own, list(self.supernet.parameters()))
+        check_saved(saved, own, self.optimizer)
         device, position = self.device, saved["position"]
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = Alpha(_to_device(saved["alpha"], device))
         self.arch_state = {name: _to_device(values, device) for name, values in saved["arch_state"].items()}
-        self.optimizer.load_state_dict({**own["optimizer"], "state": saved["optimizer"]["state"]})
+        load_optimizer(self.optimizer, saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
         self.sums.values = dict(saved["sums"])

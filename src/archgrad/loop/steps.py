@@ -91,7 +91,7 @@ class Stepper:
         return found
 
     def weight_step(self, state: SearchState, batch: Batch) -> StepResult:
-        """Move the weights: w ← SGD(w, clip(∂L1/∂w + what regularizers add))."""
+        """Move the weights: w ← optimizer(w, clip(∂L1/∂w + what regularizers add))."""
         with torch.no_grad():
             relaxed = self._perturbed(state.alpha, batch, state)
         return self._move_weights(state, relaxed, batch)
@@ -152,7 +152,8 @@ class Stepper:
         check_finite(f"the gradient of the weights{f' by {culprit}' if culprit else ''}", norm.item(), state)
         for group in state.optimizer.param_groups:
             group["lr"] = self.weights.lr_at(state.epoch)
-            group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
+            if "weight_decay" in group:
+                group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
         return StepResult(metrics, {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()})
