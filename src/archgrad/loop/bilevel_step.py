@@ -67,25 +67,30 @@ class BilevelStep:
 
 
 def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: SearchState) -> BilevelStep:
-    """Return the bilevel problem at the present state, as an architecture step sees it."""
+    """Return the bilevel problem at the present state, as an architecture step sees it.
+
+    The inner loss is in 32 bit, because hypergradients differentiate it twice or take differences of its gradients.
+    """
     noise = losses.noise(state, "architecture", state.index)
     trained, frozen = split_trained(state.weights)
     evaluated: list[EvaluatedBatch] = []
     mixture_gradients: MixtureGradients = {}
     start = random_streams.SavedRandomState(state.device)
     twice = any(part.differentiates_outer_loss for part in losses.method.regularizers)
+    full = losses.in_full_precision()
+    once = full if twice else losses
 
     def whole(weights: Weights) -> Weights:
         """Add the weights that are not trained."""
         return Weights({**detached_parameters(state.supernet, frozen), **weights})
 
     def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
-        return losses.inner(whole(weights), losses.relax(alpha, noise, state), batch, state)[0]
+        return full.inner(whole(weights), losses.relax(alpha, noise, state), batch, state)[0]
 
     def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
         relaxed = losses.relax(alpha, noise, state)
         with TwiceDifferentiable() if twice else nullcontext():
-            loss, logits = losses.outer(whole(weights), relaxed, batch, state)
+            loss, logits = once.outer(whole(weights), relaxed, batch, state)
         if not evaluated and _same(weights, trained):
             evaluated.append(EvaluatedBatch(loss.detach(), logits.detach(), batch.targets))
         if not mixture_gradients:
@@ -94,7 +99,7 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
 
     def evaluate(batch: Batch) -> EvaluatedBatch:
         with torch.no_grad(), start.replay():
-            loss, logits = losses.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
+            loss, logits = once.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
         return EvaluatedBatch(loss, logits, batch.targets)
 
     problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)

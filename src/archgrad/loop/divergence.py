@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from archgrad.devices import reads_are_free
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Hypergradient
 from archgrad.knobs import knobs_of
@@ -18,11 +19,17 @@ from archgrad.regularizers import name_of
 from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
-__all__ = ["check_alpha", "check_arch_gradient", "check_finite", "check_state", "with_likely_cause"]
+__all__ = ["check_alpha", "check_arch_gradient", "check_finite", "check_state", "reads_are_due", "with_likely_cause"]
 
+_EVERY = 20
 _KNOBS = "weights.lr or weights.clip"
 _SUSPICIOUS = 200.0
 """A knob that is so many times its default is named as the cause; a short search multiplies α's rate by up to 125."""
+
+
+def reads_are_due(state: SearchState) -> bool:
+    """Tell whether this step checks its numbers: every step on a CPU, else every 20th and the last of an epoch."""
+    return reads_are_free(state.device) or not state.step % _EVERY or state.step + 1 == state.steps
 
 
 def check_finite(what: str, value: float, state: SearchState) -> None:
@@ -33,7 +40,7 @@ def check_finite(what: str, value: float, state: SearchState) -> None:
 
 def check_arch_gradient(gradient: Alpha, hypergradient: Hypergradient, state: SearchState) -> None:
     """Raise a DivergedError if the gradient of α is not finite."""
-    for name, value in gradient.items():
+    for name, value in gradient.items() if reads_are_due(state) else ():
         if not bool(torch.isfinite(value).all()):
             raise DivergedError(
                 f"the architecture gradient of block {name!r}, by {type(hypergradient).__name__}, became not finite at "
@@ -44,7 +51,7 @@ def check_arch_gradient(gradient: Alpha, hypergradient: Hypergradient, state: Se
 
 def check_alpha(alpha: Alpha, where: str, state: SearchState) -> None:
     """Raise a DivergedError if architecture parameters are not finite."""
-    for name, value in alpha.items():
+    for name, value in alpha.items() if reads_are_due(state) else ():
         if not bool(torch.isfinite(value).all()):
             raise DivergedError(
                 f"the architecture parameters {name!r} became not finite {where}, step {state.step + 1} of epoch "
@@ -53,10 +60,11 @@ def check_alpha(alpha: Alpha, where: str, state: SearchState) -> None:
 
 
 def check_state(state: SearchState) -> None:
-    """Raise a DivergedError if the last step left weights that are not finite; α is checked in every step."""
-    for name, value in state.weights.items():
-        if not bool(torch.isfinite(value).all()):
-            raise DivergedError(_message(f"the weights {name!r}", "not finite", state.epoch, state.step))
+    """Raise a DivergedError if the last step left weights or architecture parameters that are not finite."""
+    for kind, values in (("weights", state.weights), ("architecture parameters", state.alpha)):
+        for name, value in values.items():
+            if not bool(torch.isfinite(value).all()):
+                raise DivergedError(_message(f"the {kind} {name!r}", "not finite", state.epoch, state.step))
 
 
 def with_likely_cause(error: DivergedError, method: Method, weights: WeightTraining, usual: WeightTraining) -> str:

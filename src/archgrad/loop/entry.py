@@ -16,6 +16,7 @@ from archgrad import random_streams
 from archgrad.callbacks import Callback, join_callbacks, standard
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import ImageData
+from archgrad.devices import AUTO, usable_device
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.fields import check_value
 from archgrad.loop.folder import OWN_FILES, RunFolder
@@ -60,7 +61,7 @@ def search(
     published settings. All ``options`` are fields of :class:`archgrad.SearchConfig`:
 
     - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
-    - ``seed``, ``device``, ``compile``;
+    - ``seed``, ``device``, ``precision``, ``deterministic``, ``compile``;
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
     - ``held_out``: the share of the images that measures each epoch and trains no weights;
     - ``alpha_budget``: how far α may move, by default as far as in the published search. A shorter search multiplies
@@ -125,6 +126,8 @@ def run_search(
     validate(config)
     space, method = config.build_space(), config.build_method()
     _check_compile(config.compile, method)
+    if config.device == AUTO:
+        _log.info("this search runs on %s.", usable_device(AUTO))
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
     run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile)
@@ -151,7 +154,7 @@ def _run_one(
 ) -> SearchResult:
     """Run one search to its end, from its beginning or from the checkpoint in its folder."""
     forget_warnings()
-    with own_global_state(setup.device):
+    with own_global_state(setup.device, setup.deterministic):
         seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: if this raises, no folder is left behind
         state.folder = folder.path if folder else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Loader
+from archgrad.devices import widened
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.divergence import check_state
 from archgrad.loop.setup import Setup
@@ -44,7 +45,7 @@ def supernet_evaluation(
         batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
             logits = supernet(batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed)
-        return 100 * float((logits.argmax(1) == batch.targets).double().mean())
+        return 100 * float(widened(logits.argmax(1) == batch.targets).mean())
 
     def tune(tuning: Tuning) -> Probabilities:
         if not copies:
@@ -76,6 +77,7 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
         epoch=state.epochs - 1,
         step=state.steps,
         trusted=dict(state.trusted),
+        loss_scale=copy(state.loss_scale),
     )
 
 

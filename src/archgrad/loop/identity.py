@@ -13,6 +13,8 @@ from archgrad.serialization import differences, digest, to_data
 __all__ = ["Identity"]
 
 _SHOWN = 3
+_LATER = {"precision": "32"}
+"""What earlier versions did not write down, with the value that their searches had."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,8 @@ class Identity:
     @classmethod
     def of(cls, **parts: Any) -> Identity:
         """Describe these parts."""
-        return cls(to_data(parts), to_data(parts, sparse=True))
+        required = to_data(parts, sparse=True)
+        return cls(to_data(parts), {name: one for name, one in required.items() if _LATER.get(name, ...) != one})
 
     def with_parts(self, **parts: Any) -> Identity:
         """Return the identity with these parts added."""

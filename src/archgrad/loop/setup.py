@@ -17,12 +17,14 @@ from archgrad.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData, Loader
 from archgrad.data import split as split_data
+from archgrad.devices import usable_device
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.part_checks import check_instance, check_like
+from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
@@ -36,7 +38,7 @@ from archgrad.supernet import Supernet, SupernetOptions
 from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
 
-__all__ = ["Setup", "usable_device"]
+__all__ = ["Setup"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +62,8 @@ class Setup:
     described: Mapping[str, Any]
     budget: AlphaBudget
     budget_line: str
+    precision: str = "32"
+    deterministic: bool = False
 
     @classmethod
     def of(
@@ -78,14 +82,17 @@ class Setup:
         parts = split_data(data.labels, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
         device = usable_device(config.device)
+        check_precision(config.precision, device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
             "held_out": float(config.held_out), "on_collapse": config.on_collapse,
+            "precision": config.precision,
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
-        setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "")
+        numerics = config.precision, config.deterministic
+        setup = cls(space, options, method, settings, seed, device, *loaders, described, off, "", *numerics)
         check_steps(settings.epochs, setup.steps)
         check_supernet_memory(space, method, data, setup.weight_loader.batch_size, device)
         _check_length(setup)
@@ -182,6 +189,7 @@ class Setup:
         check_instance(method.arch_optimizer, "init", arch_state, dict)
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
+            loss_scale=LossScale.first(self.device) if self.precision == "16" else None,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
         )  # fmt: skip
 
@@ -210,8 +218,8 @@ class Setup:
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_)
-        return Stepper(losses, self.weights)
+        parts = self.space, self.options, method, self.seed, state.supernet
+        return Stepper(SupernetLosses.of(*parts, compile_, self.precision), self.weights)
 
 
 def _about(data: ImageData) -> dict[str, Any]:
@@ -241,13 +249,3 @@ def _check_heads(options: SupernetOptions, loader: Loader) -> None:
             "the auxiliary head normalizes single pixels and needs at least 2 images in a batch, but there is 1; "
             "raise batch_size or set supernet.auxiliary_head=0."
         )
-
-
-def usable_device(device: torch.device | str) -> torch.device:
-    """Return the device; reject one that is unknown or missing."""
-    try:
-        torch.zeros(1, device=device).item()
-        return torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-        raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error
