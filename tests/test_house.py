@@ -17,6 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
     (
         "errors",
+        "devices",
         "fields",
         "files",
         "memory",
@@ -27,6 +28,7 @@ HOUSE = (
         "knobs",
         "random_streams",
         "training",
+        "torch_optimizers",
         "schedule",
         "tensors",
     ),

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 import torch
 
 from archgrad.errors import UserError
+from archgrad.knobs import with_settings
 from archgrad.training import WeightTraining
 
 
@@ -77,3 +79,84 @@ def test_the_weight_decay_is_constant_by_default() -> None:
 def test_a_weight_decay_to_end_with_is_a_number(value: object) -> None:
     with pytest.raises(UserError, match=r"weights\.weight_decay_end is .*; it must be a number of 0 or more"):
         dataclasses.replace(WeightTraining(), weight_decay_end=value)
+
+
+# --- other optimizers than SGD --------------------------------------------------------------------------------------
+
+
+class SignDescent(torch.optim.Optimizer):
+    """Lion without its second moment, as a user would write it."""
+
+    def __init__(self, params: Any, lr: float = 1e-3, weight_decay: float = 0.0, beta: float = 0.9) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "beta": beta})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for weight in (one for one in group["params"] if one.grad is not None):
+                state = self.state[weight]
+                state["taken"] = state.get("taken", 0) + 1
+                mean = state.setdefault("mean", torch.zeros_like(weight)).lerp_(weight.grad, 1 - group["beta"])
+                weight.mul_(1 - group["lr"] * group["weight_decay"]).add_(mean.sign(), alpha=-group["lr"])
+
+
+def decoupled(parameters: Any, lr: float, **settings: Any) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=lr, **settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "kind"),
+    [
+        ("sgd", "sgd", torch.optim.SGD),
+        ("AdamW", "adamw", torch.optim.AdamW),
+        (torch.optim.RMSprop, "rmsprop", torch.optim.RMSprop),
+        (SignDescent, f"{__name__}:SignDescent", SignDescent),
+        (decoupled, f"{__name__}:decoupled", torch.optim.AdamW),
+        (f"{__name__}:SignDescent", f"{__name__}:SignDescent", SignDescent),
+    ],
+)
+def test_an_optimizer_is_a_name_a_class_or_a_function(given: Any, name: str, kind: type) -> None:
+    settings = WeightTraining(optimizer=given, lr=0.5, weight_decay=0.25)
+    made = settings.make_optimizer([torch.zeros(1, requires_grad=True)])
+    assert (settings.optimizer, type(made)) == (name, kind)
+    assert (made.param_groups[0]["lr"], made.param_groups[0]["weight_decay"]) == (0.5, 0.25)
+    assert settings.is_sgd == (name == "sgd")
+
+
+def test_its_settings_are_texts_as_the_command_gives_them() -> None:
+    told = {"optimizer": "adamw", "optimizer_settings": "betas=0.9,0.95,amsgrad=true"}
+    made = with_settings(WeightTraining(), told, "weights").make_optimizer([torch.zeros(1, requires_grad=True)])
+    assert (made.defaults["betas"], made.defaults["amsgrad"]) == ((0.9, 0.95), True)
+
+
+def test_sgd_keeps_its_momentum_and_takes_further_settings() -> None:
+    settings = WeightTraining(momentum=0.5, optimizer_settings=("dampening=0.25",))
+    made = settings.make_optimizer([torch.zeros(1, requires_grad=True)])
+    assert (made.defaults["momentum"], made.defaults["dampening"]) == (0.5, 0.25)
+    assert not settings.is_sgd  # hypergradients know nothing of dampening
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"optimizer": "adamx"}, "unknown name of an optimizer in torch.optim: 'adamx'; did you mean"),
+        (
+            {"optimizer": "lbfgs"},
+            r"'lbfgs' with lr=0.025 .*a function that evaluates the loss again \(a closure\)",
+        ),
+        ({"optimizer": "rprop"}, "it has no weight decay; set weights.weight_decay=0"),
+        ({"optimizer": "rprop", "weight_decay": 0.0, "weight_decay_end": 0.1}, "it has no weight decay"),
+        ({"optimizer": "adamw", "optimizer_settings": ("depth=3",)}, "unexpected keyword argument 'depth'"),
+        ({"optimizer": "adamw", "optimizer_settings": ("betas=2", "0.9")}, "Invalid beta parameter at index 0: 2"),
+        (
+            {"optimizer": "adamw", "optimizer_settings": ("betas",)},
+            "optimizer_settings has 'betas'; write name=",
+        ),
+        ({"optimizer": torch.nn.Linear}, "weights.optimizer 'torch.nn:Linear' .*cannot train the weights"),
+        ({"optimizer": lambda parameters, lr: 3}, "makes an object of type int, not an optimizer"),
+        ({"optimizer": "nowhere:Optimizer"}, "nowhere:Optimizer cannot be imported"),
+    ],
+)
+def test_an_optimizer_that_cannot_train_weights_is_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        WeightTraining(**settings)

@@ -45,7 +45,7 @@ class Descent:
         return of_gradient, scaled(through, self.momentum)
 
 
-def momentum_of(optimizer: torch.optim.SGD, weights: Weights) -> Weights | None:
+def momentum_of(optimizer: torch.optim.Optimizer, weights: Weights) -> Weights | None:
     """Return the momentum of every weight; None if no weight has moved yet."""
     buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in weights.items()}
     if all(buffer is None for buffer in buffers.values()):

@@ -29,8 +29,9 @@ def seed_of(*key: int | str) -> int:
 
 
 def generator(*key: int | str, device: torch.device | str = "cpu") -> torch.Generator:
-    """Return a fresh generator for the stream ``key`` of the run with this seed."""
-    return torch.Generator(device).manual_seed(seed_of(*key))
+    """Return a fresh generator for the stream ``key`` of the run with this seed; "meta" has none of its own."""
+    place = "cpu" if torch.device(device).type == "meta" else device
+    return torch.Generator(place).manual_seed(seed_of(*key))
 
 
 class SavedRandomState:
@@ -47,14 +48,26 @@ class SavedRandomState:
     """
 
     def __init__(self, *devices: torch.device) -> None:
-        self._devices = sorted({device for device in devices if device.type == "cuda"}, key=str)
-        self._states = [torch.get_rng_state(), *(torch.cuda.get_rng_state(one) for one in self._devices)]
+        self._devices = sorted({device for device in devices if device.type in ("cuda", "mps")}, key=str)
+        self._states = self._read()
 
     @contextmanager
     def replay(self) -> Iterator[None]:
         """Draw from the saved state inside the block; afterwards restore the generators as they were before it."""
-        with torch.random.fork_rng(self._devices):
-            torch.set_rng_state(self._states[0])
-            for one, state in zip(self._devices, self._states[1:], strict=True):
-                torch.cuda.set_rng_state(state, one)
+        before = self._read()
+        self._write(self._states)
+        try:
             yield
+        finally:
+            self._write(before)
+
+    def _read(self) -> list[torch.Tensor]:
+        """Return the states, which PyTorch keeps on the CPU: nothing waits for a device."""
+        cuda = [torch.cuda.get_rng_state(one) for one in self._devices if one.type == "cuda"]
+        mps = [torch.mps.get_rng_state() for one in self._devices if one.type == "mps"]
+        return [torch.get_rng_state(), *cuda, *mps]
+
+    def _write(self, states: list[torch.Tensor]) -> None:
+        torch.set_rng_state(states[0])
+        for one, state in zip(self._devices, states[1:], strict=True):
+            torch.cuda.set_rng_state(state, one) if one.type == "cuda" else torch.mps.set_rng_state(state)

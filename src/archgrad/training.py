@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.fields import Count, NonNegative, Positive, Probability, check_fields
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
 
 __all__ = ["WeightTraining"]
 
@@ -17,6 +23,13 @@ class WeightTraining:
 
     lr(t) = lr_min + (lr − lr_min)·(1 + cos(π·t/T))/2, constant within an epoch. The weight decay is constant, or goes
     linearly to ``weight_decay_end``: λ(t) = λ + (λ_end − λ)·t/T.
+
+    ``optimizer`` is the name of another optimizer of ``torch.optim``, such as "adamw", or ``module:Name`` of your own:
+    a class or a function (parameters, lr=…, weight_decay=…) → optimizer. In Python it may be the class or function
+    itself. ``optimizer_settings`` are its further arguments. ``momentum`` and ``nesterov`` are those of SGD only.
+
+    >>> WeightTraining(optimizer="adamw", lr=1e-3, optimizer_settings=("betas=0.9", "0.95")).optimizer
+    'adamw'
     """
 
     lr: Positive = 0.025
@@ -28,11 +41,53 @@ class WeightTraining:
     batch_size: Count = 64
     epochs: Count = 50
     weight_decay_end: NonNegative | None = None
+    optimizer: str | Callable[..., Any] = "sgd"
+    optimizer_settings: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_fields(self, "weights.{}")
         if self.nesterov and not self.momentum:
             raise UserError("weights.nesterov needs weights.momentum greater than 0; set both or neither.")
+        if self.optimizer != "sgd" or self.optimizer_settings:
+            self._check_optimizer()
+
+    @property
+    def is_sgd(self) -> bool:
+        """Whether the weights are trained by SGD, whose steps some hypergradients differentiate."""
+        return self.optimizer == "sgd" and not self.optimizer_settings
+
+    def make_optimizer(self, parameters: Iterable[Tensor]) -> Optimizer:
+        """Return the optimizer of these parameters, with the learning rate and weight decay of the first epoch."""
+        from archgrad.torch_optimizers import find_optimizer, make_optimizer, read_settings
+
+        found = find_optimizer(self.optimizer) if isinstance(self.optimizer, str) else self.optimizer
+        settings = read_settings(self.optimizer_settings, "weights.optimizer_settings")
+        if self.optimizer == "sgd":
+            settings = {"momentum": self.momentum, "nesterov": self.nesterov} | settings
+        try:
+            return make_optimizer(found, parameters, self.lr, self.weight_decay, settings)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise self._unusable(error) from error
+
+    def _check_optimizer(self) -> None:
+        """Name the optimizer, if it has a name, and reject one that cannot take a step from a gradient alone."""
+        from archgrad.torch_optimizers import optimizer_name, try_optimizer
+
+        object.__setattr__(self, "optimizer", optimizer_name(self.optimizer))
+        try:
+            try_optimizer(self.make_optimizer, bool(self.weight_decay or self.weight_decay_end))
+        except UserError:
+            raise
+        except Exception as error:  # a user's own optimizer may raise anything
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> UserError:
+        reason = (str(error) or type(error).__name__).partition("\n")[0][:200].rstrip(".")
+        return UserError(
+            f"weights.optimizer {shortened(self.optimizer)} with lr={self.lr:g} and weights.optimizer_settings="
+            f"{shortened(self.optimizer_settings)} cannot train the weights ({reason}); choose settings that it takes, "
+            f"or an optimizer that needs only a gradient."
+        )
 
     def lr_at(self, epoch: int) -> float:
         """Return the learning rate of an epoch, counted from 0."""

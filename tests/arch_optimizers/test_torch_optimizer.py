@@ -35,7 +35,7 @@ def test_it_takes_the_steps_of_pytorch(name: str) -> None:
     ("arguments", "message"),
     [
         ({"name": "AdamX"}, "unknown name of an optimizer in torch.optim: 'AdamX'; did you mean"),
-        ({"name": "torch.nn:Linear"}, "unknown name of an optimizer in torch.optim: 'torch.nn:Linear'"),
+        ({"name": "torch.nn:Linear"}, "torch.nn:Linear is no optimizer: it must be a subclass"),
         ({"name": "LBFGS"}, "LBFGS of torch.optim cannot move α with lr=0.0003"),
         ({"settings": ("depth=3",)}, "cannot move α .*depth"),
         ({"settings": ("depth",)}, "arch_optimizer.settings has 'depth'; write name=value"),

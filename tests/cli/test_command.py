@@ -563,3 +563,19 @@ def test_a_learning_rate_set_to_none_stays_none_in_the_written_configuration(arc
         == 0
     )
     assert SearchConfig(**read_config(Path("r/config.toml"))).build_method().hypergradient.lr is None
+
+
+def test_it_takes_an_optimizer_a_device_and_a_precision(archgrad):
+    options = ["--method", "darts", "--device", "auto", "--precision", "bf16", "--deterministic"]
+    options += ["--set", "weights.optimizer=adamw", "--set", "weights.optimizer_settings=betas=0.9,0.95"]
+    options += ["--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--threads", 1, "--epochs", 1]
+    code, out, _ = archgrad("search", *options, "--set", "weights.lr=0.001", "--out", "run")
+    assert code == 0
+    assert "searching on cpu (--device)" in out
+    written = Path("run/config.toml").read_text(encoding="utf-8")
+    for line in ('device = "auto"', 'precision = "bf16"', "deterministic = true", 'optimizer = "adamw"'):
+        assert line in written
+    assert archgrad("resume", "run")[0] == 0
+    code, _, err = archgrad("search", "--method", "darts-2nd", "--set", "weights.optimizer=adamw", *options[-10:])
+    assert code == 2
+    assert "Unrolled assumes that plain SGD trains the weights, but weights.optimizer is 'adamw'" in err

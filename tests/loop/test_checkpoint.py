@@ -578,10 +578,16 @@ FORGED: dict[str, Any] = {
     "its weights .* of torch.float64": lambda saved: saved.update(
         weights={name: value.double() for name, value in saved["weights"].items()}
     ),
-    "its momentum 0 has another shape": lambda saved: saved["optimizer"]["state"].update(
-        {0: {"momentum_buffer": torch.ones(1)}}
-    ),
-    "IndexError": lambda saved: saved["optimizer"]["state"].update({999: {"momentum_buffer": torch.ones(1)}}),
+    "the state 'momentum_buffer' of weight 0 in its optimizer is not of shape": lambda saved: saved["optimizer"][
+        "state"
+    ].update({0: {"momentum_buffer": torch.ones(1)}}),
+    "a state of weight 999": lambda saved: saved["optimizer"]["state"].update({999: {}}),
+    "a state of weight 'a'": lambda saved: saved["optimizer"]["state"].update({"a": {}}),
+    "the state 'more' of weight 0 in its optimizer has another shape": lambda saved: saved["optimizer"]["state"][
+        0
+    ].update(more=torch.ones(7)),
+    "'more' of weight 0 in its optimizer is \\[\\]": lambda saved: saved["optimizer"]["state"][0].update(more=[]),
+    "its optimizer does not have 1 groups": lambda saved: saved["optimizer"].update(param_groups=[]),
     "its epoch is -1": lambda saved: saved["position"].update(epoch=-1),
     "its step is 1000000": lambda saved: saved["position"].update(step=10**6),
     "KeyError: .*steps": lambda saved: saved["position"].pop("steps"),

@@ -115,7 +115,7 @@ def test_estimates_recompute_too(monkeypatch: pytest.MonkeyPatch) -> None:
     first = Setup.initial_state
 
     def initial(setup: Setup) -> SearchState:
-        seen.append(setup.checkpoint_cells)
+        seen.append(setup.config.checkpoint_cells)
         return first(setup)
 
     monkeypatch.setattr(Setup, "initial_state", initial)

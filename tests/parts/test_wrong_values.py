@@ -68,6 +68,7 @@ ALLOWED: dict[str, list[Any]] = {
     "Stationarity.blocks": [()],
     "Site.salt": [-1, 10**400, 10**5000],
     "TorchOptimizer.settings": [()],
+    "WeightTraining.optimizer_settings": [()],
     "WandB.project": ["many", ""],
     "MLflow.experiment": ["many", ""],
     "MLflow.uri": ["many", ""],

@@ -9,6 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from archgrad.devices import widened
+
 __all__ = ["GEOMETRIES", "Entropy", "Euclidean", "Geometry"]
 
 
@@ -64,7 +66,7 @@ class Entropy(Geometry):
 
     def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
         """Return θ ⊙ exp(−slope), normalized (GAEA, Eq. 5), by its logarithms in float64."""
-        weights = theta.double()
+        weights = widened(theta)
         alive = support & (weights > 0)
         logs = weights.log() - _above_smallest(slope, alive)
         return torch.softmax(logs.masked_fill(~alive, -torch.inf), dim=-1).to(theta)
@@ -90,7 +92,7 @@ class Euclidean(Geometry):
 
     def step(self, theta: Tensor, slope: Tensor, support: Tensor) -> Tensor:
         """Return the point of the simplex nearest to θ − slope, in float64."""
-        moved = (theta.double() - _above_smallest(slope, support)).masked_fill(~support, -torch.inf)
+        moved = (widened(theta) - _above_smallest(slope, support)).masked_fill(~support, -torch.inf)
         return (_projected(moved) * support).to(theta)
 
 
@@ -103,8 +105,9 @@ def _above_smallest(slope: Tensor, among: Tensor) -> Tensor:
 
     Slopes are clamped to half the largest float, so no difference of two overflows.
     """
-    steepest = torch.finfo(torch.float64).max / 2
-    slope = slope.double().clamp(-steepest, steepest)
+    slope = widened(slope)
+    steepest = torch.finfo(slope.dtype).max / 2
+    slope = slope.clamp(-steepest, steepest)
     return slope - slope.masked_fill(~among, torch.inf).amin(-1, keepdim=True)
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
 from archgrad.arch_optimizers.geometry import GEOMETRIES
+from archgrad.devices import widened
 from archgrad.errors import UserError
 from archgrad.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
@@ -58,7 +59,7 @@ class MirrorDescent(ArchOptimizer):
         check_step(alpha, gradient, state, "support")
         geometry, support = GEOMETRIES[self.geometry], state["support"]
         moved = {
-            name: geometry.step(value, self.lr * gradient[name].double(), support[name])
+            name: geometry.step(value, self.lr * widened(gradient[name]), support[name])
             for name, value in alpha.items()
         }
         return Alpha({name: self._lifted(value, support[name]) for name, value in moved.items()}), state

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError
 from archgrad.fields import Positive
-from archgrad.registry import import_part
 from archgrad.relaxations.base import Domain
 from archgrad.tensors import Alpha
+from archgrad.torch_optimizers import find_optimizer, read_settings
 
 __all__ = ["TorchOptimizer"]
 
@@ -41,6 +41,8 @@ class TorchOptimizer(ArchOptimizer):
         example = Alpha({"example": torch.zeros(1)})
         try:
             self.step(example, example, self.init(example, 1))
+        except UserError:
+            raise
         except (TypeError, ValueError, RuntimeError) as error:
             raise UserError(
                 f"{self.name} of torch.optim cannot move α with lr={self.lr:g} and settings={self.settings} ({error}); "
@@ -69,7 +71,7 @@ class TorchOptimizer(ArchOptimizer):
         """Return the value after one step, and the optimizer's state."""
         leaf = value.detach().clone().requires_grad_()
         leaf.grad = gradient.detach().clone()
-        optimizer = self._constructor()([leaf], lr=self.lr, **dict(map(_argument, self.settings)))
+        optimizer = self._constructor()([leaf], lr=self.lr, **read_settings(self.settings, "arch_optimizer.settings"))
         if state:
             optimizer.state[leaf] = {quantity: tensor.clone() for quantity, tensor in state.items()}
         optimizer.step()
@@ -77,25 +79,7 @@ class TorchOptimizer(ArchOptimizer):
         return leaf.detach(), {quantity: torch.as_tensor(tensor).detach() for quantity, tensor in kept.items()}
 
     def _constructor(self) -> Any:
-        found = import_part(self.name) if ":" in self.name else getattr(torch.optim, self.name, None)
+        found = find_optimizer(self.name)
         if isinstance(found, type) and issubclass(found, torch.optim.Optimizer):
             return found
-        known = [name for name, one in vars(torch.optim).items() if isinstance(one, type)]
-        raise unknown("name of an optimizer in torch.optim:", self.name, sorted(known))
-
-
-def _argument(text: str) -> tuple[str, Any]:
-    """Split ``name=value``; the value is a number, true, false or a word.
-
-    >>> _argument("momentum=0.9"), _argument("nesterov=true")
-    (('momentum', 0.9), ('nesterov', True))
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UserError(f"arch_optimizer.settings has {text!r}; write name=value, such as momentum=0.9.")
-    if value in ("true", "false"):
-        return name, value == "true"
-    try:
-        return name, float(value)
-    except ValueError:
-        return name, value
+        raise UserError(f"{self.name} is no optimizer: it must be a subclass of torch.optim.Optimizer.")

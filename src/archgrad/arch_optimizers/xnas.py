@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
+from archgrad.devices import widened
 from archgrad.errors import UserError
 from archgrad.fields import Positive, Range, checked
 from archgrad.relaxations.base import Domain
@@ -49,7 +50,7 @@ class XNAS(ArchOptimizer):
     def init(self, alpha: Alpha, steps: Annotated[int, Range(0)]) -> ArchState:
         """Store log v = log θ and the number of steps left."""
         return {
-            "log_weights": {name: value.double().log() for name, value in alpha.items()},
+            "log_weights": {name: widened(value).log() for name, value in alpha.items()},
             "rate": {name: self._rate(value, steps) for name, value in alpha.items()},
             "left": {name: torch.tensor(steps) for name in alpha},
         }
@@ -71,7 +72,7 @@ class XNAS(ArchOptimizer):
         following: ArchState = {"log_weights": {}, "rate": dict(state["rate"]), "left": {}}
         for name, value in alpha.items():
             left, rate = self._left(state["left"][name]), state["rate"][name]
-            logs = state["log_weights"][name] - rate * gradient[name].double().clamp(-self.bound, self.bound)
+            logs = state["log_weights"][name] - rate * widened(gradient[name]).clamp(-self.bound, self.bound)
             if self.wipe_out:
                 hopeless = logs < logs.amax(-1, keepdim=True) - 2 * self.bound * rate * left
                 logs = logs.masked_fill(hopeless, -torch.inf)
@@ -81,7 +82,7 @@ class XNAS(ArchOptimizer):
 
     def _rate(self, theta: Tensor, steps: int) -> Tensor:
         """Return each row's learning rate, ``[rows, 1]``."""
-        choices = (theta > 0).sum(-1, keepdim=True).double()
+        choices = widened((theta > 0).sum(-1, keepdim=True))
         if self.lr is not None:
             return torch.full_like(choices, self.lr)
         return self.scale * (2 * choices.log() / max(steps, 1)).sqrt() / self.bound

@@ -13,7 +13,7 @@ from torch import Tensor
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.gradients import gradients, leaves, named_like
-from archgrad.autodiff.vectors import Vector, added, norm, scaled, zeros_like
+from archgrad.autodiff.vectors import Vector, added, length, scaled, zeros_like
 from archgrad.tensors import Alpha, Weights
 
 __all__ = [
@@ -153,11 +153,11 @@ class _DifferenceProducts(Products):
         )
 
     def _product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
-        length = norm(v)
-        if not length:
+        size = length(v)
+        if isinstance(size, float) and not size:
             return tuple(zeros_like(getattr(self, name)) for name in wanted)
-        changes = self.difference(scaled(v, self.radius / length), wanted)
-        return tuple(scaled(change, length / self.radius) for change in changes)
+        changes = self.difference(scaled(v, self.radius / size), wanted)
+        return tuple(scaled(change, size / self.radius) for change in changes)
 
 
 class FiniteProducts(_DifferenceProducts):

@@ -8,10 +8,18 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
-__all__ = ["V", "Vector", "added", "cosine", "dot", "flattened", "norm", "scaled", "unflattened", "zeros_like"]
+from archgrad.devices import reads_are_free, widened
+
+__all__ = [
+    "Number", "V", "Vector", "added", "cosine", "dot", "flattened", "length", "norm", "scaled", "unflattened",
+    "zeros_like",
+]  # fmt: skip
 
 Vector = dict[str, Tensor]
 """A vector as named tensors."""
+
+Number = float | Tensor
+"""A number, as a tensor without dimensions where Python would have to wait for it."""
 
 V = TypeVar("V", bound=Vector)
 """Any type of vector, such as Weights; results have the type of their input."""
@@ -26,7 +34,7 @@ def added(x: V, y: Mapping[str, Tensor], factor: float = 1.0) -> V:
     return cast(V, {name: torch.add(value, y[name], alpha=factor) for name, value in x.items()})
 
 
-def scaled(x: V, factor: float) -> V:
+def scaled(x: V, factor: Number) -> V:
     """Return factor·x."""
     return cast(V, {name: value * factor for name, value in x.items()})
 
@@ -38,7 +46,7 @@ def zeros_like(x: V) -> V:
 
 def dot(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:
     """Return ⟨x, y⟩, with the pieces summed in float64."""
-    pieces = [torch.dot(value.flatten(), y[name].flatten()).double() for name, value in x.items()]
+    pieces = [widened(torch.dot(value.flatten(), y[name].flatten())) for name, value in x.items()]
     return torch.stack(pieces).sum().item() if pieces else 0.0
 
 
@@ -48,8 +56,23 @@ def norm(x: Mapping[str, Tensor]) -> float:
     >>> norm({"a": torch.tensor([3.0]), "b": torch.tensor([[4.0]])})
     5.0
     """
-    pieces = [torch.linalg.vector_norm(value).double() for value in x.values()]
-    return torch.linalg.vector_norm(torch.stack(pieces)).item() if pieces else 0.0
+    found = _norm(x)
+    return found if isinstance(found, float) else found.item()
+
+
+def length(x: Mapping[str, Tensor]) -> Number:
+    """Return ‖x‖ to divide by: a number on the CPU; elsewhere a tensor, which is 1 if x is zero."""
+    found = _norm(x)
+    if isinstance(found, float):
+        return found
+    if reads_are_free(found.device):
+        return found.item()
+    return torch.where(found > 0, found, torch.ones_like(found))
+
+
+def _norm(x: Mapping[str, Tensor]) -> Number:
+    pieces = [widened(torch.linalg.vector_norm(value)) for value in x.values()]
+    return torch.linalg.vector_norm(torch.stack(pieces)) if pieces else 0.0
 
 
 def cosine(x: Mapping[str, Tensor], y: Mapping[str, Tensor]) -> float:

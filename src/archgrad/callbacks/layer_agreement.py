@@ -11,6 +11,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from archgrad.callbacks.base import Callback, Measures, Need
+from archgrad.devices import widened
 from archgrad.fields import Count
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.spaces import SKIP, DecisionBlock
@@ -58,7 +59,7 @@ def _cell_gradients(gradients: Tensor, block: DecisionBlock, kind: str) -> Tenso
     if not places:
         return None
     rows, choices = zip(*places, strict=True)
-    return gradients[:, list(rows), list(choices)].double().mean(1)
+    return widened(gradients[:, list(rows), list(choices)]).mean(1)
 
 
 @lru_cache(maxsize=64)

@@ -128,7 +128,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     from archgrad.loop.restore import evaluate_at_state
 
     setup, state, stage = _reopen(folder, device)
-    estimators = _estimators(setup.method.hypergradient)
+    estimators = _estimators(setup.method.hypergradient, setup.weights.is_sgd)
     references, rows = [], []
     for batch in range(batches):
         say(f"batch {batch + 1} of {batches}: {len(estimators)} estimates, reference of {steps} steps", console)
@@ -186,14 +186,14 @@ def _finite(numbers: dict[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
-def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
-    """Return the run's own estimator and the others to compare, by name."""
+def _estimators(own: Hypergradient, sgd: bool) -> dict[str, Hypergradient]:
+    """Return the run's own estimator and the others to compare, by name; without ``sgd``, none that assumes it."""
     from archgrad.hypergradients import T1T2, Amended, FirstOrder, Neumann, Unrolled
 
     series: dict[str, Hypergradient] = {
         f"Neumann, {terms} terms": Neumann(terms, products="forward") for terms in (0, 1, 2, 5)
     }
-    return {
+    known = {
         "first order": FirstOrder(),
         "this run's": own,
         "unrolled": Unrolled(products="forward"),
@@ -202,6 +202,7 @@ def _estimators(own: Hypergradient) -> dict[str, Hypergradient]:
         "Neumann, 5 terms, auto": Neumann(5, "auto", products="forward"),
         "amended": Amended(products="forward"),
     }
+    return {name: one for name, one in known.items() if sgd or not one.assumes_sgd}
 
 
 def show_estimates(found: Mapping[str, Any]) -> str:

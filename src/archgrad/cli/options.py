@@ -39,7 +39,10 @@ _HELP = {
     "distort. [crop]",
     "split": "Shares of the images that train weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]",
     "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1]",
-    "device": "cpu, cuda, cuda:1, … [cpu]",
+    "device": "cpu, cuda, cuda:1, …, mps, or auto: cuda if there is one, else mps, else cpu. [cpu]",
+    "precision": "Bits of the supernet's forward pass, by autocast: 32, bf16 or 16. Second derivatives, differences of "
+    "gradients, weights and architecture stay at 32. [32]",
+    "deterministic": "Use deterministic kernels only: an accelerator then repeats its bits. [no-deterministic]",
     "threads": "CPU threads. [the fastest here and now]",
     "workers": "Processes that read each part of the data ahead of time, if it is not in memory. [0]",
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
@@ -58,6 +61,8 @@ _HELP = {
 }
 _PLACEHOLDERS = {
     "fit": "crop|pad|stretch",
+    "device": "auto|cpu|cuda|cuda:N|mps",
+    "precision": "32|bf16|16",
     "time_limit": "MINUTES",
     "on_collapse": "warn|stop|switch|ignore",
     "alpha_budget": "published|off|FACTOR",

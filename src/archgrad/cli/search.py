@@ -79,7 +79,10 @@ def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> t
     """Load the data and choose the sizes that the configuration leaves open."""
     from archgrad.cli.console import errors, say
     from archgrad.cli.progress import reading_progress
+    from archgrad.devices import AUTO, usable_device
 
+    if config.device == AUTO:
+        say(f"searching on {usable_device(AUTO)} (--device)", console)
     say(f"loading {str(config.data)[:100]}", console)
     with reading_progress(errors(), images=True) as progress:
         data = config.load_data(progress)

@@ -18,6 +18,7 @@ from archgrad.errors import (
     shortened,
     unknown,
 )
+from archgrad.fields import check_value
 from archgrad.knobs import OPTIONAL_PARTS, PARTS
 from archgrad.reactions import REACTIONS
 from archgrad.registry import class_path
@@ -43,6 +44,7 @@ SIZES = {
 }
 """Settings that are also fields, with the names of the fields."""
 
+PRECISIONS = ("32", "bf16", "16")
 _WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), LARGEST_COUNT)
 _WHOLE |= {"limit": 10**12}
 """The fields that are positive whole numbers, and the largest that each may be."""
@@ -81,6 +83,8 @@ class SearchConfig:
     split: str | tuple[float, float] | None = None
     held_out: float = 0.1
     device: str = "cpu"
+    precision: str = "32"
+    deterministic: bool = False
     threads: int | None = None
     workers: int = 0
     compile: bool = False
@@ -106,6 +110,8 @@ class SearchConfig:
             check_number("time_limit", self.time_limit)
         check_held_out(self.held_out)
         check_one_of("on_collapse", self.on_collapse, REACTIONS)
+        check_one_of("precision", self.precision, PRECISIONS)
+        check_value("deterministic", self.deterministic, bool)
         self.budget  # noqa: B018 - it rejects a bad value
         for path in self.settings:
             part, dot, knob = path.rpartition(".")

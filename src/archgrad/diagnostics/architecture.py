@@ -10,6 +10,7 @@ from statistics import mean
 import torch
 from torch import Tensor
 
+from archgrad.devices import widened
 from archgrad.discretizers import SupernetEvaluation, margins
 from archgrad.discretizers.base import options_with
 from archgrad.errors import UserError
@@ -46,7 +47,7 @@ def entropy(snapshot: Snapshot) -> dict[str, float]:
     choice and the next. Only operation weights count, not the edge weights that some supernets have.
     """
     blocks = snapshot.space.blocks
-    rows = [torch.special.entr(snapshot.probabilities[block.name].double()).sum(-1) for block in blocks]
+    rows = [torch.special.entr(widened(snapshot.probabilities[block.name])).sum(-1) for block in blocks]
     most = mean(math.log(len(row.choices)) for block in blocks for row in block.rows)
     ahead = margins(snapshot.space, snapshot.probabilities)
     found = {"entropy": torch.cat(rows).mean().item(), "entropy_max": most}
@@ -86,7 +87,7 @@ def movement(snapshot: Snapshot) -> dict[str, float]:
     if snapshot.initial is None:
         return {}
     blocks = [block.name for block in snapshot.space.blocks]
-    gone = [(snapshot.probabilities[name] - snapshot.initial[name]).double().abs().sum() for name in blocks]
+    gone = [widened(snapshot.probabilities[name] - snapshot.initial[name]).abs().sum() for name in blocks]
     return {"movement": torch.stack(gone).sum().item()}
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from archgrad.autodiff.gradients import leaves
+from archgrad.devices import widened
 from archgrad.errors import UserError
 from archgrad.fields import checked
 from archgrad.hypergradients import EvaluationPoint
@@ -108,7 +109,7 @@ def _compared(cells: Sequence[_CellOutputs], gradients: Sequence[Sequence[Tensor
 def _cosines(rows: Sequence[Sequence[Tensor]]) -> list[float]:
     """Return the cosine of each entry with that of every other row at its place; 0 if one is zero."""
     return [
-        torch.nn.functional.cosine_similarity(one.flatten().double(), other.flatten().double(), dim=0).item()
+        torch.nn.functional.cosine_similarity(widened(one.flatten()), widened(other.flatten()), dim=0).item()
         for first, second in combinations(rows, 2)
         for one, other in zip(first, second, strict=True)
     ]

@@ -14,6 +14,7 @@ from torch import Tensor
 from archgrad.arch_optimizers import Geometry
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.vectors import V, Vector, added, dot, scaled
+from archgrad.devices import widened
 from archgrad.errors import UserError
 from archgrad.fields import checked
 from archgrad.tensors import Alpha, Weights
@@ -165,7 +166,7 @@ def _proximal_point(
 
 
 def _doubled(vector: Vector, prefix: str) -> Vector:
-    return {prefix + name: value.detach().double() for name, value in vector.items()}
+    return {prefix + name: widened(value.detach()) for name, value in vector.items()}
 
 
 def _part(vector: Vector, prefix: str, like: V) -> V:

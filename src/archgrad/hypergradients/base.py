@@ -9,9 +9,11 @@ from typing import Annotated, Any, ClassVar
 from archgrad.autodiff.products import ProductKind
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
+from archgrad.errors import UserError, shortened
 from archgrad.fields import Range, check_fields, check_value
 from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_at
 from archgrad.tensors import Alpha, Weights, check_tensors
+from archgrad.training import WeightTraining
 
 __all__ = ["Hypergradient", "Iterations"]
 
@@ -67,6 +69,20 @@ class Hypergradient(ABC):
     def check(self, weights: int) -> None:
         """Raise a UserError, before any training, if it cannot handle this number of weights."""
         return
+
+    @property
+    def assumes_sgd(self) -> bool:
+        """Whether the estimate differentiates the steps of SGD, or takes its learning rate from them."""
+        return False
+
+    def check_optimizer(self, training: WeightTraining) -> None:
+        """Raise a UserError if it assumes SGD, but the weights are trained by another optimizer."""
+        if self.assumes_sgd and not training.is_sgd:
+            raise UserError(
+                f"{type(self).__name__} assumes that plain SGD trains the weights, but weights.optimizer is "
+                f"{shortened(training.optimizer)} with settings {shortened(training.optimizer_settings)}; set "
+                f"weights.optimizer=sgd, or take first-order, amended, or neumann with hypergradient.lr=auto."
+            )
 
     @property
     def difference(self) -> ProductKind | None:

@@ -78,7 +78,7 @@ class EvaluationPoint:
             return self.descent if lr is None else replace(self.descent, lr=lr)
         if lr is None:
             raise UserError(
-                "lr is None, which means the weights' current learning rate, but no descent is given; set lr to a "
+                "lr is None, which means the learning rate of SGD on the weights, but no descent is given; set lr to a "
                 "number, or pass descent=Descent(lr=...)."
             )
         return Descent(lr)

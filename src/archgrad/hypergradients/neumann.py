@@ -37,6 +37,11 @@ class Neumann(Implicit):
     lr: Positive | Literal["auto"] | None = None
 
     @property
+    def assumes_sgd(self) -> bool:
+        """The learning rate of another optimizer says nothing of the largest γ for which the series converges."""
+        return self.lr is None
+
+    @property
     def callbacks(self) -> Mapping[str, Mapping[str, Any]]:
         """A callback that measures whether the series can converge."""
         return {"inner-curvature": {"lr": self.lr}}

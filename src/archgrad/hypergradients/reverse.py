@@ -55,6 +55,11 @@ class Reverse(Hypergradient):
         return weights, descent
 
     @property
+    def assumes_sgd(self) -> bool:
+        """Φ is a step of SGD."""
+        return True
+
+    @property
     def difference(self) -> ProductKind | None:
         """The kind of its products, unless they are exact."""
         return None if self.products == "exact" else self.products

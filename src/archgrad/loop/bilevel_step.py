@@ -37,6 +37,8 @@ class EvaluatedBatch(NamedTuple):
 class BilevelStep:
     """The bilevel problem of a search at one step: two losses, the trained weights, and how they descend.
 
+    ``descent`` is None if they are not trained by SGD.
+
     ``evaluated`` holds the first evaluation of the outer loss at the weights themselves, once there was one.
     ``evaluate`` repeats that evaluation. ``mixture_gradients`` holds the gradient of every cell's mixture in the first
     evaluation.
@@ -44,7 +46,7 @@ class BilevelStep:
 
     problem: BilevelProblem
     weights: Weights
-    descent: Descent
+    descent: Descent | None
     evaluated: list[EvaluatedBatch]
     mixture_gradients: MixtureGradients
     differences_mislead: bool
@@ -65,25 +67,30 @@ class BilevelStep:
 
 
 def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: SearchState) -> BilevelStep:
-    """Return the bilevel problem at the present state, as an architecture step sees it."""
+    """Return the bilevel problem at the present state, as an architecture step sees it.
+
+    The inner loss is in 32 bit, because hypergradients differentiate it twice or take differences of its gradients.
+    """
     noise = losses.noise(state, "architecture", state.index)
     trained, frozen = split_trained(state.weights)
     evaluated: list[EvaluatedBatch] = []
     mixture_gradients: MixtureGradients = {}
     start = random_streams.SavedRandomState(state.device)
     twice = any(part.differentiates_outer_loss for part in losses.method.regularizers)
+    full = losses.in_full_precision()
+    once = full if twice else losses
 
     def whole(weights: Weights) -> Weights:
         """Add the weights that are not trained."""
         return Weights({**detached_parameters(state.supernet, frozen), **weights})
 
     def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
-        return losses.inner(whole(weights), losses.relax(alpha, noise, state), batch, state)[0]
+        return full.inner(whole(weights), losses.relax(alpha, noise, state), batch, state)[0]
 
     def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
         relaxed = losses.relax(alpha, noise, state)
         with TwiceDifferentiable() if twice else nullcontext():
-            loss, outputs = losses.outer(whole(weights), relaxed, batch, state)
+            loss, outputs = once.outer(whole(weights), relaxed, batch, state)
         if not evaluated and _same(weights, trained):
             evaluated.append(EvaluatedBatch(loss.detach(), outputs.detach(), batch.targets))
         if not mixture_gradients:
@@ -92,7 +99,7 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
 
     def evaluate(batch: Batch) -> EvaluatedBatch:
         with torch.no_grad(), start.replay():
-            loss, outputs = losses.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
+            loss, outputs = once.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
         return EvaluatedBatch(loss, outputs, batch.targets)
 
     problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
@@ -100,8 +107,10 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
     return BilevelStep(problem, trained, descent, evaluated, mixture_gradients, mislead, evaluate)
 
 
-def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> Descent:
-    """Return how the weights descend now, with their momentum."""
+def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> Descent | None:
+    """Return how the weights descend now, with their momentum; None if not by SGD."""
+    if not training.is_sgd:
+        return None
     lr, decay = training.lr_at(state.current_epoch), training.weight_decay_at(state.current_epoch)
     return Descent(lr, training.momentum, decay, training.nesterov, momentum_of(state.optimizer, trained))
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from archgrad.devices import reads_are_free
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Hypergradient
 from archgrad.knobs import knobs_of
@@ -18,20 +19,17 @@ from archgrad.regularizers import name_of
 from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
-__all__ = ["check_alpha", "check_arch_gradient", "check_finite", "check_state", "reads_now", "with_likely_cause"]
+__all__ = ["check_alpha", "check_arch_gradient", "check_finite", "check_state", "reads_are_due", "with_likely_cause"]
 
+_EVERY = 20
 _KNOBS = "weights.lr or weights.clip"
 _SUSPICIOUS = 200.0
 """A knob that is so many times its default is named as the cause; a short search multiplies α's rate by up to 125."""
 
 
-_EVERY = 20
-"""Where the device is no CPU, so many steps pass between two checks: each check waits for the device."""
-
-
-def reads_now(state: SearchState) -> bool:
-    """Tell whether the step being taken reads numbers from the device: every one on a CPU, elsewhere every 20th."""
-    return state.device.type == "cpu" or (state.step + 1) % _EVERY == 0 or state.step + 1 == state.steps
+def reads_are_due(state: SearchState) -> bool:
+    """Tell whether this step checks its numbers: every step on a CPU, else every 20th and the last of an epoch."""
+    return reads_are_free(state.device) or not state.step % _EVERY or state.step + 1 == state.steps
 
 
 def check_finite(what: str, value: float, state: SearchState) -> None:
@@ -42,7 +40,7 @@ def check_finite(what: str, value: float, state: SearchState) -> None:
 
 def check_arch_gradient(gradient: Alpha, hypergradient: Hypergradient, state: SearchState) -> None:
     """Raise a DivergedError if the gradient of α is not finite."""
-    for name, value in gradient.items() if reads_now(state) else ():
+    for name, value in gradient.items() if reads_are_due(state) else ():
         if not bool(torch.isfinite(value).all()):
             raise DivergedError(
                 f"the architecture gradient of block {name!r}, by {type(hypergradient).__name__}, became not finite at "
@@ -53,7 +51,7 @@ def check_arch_gradient(gradient: Alpha, hypergradient: Hypergradient, state: Se
 
 def check_alpha(alpha: Alpha, where: str, state: SearchState) -> None:
     """Raise a DivergedError if architecture parameters are not finite."""
-    for name, value in alpha.items() if reads_now(state) else ():
+    for name, value in alpha.items() if reads_are_due(state) else ():
         if not bool(torch.isfinite(value).all()):
             raise DivergedError(
                 f"the architecture parameters {name!r} became not finite {where}, step {state.step + 1} of epoch "
@@ -62,13 +60,14 @@ def check_alpha(alpha: Alpha, where: str, state: SearchState) -> None:
 
 
 def check_state(state: SearchState) -> None:
-    """Raise a DivergedError if the last step left weights, or the epoch a loss, that is not finite."""
-    for name, total in state.sums.plain().items() if state.device.type != "cpu" else ():
+    """Raise a DivergedError if weights or architecture parameters, or a loss of the epoch, are not finite."""
+    for name, total in state.sums.plain().items() if not reads_are_free(state.device) else ():
         if name.endswith("_loss"):
             check_finite(f"the {name.replace('_', ' ')}", total, state)
-    for name, value in state.weights.items():
-        if not bool(torch.isfinite(value).all()):
-            raise DivergedError(_message(f"the weights {name!r}", "not finite", state.epoch, state.step))
+    for kind, values in (("weights", state.weights), ("architecture parameters", state.alpha)):
+        for name, value in values.items():
+            if not bool(torch.isfinite(value).all()):
+                raise DivergedError(_message(f"the {kind} {name!r}", "not finite", state.epoch, state.step))
 
 
 def with_likely_cause(error: DivergedError, method: Method, weights: WeightTraining, usual: WeightTraining) -> str:

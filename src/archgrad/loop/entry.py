@@ -16,6 +16,7 @@ from archgrad import random_streams
 from archgrad.callbacks import Callback, join_callbacks, standard
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import Data, from_dataset
+from archgrad.devices import AUTO, usable_device
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.fields import check_value
 from archgrad.files import as_path
@@ -63,7 +64,7 @@ def search(
     :class:`archgrad.SearchConfig`:
 
     - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
-    - ``seed``, ``device``, ``compile``;
+    - ``seed``, ``device``, ``precision``, ``deterministic``, ``compile``;
     - ``workers``: the processes that read data that is not in memory;
     - ``checkpoint_cells``: less memory and more time, by computing activations again in the backward pass;
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
@@ -133,6 +134,8 @@ def run_search(
     validate(config)
     space, method = config.build_space(), config.build_method()
     _check_compile(config, method)
+    if config.device == AUTO:
+        _log.info("this search runs on %s.", usable_device(AUTO))
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
     describe = partial(_described, config, space, method, images)
@@ -166,7 +169,7 @@ def _run_one(
 ) -> SearchResult:
     """Run one search to its end, from its beginning or from the checkpoint in its folder."""
     forget_warnings()
-    with own_global_state(setup.device), setup.reading():
+    with own_global_state(setup.device, setup.config.deterministic), setup.reading():
         seed_globally(random_streams.seed_of(setup.seed, "global"), setup.device)
         state = setup.initial_state()  # before the folder is opened: if this raises, no folder is left behind
         state.folder = folder.path if folder else None

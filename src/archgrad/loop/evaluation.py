@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
+from copy import copy, deepcopy
 
 import torch
 
@@ -64,12 +64,9 @@ def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
 
 
 def _copied(setup: Setup, state: SearchState) -> SearchState:
-    """Copy the state at the end of the last epoch, without momentum."""
+    """Copy the state at the end of the last epoch, with a new optimizer of the weights."""
     supernet = deepcopy(state.supernet)
-    settings = setup.weights
-    optimizer = torch.optim.SGD(
-        supernet.parameters(), lr=settings.lr, momentum=settings.momentum, nesterov=settings.nesterov
-    )
+    optimizer = setup.weights.make_optimizer(supernet.parameters())
     return SearchState(
         supernet,
         state.alpha,
@@ -81,6 +78,7 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
         epoch=state.epochs - 1,
         step=state.steps,
         trusted=dict(state.trusted),
+        loss_scale=copy(state.loss_scale),
     )
 
 

@@ -13,7 +13,7 @@ from archgrad.serialization import differences, digest, to_data
 __all__ = ["Identity"]
 
 _SHOWN = 3
-_OPTIONAL = ("task",)
+_OPTIONAL = ("task", "precision")
 """Parts that an identity names only where they are not the default, as those of earlier versions did not."""
 
 

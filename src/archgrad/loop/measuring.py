@@ -33,8 +33,8 @@ def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Call
 def measure_points(callbacks: Iterable[Callback], setup: Setup, state: SearchState, batches: StepBatches) -> None:
     """Measure the bilevel point for these callbacks."""
     for callback in callbacks:
-        # A stepper of its own, which is never compiled: a callback may change how the supernet computes.
-        step = setup.stepper(state).bilevel_step(state)
+        # A stepper of its own, never compiled and in 32 bit: a callback may change or differentiate the supernet.
+        step = setup.stepper(state).in_full_precision().bilevel_step(state)
         with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
             measured = callback.measure_point(point)
         state.sums.note(_numbers(callback, "measure_point", measured))

@@ -31,5 +31,6 @@ def evaluate_at_state(
     """Open the evaluation point of a search, with the batches of ``batch`` steps later."""
     batches = setup.step_batches(state.index + batch)
     inner = Batches(map(batches.inner, range(inner_batches)))
-    with setup.stepper(state).bilevel_step(state).at(state.alpha, inner, batches.outer()) as point:
+    step = setup.stepper(state).in_full_precision().bilevel_step(state)
+    with step.at(state.alpha, inner, batches.outer()) as point:
         yield point

@@ -166,7 +166,7 @@ class Run:
 
     def _compare(self, state: SearchState, batches: StepBatches, moves: Moves, due: list[Callback]) -> None:
         """Compare differences of gradients with exact derivatives before the first step that uses them."""
-        method, recomputed = self.stepper.method, self.setup.checkpoint_cells
+        method, recomputed = self.stepper.method, self.setup.config.checkpoint_cells
         kinds = [method.hypergradient.difference if moves.architecture else None]
         kinds += [callback.difference for callback in due]
         for kind in [kind for kind in kinds if kind is not None]:

@@ -5,36 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from archgrad.errors import UserError, shortened
+from archgrad.loop.saved_optimizer import optimizer_problems
 
 __all__ = ["check_saved"]
 
 _PLAIN = (str, int, float, type(None))
-_NEW = ("threads",)
+_NEW = ("threads", "loss_scale")
 """What checkpoints of earlier versions lack."""
 
 
-def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], parameters: Sequence[Tensor]) -> None:
-    """Raise a UserError if a saved state lacks anything, or has other types or shapes than the search's ``own``.
-
-    ``parameters`` are the supernet's, in the order in which the optimizer numbers them.
-    """
+def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Raise a UserError if a saved state lacks anything, or has other types or shapes than the search's ``own``."""
     for name in own:
         _need(name in saved or name in _NEW, f"it has no {name!r}")
     try:
         _check_position(saved["position"], own["position"])
         for name in ("weights", "alpha"):
             _check_alike(name, saved[name], own[name])
+        _check_alike("loss_scale", saved.get("loss_scale", {}), own["loss_scale"])
         for name, values in saved["arch_state"].items():
             _need(
                 all(isinstance(value, Tensor) for value in values.values()), f"its arch_state {name!r} has no tensors"
             )
-        for number, moments in saved["optimizer"]["state"].items():
-            for value in moments.values():
-                same = value is None or value.shape == parameters[number].shape
-                _need(same, f"its momentum {number} has another shape than the weight")
+        for problem in optimizer_problems(saved["optimizer"], optimizer):
+            _need(False, problem)
         _check_history(saved["history"], saved["position"]["epoch"])
         _check_sums(saved["sums"], saved["seconds"])
         _need(all(type(value) is bool for value in saved["trusted"].values()), "its trusted products are not flags")

@@ -18,12 +18,14 @@ from archgrad.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.config import SearchConfig
 from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
+from archgrad.devices import usable_device
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.part_checks import check_instance, check_like
+from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
@@ -39,7 +41,7 @@ from archgrad.tasks import BaseTask
 from archgrad.tensors import Alpha, Mixture
 from archgrad.training import WeightTraining
 
-__all__ = ["Setup", "usable_device"]
+__all__ = ["Setup"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,8 @@ class Setup:
     """Everything that a search needs but its state: space, method, training of the weights, loaders.
 
     The loaders are those of :class:`archgrad.loop.loaders.Loaders`. The method's learning rate of α is scaled already,
-    as ``budget`` says. ``described`` is what the identity of the search consists of.
+    as ``budget`` says. ``described`` is what the identity of the search consists of. ``config`` says how it computes:
+    its precision, and what it recomputes.
     """
 
     space: SearchSpace
@@ -64,7 +67,7 @@ class Setup:
     described: Mapping[str, Any]
     budget: AlphaBudget
     budget_line: str
-    checkpoint_cells: bool
+    config: SearchConfig
 
     @classmethod
     def of(
@@ -78,24 +81,27 @@ class Setup:
         method.check(space)
         check_reaction(config.on_collapse, method, space)
         options, settings = method.supernet_options(space), config.build_training(space, method)
+        method.hypergradient.check_optimizer(settings)
         seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
         task = config.build_task()
         task.check(data)
         parts = split_data(data.targets, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
         device = usable_device(config.device)
+        check_precision(config.precision, device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device, config.workers)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
             "held_out": float(config.held_out), "on_collapse": config.on_collapse,
             **({} if task == SearchConfig().build_task() else {"task": task.described}),
+            **({} if config.precision == "32" else {"precision": config.precision}),
         }  # fmt: skip
         off = AlphaBudget("off", 0, 0, 1.0)
-        again = config.checkpoint_cells
-        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", again)
+        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", config)
         check_steps(settings.epochs, setup.steps)
-        check_supernet_memory(space, method, data, setup.outputs, setup.weight_loader.batch_size, device, again)
+        images, again = setup.weight_loader.batch_size, config.checkpoint_cells
+        check_supernet_memory(space, method, data, setup.outputs, images, device, again)
         _check_length(setup)
         _check_heads(options, setup.weight_loader)
         check_task(task, setup.outputs, setup.weight_loader)
@@ -198,18 +204,12 @@ class Setup:
         supernet = self.space.supernet(self.options, **self.network_shape)
         check_instance(self.space, "supernet", supernet, torch.nn.Module)
         supernet = supernet.to(self.device)
-        if self.checkpoint_cells:
+        if self.config.checkpoint_cells:
             self._recompute_cells(supernet)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
         self._check_norms(supernet)
         alpha = self.first_alpha()
-        optimizer = torch.optim.SGD(
-            supernet.parameters(),
-            lr=training.lr,
-            momentum=training.momentum,
-            weight_decay=training.weight_decay,
-            nesterov=training.nesterov,
-        )
+        optimizer = training.make_optimizer(supernet.parameters())
         probabilities = method.relaxation.probabilities(blocks, alpha)
         check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
         genotype = Argmax().select(self.space, probabilities)
@@ -217,6 +217,7 @@ class Setup:
         check_instance(method.arch_optimizer, "init", arch_state, dict)
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
+            loss_scale=LossScale.first(self.device) if self.config.precision == "16" else None,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
             metric=self.task.main_metric.info,
         )  # fmt: skip
@@ -253,8 +254,8 @@ class Setup:
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        losses = SupernetLosses.of(self.space, self.options, method, self.seed, state.supernet, compile_, self.task)
-        return Stepper(losses, self.weights)
+        parts = self.space, self.options, method, self.seed, state.supernet
+        return Stepper(SupernetLosses.of(*parts, compile_, self.task, self.config.precision), self.weights)
 
 
 def _about(data: Data) -> dict[str, Any]:
@@ -284,13 +285,3 @@ def _check_heads(options: SupernetOptions, loader: Loader) -> None:
             "the auxiliary head normalizes single pixels and needs at least 2 images in a batch, but there is 1; "
             "raise batch_size or set supernet.auxiliary_head=0."
         )
-
-
-def usable_device(device: torch.device | str) -> torch.device:
-    """Return the device; reject one that is unknown or missing."""
-    try:
-        torch.zeros(1, device=device).item()
-        return torch.device(device)
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
-        raise UserError(f"the device {str(device)!r} cannot be used ({reason}); try 'cpu'.") from error

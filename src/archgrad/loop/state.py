@@ -13,6 +13,8 @@ from torch import Tensor
 from archgrad.arch_optimizers import ArchState
 from archgrad.callbacks import Record
 from archgrad.loop.metric_sums import MetricSums
+from archgrad.loop.precision import LossScale
+from archgrad.loop.saved_optimizer import load_optimizer
 from archgrad.loop.saved_state import check_saved
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
@@ -43,14 +45,15 @@ class SearchState:
     ``epochs`` and ``steps`` are the size of the search; ``epoch`` and ``step`` count what is done. Random numbers need
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
-    by name whether differences of gradients agreed with exact derivatives. ``warmup_epochs``, ``budget_line``,
-    ``metric`` and ``folder`` come from the settings and are in no checkpoint.
+    by name whether differences of gradients agreed with exact derivatives. ``loss_scale`` is that of float16, None in
+    other precisions. ``warmup_epochs``, ``budget_line``, ``metric`` and ``folder`` come from the settings and are in no
+    checkpoint.
     """
 
     supernet: Supernet
     alpha: Alpha
     arch_state: ArchState
-    optimizer: torch.optim.SGD
+    optimizer: torch.optim.Optimizer
     epochs: int
     steps: int
     genotype: Genotype
@@ -62,6 +65,7 @@ class SearchState:
     stopped: str | None = None
     switched: tuple[int, int] | None = None
     trusted: dict[str, bool] = field(default_factory=dict)
+    loss_scale: LossScale | None = None
     warmup_epochs: int = 0
     budget_line: str = ""
     metric: MetricInfo = ACCURACY
@@ -126,17 +130,18 @@ class SearchState:
             "switched": self.switched,
             "trusted": dict(self.trusted),
             "threads": torch.get_num_threads(),
+            "loss_scale": {} if self.loss_scale is None else self.loss_scale.tensors,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Become the state that :meth:`tensors` returned."""
         own = self.tensors()
-        check_saved(saved, own, list(self.supernet.parameters()))
+        check_saved(saved, own, self.optimizer)
         device, position = self.device, saved["position"]
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = Alpha(_to_device(saved["alpha"], device))
         self.arch_state = {name: _to_device(values, device) for name, values in saved["arch_state"].items()}
-        self.optimizer.load_state_dict({**own["optimizer"], "state": saved["optimizer"]["state"]})
+        load_optimizer(self.optimizer, saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
         self.sums.restore(saved["sums"])
@@ -145,6 +150,8 @@ class SearchState:
         self.switched = saved["switched"]
         self.stopped = saved["stopped"]
         self.trusted = dict(saved["trusted"])
+        if self.loss_scale is not None:
+            self.loss_scale.restore(saved["loss_scale"])
 
 
 def _to_device(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from archgrad.data import Batch
 from archgrad.discretizers import Tuning
 from archgrad.hypergradients import Batches
 from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
-from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite, reads_now
+from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite, reads_are_due
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.metric_sums import BatchMetrics
 from archgrad.loop.part_checks import check_instance, check_like
@@ -24,6 +25,7 @@ from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.weight_pass import pass_weights
 from archgrad.method import Method
+from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxed
 from archgrad.tensors import Alpha, MixtureGradients, Weights
 from archgrad.training import WeightTraining
@@ -53,6 +55,10 @@ class Stepper:
     def uncompiled(self) -> Stepper:
         """Return the same steps without ``torch.compile``."""
         return replace(self, losses=replace(self.losses, forward=self.losses.plain))
+
+    def in_full_precision(self) -> Stepper:
+        """Return the same steps in 32 bit."""
+        return replace(self, losses=self.losses.in_full_precision())
 
     def tuning(self, tuning: Tuning) -> Stepper:
         """Return the steps of a search in which some rows are fixed, without regularizers."""
@@ -91,7 +97,7 @@ class Stepper:
         return found
 
     def weight_step(self, state: SearchState, batch: Batch) -> StepResult:
-        """Move the weights: w ← SGD(w, clip(∂L1/∂w + what regularizers add))."""
+        """Move the weights: w ← optimizer(w, clip(∂L1/∂w + what regularizers add))."""
         with torch.no_grad():
             relaxed = self._perturbed(state.alpha, batch, state)
         return self._move_weights(state, relaxed, batch)
@@ -104,6 +110,8 @@ class Stepper:
         alpha = leaves(state.alpha)
         relaxed = self._perturbed(alpha, batch, state)
         result = self._move_weights(state, relaxed, batch, joint=True)
+        if not result.mixture_gradients:  # an overflow in float16
+            return result
         terms = [(relaxed.mixture[name] * gradient).sum() for name, gradient in result.mixture_gradients.items()]
         terms += self.losses.outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
@@ -122,6 +130,8 @@ class Stepper:
 
     def _move_alpha(self, state: SearchState, gradient: Alpha) -> None:
         optimizer = self.method.arch_optimizer
+        if state.loss_scale is not None and state.loss_scale.overflowed(gradient.values()):
+            return
         check_arch_gradient(gradient, self.method.hypergradient, state)
         moved = optimizer.step(state.alpha, gradient, state.arch_state)
         check_instance(optimizer, "step", moved, tuple)
@@ -147,22 +157,31 @@ class Stepper:
         norm = torch.nn.utils.clip_grad_norm_(passed.inputs.values(), self.weights.clip)
         loss = self.losses.task_loss(passed.outputs, batch.targets)
         metrics = self._metrics("train", loss, passed.outputs, batch.targets, state)
-        if reads_now(state) and not math.isfinite(norm.item()):
-            culprits = (type(part).__name__ for part, extra in added if extra and not math.isfinite(length_of(extra)))
-            culprit = next(culprits, None)
-            check_finite(f"the gradient of the weights{f' by {culprit}' if culprit else ''}", norm.item(), state)
+        if state.loss_scale is not None and state.loss_scale.overflowed([norm]):
+            state.optimizer.zero_grad(set_to_none=True)
+            return StepResult(metrics, {})
+        if reads_are_due(state):
+            _check_norm(norm.item(), added, state)
         for group in state.optimizer.param_groups:
             group["lr"] = self.weights.lr_at(state.epoch)
-            group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
+            if "weight_decay" in group:
+                group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
         return StepResult(metrics, {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()})
 
     def _metrics(self, name: str, loss: Tensor, outputs: Tensor, targets: Tensor, state: SearchState) -> BatchMetrics:
         """Return loss and metrics of a batch; check the loss if this step reads the device."""
-        if reads_now(state):
+        if reads_are_due(state):
             check_finite(f"the {name} loss", loss.item(), state)
         return BatchMetrics(name, loss, self.losses.task.ratios(outputs, targets), len(targets))
+
+
+def _check_norm(norm: float, added: Sequence[tuple[Regularizer, Weights | None]], state: SearchState) -> None:
+    """Raise a DivergedError if the gradient of the weights is not finite; name the regularizer that made it so."""
+    culprits = (type(part).__name__ for part, extra in added if extra and not math.isfinite(length_of(extra)))
+    culprit = None if math.isfinite(norm) else next(culprits, None)
+    check_finite(f"the gradient of the weights{f' by {culprit}' if culprit else ''}", norm, state)
 
 
 def _add_gradient(inputs: Weights, added: Weights) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,8 +14,9 @@ from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
-from archgrad.loop.divergence import check_finite, reads_now
+from archgrad.loop.divergence import check_finite, reads_are_due
 from archgrad.loop.part_checks import check_like, check_loss, check_relaxed, check_scalar
+from archgrad.loop.precision import Forward, lowered
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
@@ -28,16 +28,14 @@ from archgrad.tensors import Alpha, Mixture, Weights
 
 __all__ = ["SupernetLosses"]
 
-Forward = Callable[..., Any]
-"""(weights, images, mixture, …) → outputs, or a tuple of outputs with the auxiliary head."""
-
 
 @dataclass(frozen=True)
 class SupernetLosses:
     """Computes mixtures and losses of one method on one supernet.
 
     All randomness comes from streams that are named by the run's seed and the step's number. ``forward`` may be
-    compiled, ``plain`` never is. ``tuning`` has rows that replace those of every mixture.
+    compiled, ``plain`` never is. If both compute in less than 32 bit, ``full`` is the same in 32 bit. ``tuning`` has
+    rows that replace those of every mixture.
     """
 
     space: SearchSpace
@@ -47,6 +45,7 @@ class SupernetLosses:
     forward: Forward
     plain: Forward
     task: BaseTask
+    full: Forward | None = None
     tuning: Tuning | None = None
 
     @classmethod
@@ -59,13 +58,21 @@ class SupernetLosses:
         supernet: torch.nn.Module,
         compile_: bool,
         task: BaseTask,
+        precision: str = "32",
     ) -> SupernetLosses:
         """Build the losses of this supernet; ``compile_`` runs it through ``torch.compile``."""
 
         def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
             return functional_call(supernet, weights, (images, mixture), extra)
 
-        return cls(space, options, method, seed, torch.compile(forward) if compile_ else forward, forward, task)
+        plain, full = forward, None
+        if precision != "32":
+            plain, full = lowered(forward, precision, next(supernet.parameters()).device), forward
+        return cls(space, options, method, seed, torch.compile(plain) if compile_ else plain, plain, task, full)
+
+    def in_full_precision(self) -> SupernetLosses:
+        """Return the same losses in 32 bit, for second derivatives and differences of gradients."""
+        return self if self.full is None else replace(self, forward=self.full, plain=self.full, full=None)
 
     @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
@@ -85,7 +92,7 @@ class SupernetLosses:
 
     def noise(self, state: SearchState, *stream: int | str) -> dict[str, Tensor] | None:
         """Draw the noise of the relaxation, None if it needs none."""
-        generator = random_streams.generator(self.seed, "relaxation", *stream)
+        generator = random_streams.generator(self.seed, "relaxation", *stream, device=state.device)
         noise = self.method.relaxation.noise(self.blocks, generator)
         return noise and {name: value.to(state.device) for name, value in noise.items()}
 
@@ -106,7 +113,7 @@ class SupernetLosses:
 
         mixture = relaxed.mixture
         for position, part in enumerate(self.method.regularizers):
-            stream = random_streams.generator(self.seed, "perturb", position, state.index)
+            stream = random_streams.generator(self.seed, "perturb", position, state.index, device=state.device)
             mixture = part.perturb(PerturbStep(self.blocks, mixture, loss, state.progress, stream))
             check_like(part, "perturb", mixture, relaxed.mixture)
         return Relaxed(mixture, relaxed.active)
@@ -126,6 +133,8 @@ class SupernetLosses:
             random_streams.seed_of(self.seed, "supernet", state.index),
             self.modifier_arguments(state, purpose),
         )
+        if self.full is not None and state.loss_scale is not None:
+            extra["scale"] = state.loss_scale.value
         output = self.forward(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         first, *further = output if isinstance(output, tuple) else (output,)
         outputs = align(first, batch.targets)
@@ -156,7 +165,7 @@ class SupernetLosses:
         for part in self.method.regularizers:
             if (term := part.outer_term(step)) is not None:
                 check_scalar(part, "outer_term", term)
-                if reads_now(state):
+                if reads_are_due(state):
                     check_finite(f"the term of {type(part).__name__} in the architecture's loss", term.item(), state)
                 terms.append(term)
         return terms

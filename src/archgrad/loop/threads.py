@@ -16,10 +16,11 @@ import torch
 
 from archgrad.config import SearchConfig
 from archgrad.data import Data
+from archgrad.devices import usable_device
 from archgrad.errors import DivergedError
 from archgrad.loop.estimate import stages_of
 from archgrad.loop.global_state import own_global_state
-from archgrad.loop.setup import Setup, usable_device
+from archgrad.loop.setup import Setup
 
 __all__ = ["choose_threads", "usable_cores"]
 

@@ -77,6 +77,8 @@ def pass_weights(
     twice = any(part.differentiates_gradient for part in parts)
     start = random_streams.SavedRandomState(state.device)
     kinks = ActivationPattern() if any(part.freezes_kinks for part in parts) else None
+    if twice or any(part.needs_mixture_gradient for part in parts):  # a regularizer differentiates the gradient
+        losses = losses.in_full_precision()
     with TwiceDifferentiable() if twice else nullcontext():
         loss, outputs = evaluate_frozen(kinks, lambda: losses.inner(weights, relaxed, batch, state))
     mixture_gradients = backward(loss, inputs, mixture if with_mixture else {}, twice)

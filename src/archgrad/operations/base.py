@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.fields import Count, Range, check_fields
-from archgrad.random_streams import StreamKey, seed_of
+from archgrad.random_streams import StreamKey, generator
 
 __all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary", "Weighted"]
 
@@ -70,7 +70,7 @@ class Source:
 
     def generator(self, *path: int | str) -> torch.Generator:
         """Return the random stream of one operation, named by ``path``, in this call of the supernet."""
-        return torch.Generator(self.x.device).manual_seed(seed_of(*self.stream, *path))
+        return generator(*self.stream, *path, device=self.x.device)
 
 
 class Weighted(NamedTuple):

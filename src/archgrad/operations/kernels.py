@@ -31,6 +31,7 @@ def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1
     size, padding = weight.shape[-1], dilation * (weight.shape[-1] // 2)
     if x.device.type != "cpu" or (stride, dilation) not in _FAST:
         return F.conv2d(x, weight, None, stride, padding, dilation, groups=x.shape[1])
+    x, weight = _lowered(x, weight)
     weight = weight.view_as(weight)  # autograd does not tell whether the gradient of a leaf is needed
     if -(-min(x.shape[2:]) // dilation) < size and x.shape[2] * x.shape[3] <= _SMALL:
         return _small_depthwise(x, weight, stride, dilation)
@@ -54,6 +55,7 @@ def average_pool(x: Tensor, stride: int = 1) -> Tensor:
     """
     if x.device.type != "cpu":
         return F.avg_pool2d(x, 3, stride, 1, count_include_pad=False)
+    (x,) = _lowered(x)
     channels, kernel = x.shape[1], x.new_ones(x.shape[1], 1, 3, 3)
     ones = torch.ones_like(x[:1])
     if stride == 1:
@@ -75,8 +77,16 @@ def mix(addends: Sequence[Tensor], scaled: Sequence[tuple[Tensor, Tensor]]) -> T
     """
     if not scaled and len(addends) == 1:
         return addends[0]
-    tensors, weights = [x for x, _ in scaled], [weight for _, weight in scaled]
-    return apply(_Mix, len(scaled), *weights, *tensors, *addends)
+    weights = [weight for _, weight in scaled]
+    return apply(_Mix, len(scaled), *weights, *_lowered(*(x for x, _ in scaled), *addends))
+
+
+def _lowered(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors in the type of autocast, if that is on: it does not look into functions with own gradients."""
+    kind = tensors[0].device.type
+    if kind == "meta" or not torch.is_autocast_enabled(kind):
+        return tensors
+    return tuple(tensor.to(torch.get_autocast_dtype(kind)) for tensor in tensors)
 
 
 class _Mix(Function):
@@ -137,7 +147,9 @@ class _Inner(Function):
 
     @staticmethod
     def forward(x: Tensor, y: Tensor) -> Tensor:
-        return torch.dot(*_flattened(x, y))
+        pair = _flattened(x, y)
+        short = x.dtype in (torch.bfloat16, torch.float16)  # its sums would be as inexact as its numbers
+        return torch.dot(*(one.float() for one in pair)) if short else torch.dot(*pair)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:

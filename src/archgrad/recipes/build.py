@@ -67,6 +67,6 @@ def listed(method: Method, space: SearchSpace) -> list[Setting]:
     rows += [
         Setting(f"weights.{knob}", value, source(f"weights.{knob}", value, weights.get(knob, weights.get("any", OURS))))
         for knob, value in knobs_of(training).items()
-        if value is not None
+        if value not in (None, ())
     ]
     return [*rows, *(known[path] for path in known if path.startswith(("space.", "augmentation.")))]

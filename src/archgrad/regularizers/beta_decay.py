@@ -11,6 +11,7 @@ from archgrad.errors import UserError
 from archgrad.fields import NonNegative
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.relaxations import Relaxation
+from archgrad.spaces import DecisionBlock
 
 __all__ = ["BetaDecay"]
 
@@ -37,9 +38,9 @@ class BetaDecay(Regularizer):
 
     def outer_term(self, step: OuterStep) -> Tensor:
         """Return the weighted mean."""
-        rows = [_log_sum_exp(step.alpha[block.name], block.mask).flatten() for block in step.blocks]
+        rows = [_log_sum_exp(step.alpha[block.name], block).flatten() for block in step.blocks]
         return step.progress * self.weight * torch.cat(rows).mean()
 
 
-def _log_sum_exp(alpha: Tensor, mask: Tensor) -> Tensor:
-    return alpha.masked_fill(~mask.to(alpha.device), -torch.inf).logsumexp(-1)
+def _log_sum_exp(alpha: Tensor, block: DecisionBlock) -> Tensor:
+    return alpha.masked_fill(~block.mask_on(alpha.device), -torch.inf).logsumexp(-1)

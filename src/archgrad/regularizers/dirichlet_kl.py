@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archgrad.devices import widened
 from archgrad.errors import UserError
 from archgrad.fields import NonNegative
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.relaxations import Dirichlet, Relaxation, concentration
+from archgrad.spaces import DecisionBlock
 
 __all__ = ["DirichletKL"]
 
@@ -36,18 +38,18 @@ class DirichletKL(Regularizer):
     def outer_term(self, step: OuterStep) -> Tensor | None:
         """Return the weighted sum."""
         drawn = [block for block in step.blocks if block.kind == "operation"]
-        sums = [_divergence(step.alpha[block.name], block.mask).sum() for block in drawn]
+        sums = [_divergence(step.alpha[block.name], block).sum() for block in drawn]
         return self.weight * torch.stack(sums).sum() if sums else None
 
 
-def _divergence(alpha: Tensor, mask: Tensor) -> Tensor:
+def _divergence(alpha: Tensor, block: DecisionBlock) -> Tensor:
     """Return KL(Dir(β) ‖ Dir(1)) of every row, in double precision because its terms almost cancel near β = 1.
 
     log Γ(Σβ) − Σ log Γ(β) − log Γ(K) + Σ (β − 1)·(ψ(β) − ψ(Σβ)), over the K choices of a row.
     """
-    real = mask.to(alpha.device)
-    beta = concentration(alpha.double()).masked_fill(~real, 1.0)
+    real = block.mask_on(alpha.device)
+    beta = concentration(widened(alpha)).masked_fill(~real, 1.0)
     total = (beta * real).sum(-1, keepdim=True)
     pulls = (beta - 1) * (torch.digamma(beta) - torch.digamma(total))
     entries = (pulls - torch.lgamma(beta)).sum(-1)
-    return (torch.lgamma(total).squeeze(-1) - torch.lgamma(real.sum(-1).double()) + entries).to(alpha.dtype)
+    return (torch.lgamma(total).squeeze(-1) - torch.lgamma(widened(real.sum(-1))) + entries).to(alpha.dtype)

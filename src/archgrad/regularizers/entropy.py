@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from archgrad.regularizers.base import OuterStep, Regularizer
+from archgrad.spaces import DecisionBlock
 
 __all__ = ["EntropyTerm"]
 
@@ -23,12 +24,12 @@ class EntropyTerm(Regularizer):
 
     def outer_term(self, step: OuterStep) -> Tensor:
         """Return the weighted mean entropy in nats."""
-        rows = [_entropy(step.probabilities[block.name], block.mask).flatten() for block in step.blocks]
+        rows = [_entropy(step.probabilities[block.name], block).flatten() for block in step.blocks]
         return self.weight * torch.cat(rows).mean()
 
 
-def _entropy(probabilities: Tensor, real: Tensor) -> Tensor:
+def _entropy(probabilities: Tensor, block: DecisionBlock) -> Tensor:
     """Return −Σ p·log p of each row over its real choices; at p = 0 its derivative is set to 0."""
-    counted = real.to(probabilities.device) & (probabilities > 0)
+    counted = block.mask_on(probabilities.device) & (probabilities > 0)
     logs = probabilities.where(counted, torch.ones_like(probabilities)).log()
     return -(probabilities * logs).sum(-1)

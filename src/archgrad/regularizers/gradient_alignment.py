@@ -8,6 +8,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from archgrad.devices import widened
 from archgrad.errors import UserError, unknown
 from archgrad.spaces import DecisionBlock
 
@@ -73,9 +74,9 @@ def directions(gradients: Mapping[str, Tensor], blocks: Sequence[DecisionBlock],
 
 def _units(gradient: Tensor) -> tuple[Tensor, Tensor]:
     """Return unit vectors ``[cells, n]`` and lengths; a zero gradient gives a zero vector of length 1."""
-    flat = gradient.double().flatten(1)
+    flat = widened(gradient).flatten(1)
     squares = flat.square().sum(1, keepdim=True)
-    floor = max(_VANISHED * squares.detach().max().sqrt().item(), _NOTHING) ** 2
+    floor = (_VANISHED * squares.detach().max().sqrt()).clamp_min(_NOTHING) ** 2
     real = squares > floor
     norms = squares.where(real, torch.ones_like(squares)).sqrt()
     return flat * real / norms, norms

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from archgrad.autodiff.vectors import Vector, added, norm, scaled
+from archgrad.autodiff.vectors import Number, Vector, added, length, scaled
 from archgrad.errors import UserError
 from archgrad.fields import NonNegative, Positive
 from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
@@ -106,7 +106,8 @@ class LayerAlignment(Regularizer):
             return None
         blocks = aligned_blocks(step.blocks, self.blocks)
         delta = directions(step.mixture_gradient, blocks, self.kind)
-        if not norm(delta):
+        size = length(delta)
+        if isinstance(size, float) and not size:
             return None
         found = _DIFFERENCES[self.difference](step, delta, self.eps)
         return scaled(found, -strength / pairs(blocks))
@@ -145,19 +146,19 @@ def _exact(step: WeightStep, delta: Vector, eps: float) -> Weights:
 
 
 def _central(step: WeightStep, delta: Vector, eps: float) -> Weights:
-    length = norm(delta)
-    ahead, behind = (_shifted(step, delta, sign * eps / length) for sign in (1, -1))
-    return scaled(added(ahead, behind, -1.0), length / (2 * eps))
+    size = length(delta)
+    ahead, behind = (_shifted(step, delta, sign * eps / size) for sign in (1, -1))
+    return scaled(added(ahead, behind, -1.0), size / (2 * eps))
 
 
 def _interleaved(step: WeightStep, delta: Vector, eps: float) -> Weights:
     """Return the forward difference at even steps and the backward difference at odd ones."""
-    length, sign = norm(delta), -1 if step.index % 2 else 1
-    aside = _shifted(step, delta, sign * eps / length)
-    return scaled(added(aside, step.gradient, -1.0), sign * length / eps)
+    size, sign = length(delta), -1 if step.index % 2 else 1
+    aside = _shifted(step, delta, sign * eps / size)
+    return scaled(added(aside, step.gradient, -1.0), sign * size / eps)
 
 
-def _shifted(step: WeightStep, delta: Vector, scale: float) -> Weights:
+def _shifted(step: WeightStep, delta: Vector, scale: Number) -> Weights:
     """Return ∇w L1 at P + scale·Δ."""
     mixture = Mixture({name: value.detach() for name, value in step.mixture.items()})
     mixture |= {name: mixture[name] + (scale * shift).to(mixture[name]) for name, shift in delta.items()}

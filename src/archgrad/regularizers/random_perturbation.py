@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archgrad.devices import wide_type
 from archgrad.fields import NonNegative
 from archgrad.regularizers.base import PerturbStep, Regularizer
 from archgrad.schedule import ramp
@@ -43,8 +44,8 @@ def draw_noise(step: PerturbStep, radius: float) -> dict[str, Tensor]:
     """Draw ``{block: [rows, choices]}``, uniform in ±``radius``, for the real choices of all blocks of operations."""
     noise, stream = {}, step.generator
     for block in (block for block in step.blocks if block.kind == "operation"):
-        uniform = torch.rand(block.shape, generator=stream, device=stream.device, dtype=torch.float64)
-        shift = radius * (2 * uniform - 1) * block.mask.to(uniform.device)
+        uniform = torch.rand(block.shape, generator=stream, device=stream.device, dtype=wide_type(stream.device))
+        shift = radius * (2 * uniform - 1) * block.mask_on(uniform.device)
         noise[block.name] = shift.to(step.mixture[block.name])
     return noise
 
@@ -55,12 +56,9 @@ def add_shift(blocks: Sequence[DecisionBlock], mixture: Mixture, shift: dict[str
     Weights are clamped to [0, 1] and divided by the sum of their row. A row that is all 0 after clamping becomes
     one-hot at its largest entry before clamping. α gets no gradient through the change.
     """
-    masks = {block.name: block.mask for block in blocks}
+    masks = {block.name: block.mask_on(mixture[block.name].device) for block in blocks}
     return Mixture(
-        {
-            name: _moved(value, shift[name], masks[name].to(value.device)) if name in shift else value
-            for name, value in mixture.items()
-        }
+        {name: _moved(value, shift[name], masks[name]) if name in shift else value for name, value in mixture.items()}
     )
 
 

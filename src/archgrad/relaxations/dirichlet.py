@@ -48,7 +48,7 @@ class Dirichlet(Sampled):
         means = Probabilities({})
         for block in blocks:
             logs = torch.where(alpha[block.name] > 0, alpha[block.name].clamp(min=0).log1p(), alpha[block.name])
-            means[block.name] = torch.softmax(logs.masked_fill(~block.mask.to(logs.device), -torch.inf), dim=-1)
+            means[block.name] = torch.softmax(logs.masked_fill(~block.mask_on(logs.device), -torch.inf), dim=-1)
         return means
 
     def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:

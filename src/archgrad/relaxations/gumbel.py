@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archgrad.devices import wide_type
 from archgrad.errors import UserError
 from archgrad.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
@@ -56,8 +57,9 @@ class Gumbel(Sampled):
     def draw(self, block: DecisionBlock, generator: torch.Generator) -> Tensor:
         """Draw G = −log(−log u), finite in single precision, for every choice of every row."""
         shape = (self.copies(block), *block.shape)
-        uniform = torch.rand(shape, generator=generator, dtype=torch.float64, device=generator.device)
-        return (-uniform.clamp(min=torch.finfo(torch.float64).eps).log()).log().neg().float()
+        kind = wide_type(generator.device)
+        uniform = torch.rand(shape, generator=generator, dtype=kind, device=generator.device)
+        return (-uniform.clamp(min=torch.finfo(kind).eps).log()).log().neg().float()
 
     def temperature(self, progress: float) -> float:
         """Return τ."""
@@ -65,7 +67,7 @@ class Gumbel(Sampled):
 
     def perturbed(self, block: DecisionBlock, alpha: Tensor, noise: Tensor) -> Tensor:
         """Return log p + G, and −∞ where p is 0."""
-        absent = ~block.mask.to(alpha.device)
+        absent = ~block.mask_on(alpha.device)
         if self.domain == "real":
             return torch.log_softmax(alpha.masked_fill(absent, -torch.inf), dim=-1) + noise.to(alpha)
         absent = absent | (alpha <= 0)

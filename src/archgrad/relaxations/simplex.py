@@ -42,7 +42,7 @@ class Simplex(Relaxation):
         """Return θ itself, 0 where a row has no choice."""
         check_tensors("alpha", alpha, shapes_of(blocks))
         return Probabilities(
-            {block.name: alpha[block.name] * block.mask.to(alpha[block.name].device) for block in blocks}
+            {block.name: alpha[block.name] * block.mask_on(alpha[block.name].device) for block in blocks}
         )
 
     def relax(

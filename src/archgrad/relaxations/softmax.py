@@ -39,6 +39,6 @@ class Softmax(Relaxation):
         probabilities = Probabilities({})
         for block in blocks:
             logits = alpha[block.name]
-            absent = ~block.mask.to(logits.device)
+            absent = ~block.mask_on(logits.device)
             probabilities[block.name] = torch.softmax(logits.masked_fill(absent, -torch.inf), dim=-1)
         return probabilities

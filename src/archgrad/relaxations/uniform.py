@@ -49,7 +49,7 @@ class Uniform(Sampled):
 
     def sample(self, block: DecisionBlock, alpha: Tensor, noise: Tensor, progress: float) -> Tensor:
         """Take the choice with the largest score."""
-        scores = noise.masked_fill(~block.mask.to(noise.device), -1.0)
+        scores = noise.masked_fill(~block.mask_on(noise.device), -1.0)
         return torch.zeros_like(scores).scatter(-1, scores.argmax(-1, keepdim=True), 1.0).to(alpha)
 
     def active(self, mixture: dict[str, Tensor]) -> dict[str, Tensor]:

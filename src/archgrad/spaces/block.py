@@ -84,6 +84,15 @@ class DecisionBlock:
         width = self.shape[1]
         return torch.tensor([[index < len(row.choices) for index in range(width)] for row in self.rows])
 
+    def mask_on(self, device: torch.device) -> Tensor:
+        """Return :attr:`mask` on a device, copied there once."""
+        if device.type == "cpu":
+            return self.mask
+        copies: dict[torch.device, Tensor] = self.__dict__.setdefault("_masks", {})
+        if device not in copies:
+            copies[device] = self.mask.to(device)
+        return copies[device]
+
     @cached_property
     def targets(self) -> tuple[int, ...]:
         """The nodes that rows lead to, in order and once each."""

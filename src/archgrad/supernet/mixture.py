@@ -10,7 +10,7 @@ from torch import Tensor
 
 from archgrad.errors import UserError, check_number, check_probability, shortened, unknown
 from archgrad.random_streams import StreamKey
-from archgrad.supernet.modifiers.edge_weights import EdgeWeights
+from archgrad.supernet.modifiers.edge_weights import EdgeWeights, WeightedRows
 from archgrad.tensors import Mixture
 
 __all__ = ["CellMixture", "ForwardSettings", "Mixture", "split_by_cell"]
@@ -75,13 +75,9 @@ def split_by_cell(
         _check_weights(name, shape, mixture.get(name), images)
         _check_marks(name, shape, active.get(name))
     weighing = {weights.block for weights in edges.values()}
-    return {
-        name: _edge_weighted_views(name, edges[name], mixture, active, seed, settings)
-        if name in edges
-        else _views(mixture[name], active.get(name), (seed, name), settings)
-        for name in shapes
-        if name not in weighing
-    }
+    rows = {name: _rows(name, edges.get(name), mixture, active) for name in shapes if name not in weighing}
+    marks = _read_marks({(name, kind): marks for name, one in rows.items() for kind, marks in one.marks.items()})
+    return {name: _views(rows[name], marks, name, (seed, name), settings) for name in rows}
 
 
 def _check_weights(name: str, shape: tuple[int, int, int], weights: Tensor | None, images: int) -> None:
@@ -102,24 +98,41 @@ def _check_marks(name: str, shape: tuple[int, int, int], active: Tensor | None) 
         )
 
 
+def _rows(name: str, edges: EdgeWeights | None, mixture: Mixture, active: Mapping[str, Tensor]) -> WeightedRows:
+    """Return the weights of one block, times its edge weights if it has any."""
+    if edges is None:
+        return WeightedRows(mixture[name], active.get(name), None, None)
+    return edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
+
+
+def _read_marks(marks: Mapping[tuple[str, str], Tensor | None]) -> dict[tuple[str, str], list[bool] | None]:
+    """Read the marks of all blocks at once: on an accelerator every read waits for all work before it."""
+    known = {key: one.flatten() for key, one in marks.items() if one is not None}
+    read = torch.cat(list(known.values())).tolist() if known else []
+    found: dict[tuple[str, str], list[bool] | None] = dict.fromkeys(marks)
+    for key, one in known.items():
+        found[key], read = read[: len(one)], read[len(one) :]
+    return found
+
+
 def _views(
-    weights: Tensor,
-    active: Tensor | None,
-    where: tuple[int, str],
+    block: WeightedRows,
+    marks: Mapping[tuple[str, str], list[bool] | None],
+    name: str,
+    stream: tuple[int, str],
     settings: ForwardSettings,
-    edges: Sequence[Sequence[Tensor | None]] | None = None,
 ) -> list[CellMixture]:
-    """Split the weights of one block by cell; ``edges[cell][row]`` are the weights of its edges."""
-    cells, rows, choices = weights.shape[0], weights.shape[-2], weights.shape[-1]
-    entries = _entries(weights, active)
-    row_at = [entries[start : start + choices] for start in range(0, len(entries), choices)]
+    """Split the weights of one block by cell, and those of its edges."""
+    cells, rows, choices = block.weights.shape[0], block.weights.shape[-2], block.weights.shape[-1]
+    row_at = _grouped(_entries(block.weights, marks[name, "weights"]), choices)
+    edges = None if block.edges is None else _grouped(_entries(block.edges, marks[name, "edges"]), rows)
     return [
         CellMixture(
             row_at[cell * rows : (cell + 1) * rows],
-            (*where, cell),
+            (*stream, cell),
             settings.drop_path,
             None if edges is None else edges[cell],
-            weights.dim() == 4,
+            block.weights.dim() == 4,
             settings.skip,
             settings.skip_dropout,
         )
@@ -127,7 +140,11 @@ def _views(
     ]
 
 
-def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
+def _grouped(entries: list[Tensor | None], size: int) -> list[list[Tensor | None]]:
+    return [entries[start : start + size] for start in range(0, len(entries), size)]
+
+
+def _entries(weights: Tensor, active: list[bool] | None) -> list[Tensor | None]:
     """List the entries of ``[cells, rows, choices]`` in order: scalars, or ``[N]``; None for inactive ones."""
     by_image = weights.dim() == 4
     entries: list[Tensor | None] = list(
@@ -135,19 +152,4 @@ def _entries(weights: Tensor, active: Tensor | None) -> list[Tensor | None]:
     )
     if active is None:
         return entries
-    return [entry if on else None for entry, on in zip(entries, active.flatten().tolist(), strict=True)]
-
-
-def _edge_weighted_views(
-    name: str,
-    edges: EdgeWeights,
-    mixture: Mixture,
-    active: Mapping[str, Tensor],
-    seed: int,
-    settings: ForwardSettings,
-) -> list[CellMixture]:
-    """Split the weights of one block, times its edge weights, by cell."""
-    weighted = edges.weigh(mixture[name], mixture[edges.block], active.get(name), active.get(edges.block))
-    rows, entries = weighted.weights.shape[-2], _entries(weighted.edges, weighted.active_edges)
-    by_cell = [entries[start : start + rows] for start in range(0, len(entries), rows)]
-    return _views(weighted.weights, weighted.active, (seed, name), settings, by_cell)
+    return [entry if on else None for entry, on in zip(entries, active, strict=True)]

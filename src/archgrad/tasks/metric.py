@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from archgrad.devices import widened
 from archgrad.errors import UserError, shortened
 
 __all__ = ["ACCURACY", "KeptOutputs", "Meter", "Metric", "MetricInfo", "as_metric", "widen"]
@@ -199,10 +200,8 @@ class _AdaptedMeter:
 
 
 def widen(value: Tensor | float) -> Tensor | float:
-    """Return a number in 64 bits, so that sums of many are exact; Apple's GPUs have no more than 32."""
-    if not isinstance(value, Tensor):
-        return float(value)
-    return value.float() if value.device.type == "mps" else value.double()
+    """Return a number in 64 bits where the device has them, so that sums of many are exact."""
+    return widened(value) if isinstance(value, Tensor) else float(value)
 
 
 def _scalar(name: str, value: Any) -> Tensor | float:

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 __all__ = ["EdgeWeights", "WeightedRows"]
 
 
 class WeightedRows(NamedTuple):
-    """The weights ``[…, rows, choices]`` of a block times its edge weights ``edges [… , rows, 1]``.
+    """The weights ``[…, rows, choices]`` of a block times its edge weights ``edges [… , rows, 1]``, if it has any.
 
     ``active`` and ``active_edges`` mark the entries to compute; None marks all.
     """
 
     weights: Tensor
     active: Tensor | None
-    edges: Tensor
+    edges: Tensor | None
     active_edges: Tensor | None
+
+    @property
+    def marks(self) -> dict[str, Tensor | None]:
+        """The marks by what they mark."""
+        return {"weights": self.active, "edges": self.active_edges}
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,9 @@ class EdgeWeights:
     def of_rows(self, table: Tensor) -> Tensor:
         """Look up the edge weights of all rows, ``[..., rows]``, in the tensor of that block."""
         rows, choices = zip(*self.places, strict=True)
-        return table[..., list(rows), list(choices)]
+        if table.device.type == "cpu":
+            return table[..., list(rows), list(choices)]
+        return table[(..., *_indices(rows, choices, table.device))]
 
     def weigh(self, weights: Tensor, table: Tensor, active: Tensor | None, active_edges: Tensor | None) -> WeightedRows:
         """Multiply each row by the weight of its edge: β[edge]·p[edge, o]; nothing is active on an inactive edge."""
@@ -46,3 +55,10 @@ class EdgeWeights:
             on = self.of_rows(active_edges).unsqueeze(-1)
             active = on.expand(-1, -1, weights.shape[-1]) if active is None else active & on
         return WeightedRows(weights * edges, active, edges, on)
+
+
+@functools.lru_cache(maxsize=64)
+def _indices(rows: tuple[int, ...], choices: tuple[int, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return indices as tensors, copied to a device once."""
+    with torch.inference_mode(False):  # they may be used where gradients are recorded
+        return torch.tensor(rows, device=device), torch.tensor(choices, device=device)
