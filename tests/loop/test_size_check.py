@@ -36,7 +36,7 @@ def sized(name: str, channels: int, depth: int) -> SearchSpace:
 def test_absurd_supernets_are_refused(space: str, channels: int, depth: int, digits: ImageData) -> None:
     with pytest.raises(UserError, match=r"would take at least [\d,]+ GB of memory, but there are"):
         size_check.check_supernet_memory(
-            sized(space, channels, depth), recipes.named("gaea"), digits, 16, torch.device("cpu")
+            sized(space, channels, depth), recipes.named("gaea"), digits, 10, 16, torch.device("cpu")
         )
 
 
@@ -73,7 +73,9 @@ def test_weights_are_counted_without_building_them(space: str) -> None:
 def test_ordinary_sizes_are_not_looked_at_closely(digits: ImageData, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size_check, "_counted", None)
     monkeypatch.setattr(size_check, "_activations", None)
-    size_check.check_supernet_memory(SPACES.create("darts"), recipes.named("darts"), digits, 64, torch.device("cpu"))
+    size_check.check_supernet_memory(
+        SPACES.create("darts"), recipes.named("darts"), digits, 10, 64, torch.device("cpu")
+    )
 
 
 @pytest.mark.parametrize(
