@@ -103,7 +103,7 @@ def test_less_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(size_check, "check_memory", note)
     monkeypatch.setattr(size_check, "total_memory", lambda: 1)
     for again in (False, True):
-        size_check.check_supernet_memory(space, method, data, 64, torch.device("cpu"), again)
+        size_check.check_supernet_memory(space, method, data, 10, 64, torch.device("cpu"), again)
     plain, less = asked[:3], asked[3:]
     assert 0 < less[1] < 0.1 * plain[1]
     assert 0 < less[2] < 0.1 * plain[2]

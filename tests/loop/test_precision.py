@@ -207,10 +207,10 @@ def test_a_device_without_the_precision_is_a_sentence(monkeypatch: pytest.Monkey
 
 def test_another_precision_does_not_resume_and_earlier_runs_had_32_bit(tmp_path: Path) -> None:
     run(tmp_path, epochs=1, precision="bf16")
-    with pytest.raises(UserError, match="its precision is 'bf16', this one's is '32'"):
+    with pytest.raises(UserError, match="its precision is 'bf16', this one's is the default"):
         run(tmp_path, epochs=1, resume=True)
     setup, _ = state_of("32")
     earlier = {name: value for name, value in setup.identity.data.items() if name != "precision"}
     setup.identity.check(earlier, tmp_path)
-    with pytest.raises(UserError, match="its precision is None, this one's is 'bf16'"):
+    with pytest.raises(UserError, match="its precision is the default, this one's is 'bf16'"):
         state_of("bf16")[0].identity.check(earlier, tmp_path)

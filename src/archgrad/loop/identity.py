@@ -50,11 +50,13 @@ class Identity:
         found = list(differences(own, dict(self.data), dict(self.required)))
         if not found:
             return
-        named = [
-            f"its {place} is {shortened(old)}, this one's is {shortened(new)}" for place, old, new in found[:_SHOWN]
-        ]
+        named = [f"its {place} is {_shown(old)}, this one's is {_shown(new)}" for place, old, new in found[:_SHOWN]]
         more = f" (and {len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
         raise UserError(
             f"{path} belongs to another search: {'; '.join(named)}{more}. Resume with the settings it was started "
             f"with, or choose another folder."
         )
+
+
+def _shown(value: object) -> str:
+    return "the default" if value is None else shortened(value)
