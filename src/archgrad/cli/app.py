@@ -8,7 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from archgrad.cli.commands import draw, inspect, list_, plot, query, resume, search
-from archgrad.errors import ArchgradError, SearchInterrupted, UserError
+from archgrad.distributed.environment import launched
+from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
 
 __all__ = ["app", "main"]
 
@@ -35,7 +36,7 @@ def main() -> None:
 
     never_fail_to_print()
     log_to(errors())
-    code, sentence = 0, ""
+    code, sentence, lost = 0, "", False
     try:
         code = app(standalone_mode=False) or 0
     except SearchInterrupted as interruption:
@@ -43,7 +44,7 @@ def main() -> None:
     except UserError as error:
         code, sentence = 2, f"error: {error}"
     except ArchgradError as error:
-        code, sentence = 1, f"error: {error}"
+        code, sentence, lost = 1, f"error: {error}", isinstance(error, ProcessLostError)
     except _UsageError as error:
         if not error.message.startswith("Usage: "):
             error.message = str(UserError(error.message))[:_LONGEST_MESSAGE]
@@ -60,9 +61,22 @@ def main() -> None:
         code = _STOPPED
     if code == _STOPPED and not sentence:
         sentence = "stopped."
-    if sentence:
-        say(sentence, errors())
+    if sentence and _speaks(sentence, lost):
+        say(sentence, errors(always=True))
     sys.exit(code)
+
+
+def _speaks(sentence: str, lost: bool) -> bool:
+    """Tell whether this process prints its error: of several with the same one, only the first does."""
+    try:
+        alone = launched() is None
+    except UserError:
+        return True
+    if alone:
+        return True
+    from archgrad.distributed.processes import speaks
+
+    return speaks(sentence, lost)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

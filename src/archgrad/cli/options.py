@@ -40,6 +40,8 @@ _HELP = {
     "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1]",
     "device": "cpu, cuda, cuda:1, … [cpu]",
     "threads": "CPU threads. [the fastest here and now]",
+    "local_batch_norm": "With several processes (torchrun): let each normalize by its own part of a batch. "
+    "[no-local-batch-norm]",
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
     "time_limit": "Choose width, depth, epochs, batch size and number of images so that the search takes about this "
     "long on this machine; sizes that you give stay. 0: use the published sizes. [5 if neither width, depth, epochs "

@@ -79,6 +79,7 @@ class SearchConfig:
     device: str = "cpu"
     threads: int | None = None
     compile: bool = False
+    local_batch_norm: bool = False
     time_limit: float | None = None
     on_collapse: str = "warn"
     alpha_budget: str | float = "published"

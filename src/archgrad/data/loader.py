@@ -29,7 +29,8 @@ class Loader:
 
     ``batch(i)`` is a pure function of the arguments and of ``i``: batch 1000 is the same in a resumed run. Each pass
     ``i // steps`` has its own order. The last incomplete batch of a pass is dropped; with fewer images than one batch,
-    the batch is all of them.
+    the batch is all of them. ``shard`` is (r, n): of n processes, this is number r, and its batches have its own rows
+    of the joint inputs, but the targets of all.
     """
 
     def __init__(
@@ -42,8 +43,10 @@ class Loader:
         seed: int = 0,
         stream: str = "train",
         device: torch.device | str = "cpu",
+        shard: tuple[int, int] = (0, 1),
     ) -> None:
         _check(data, indices, batch_size)
+        self.shard = shard
         self.data = data
         self.indices = indices.cpu()
         self.batch_size = min(batch_size, len(indices))
@@ -69,7 +72,9 @@ class Loader:
         # As in the published training code: crops pad with black, cutout fills with the mean color.
         pixels = self.augmentation.move(_pixels(self.data, chosen, self.device), draws)
         images = self.augmentation.erase(self.normalization(pixels), draws)
-        return _batch(self.data, chosen, images)
+        batch = _batch(self.data, chosen, images)
+        rank, count = self.shard
+        return batch if count == 1 else batch._replace(inputs=batch.inputs.tensor_split(count)[rank])
 
     def _order_of(self, number: int) -> Tensor:
         if self._order[0] != number:

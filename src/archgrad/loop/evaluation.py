@@ -15,7 +15,7 @@ from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.divergence import check_state
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import BatchMetrics, MetricSums, SearchState
-from archgrad.loop.supernet_losses import SupernetLosses
+from archgrad.loop.supernet_losses import SupernetLosses, forward_of
 from archgrad.relaxations import Relaxed
 from archgrad.tensors import Mixture, Probabilities
 
@@ -43,7 +43,8 @@ def supernet_evaluation(
         supernet = (copies or [state])[0].supernet
         batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
-            logits = supernet(batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed)
+            forward = forward_of(supernet, local_batch_norm=setup.local_batch_norm)
+            logits = forward({}, batch, relaxed.mixture, active=relaxed.active, seed=seed)
         return 100 * float((logits.argmax(1) == batch.targets).double().mean())
 
     def tune(tuning: Tuning) -> Probabilities:
@@ -110,7 +111,7 @@ def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader
             relaxed = losses.relax(state.alpha, losses.noise(state, *stream), state)
             seed = random_streams.seed_of(losses.seed, "supernet", *stream)
             extra = losses.modifier_arguments(state, "evaluation")
-            logits = losses.plain(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+            logits = losses.plain(weights, batch, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         loss = F.cross_entropy(logits, batch.targets).item()
         correct = int((logits.argmax(1) == batch.targets).sum())
         sums.add(BatchMetrics("heldout", loss, correct, len(batch.targets)))

@@ -12,7 +12,7 @@ from archgrad.errors import UserError, shortened
 __all__ = ["check_saved"]
 
 _PLAIN = (str, int, float, type(None))
-_NEW = ("threads",)
+_NEW = ("threads", "processes")
 """What checkpoints of earlier versions lack."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
 from archgrad.callbacks import Record
+from archgrad.distributed.processes import processes
 from archgrad.loop.saved_state import check_saved
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
@@ -150,6 +152,13 @@ class SearchState:
         """The share of the search that is done, from 0 to 1."""
         return min(self.index / (self.epochs * self.steps), 1.0)
 
+    def digest(self) -> str:
+        """Return 16 letters that tell these weights and α from any other."""
+        found = hashlib.sha256()
+        for value in (*self.alpha.values(), *self.supernet.state_dict().values()):
+            found.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return found.hexdigest()[:16]
+
     def tensors(self) -> dict[str, Any]:
         """Return the whole state as tensors and plain values, for a checkpoint."""
         return {
@@ -166,6 +175,7 @@ class SearchState:
             "switched": self.switched,
             "trusted": dict(self.trusted),
             "threads": torch.get_num_threads(),
+            "processes": processes().size,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:

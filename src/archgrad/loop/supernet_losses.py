@@ -16,6 +16,8 @@ from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
+from archgrad.distributed.forward import forward_on_shards
+from archgrad.distributed.processes import processes
 from archgrad.loop.divergence import check_finite
 from archgrad.loop.part_checks import check_like, check_relaxed, check_scalar
 from archgrad.loop.state import SearchState
@@ -26,10 +28,30 @@ from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, merge_arguments
 from archgrad.tensors import Alpha, Mixture, Weights
 
-__all__ = ["SupernetLosses"]
+__all__ = ["Forward", "SupernetLosses", "forward_of"]
 
 Forward = Callable[..., Any]
-"""(weights, images, mixture, …) → logits, or a tuple of logits with the auxiliary head."""
+"""(weights, batch, mixture, …) → logits, or a tuple of logits with the auxiliary head.
+
+Of several processes, each gives the inputs of its own rows, and gets the logits of all.
+"""
+
+
+def forward_of(supernet: torch.nn.Module, compile_: bool = False, local_batch_norm: bool = False) -> Forward:
+    """Return the forward pass of a supernet, on shards if several processes search together."""
+
+    def call(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
+        return functional_call(supernet, weights, (images, mixture), extra)
+
+    compiled = torch.compile(call) if compile_ else call
+
+    def forward(weights: Weights, batch: Batch, mixture: Mixture, **extra: object) -> Any:
+        if processes().size == 1:
+            return compiled(weights, batch.inputs, mixture, **extra)
+        rows = len(batch.targets)
+        return forward_on_shards(call, weights, batch.inputs, mixture, rows, local_batch_norm, **extra)
+
+    return forward
 
 
 @dataclass(frozen=True)
@@ -57,13 +79,11 @@ class SupernetLosses:
         seed: int,
         supernet: torch.nn.Module,
         compile_: bool,
+        local_batch_norm: bool = False,
     ) -> SupernetLosses:
         """Build the losses of this supernet; ``compile_`` runs it through ``torch.compile``."""
-
-        def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
-            return functional_call(supernet, weights, (images, mixture), extra)
-
-        return cls(space, options, method, seed, torch.compile(forward) if compile_ else forward, forward)
+        plain = forward_of(supernet, False, local_batch_norm)
+        return cls(space, options, method, seed, forward_of(supernet, True) if compile_ else plain, plain)
 
     @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
@@ -124,7 +144,7 @@ class SupernetLosses:
             random_streams.seed_of(self.seed, "supernet", state.index),
             self.modifier_arguments(state, purpose),
         )
-        output = self.forward(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+        output = self.forward(weights, batch, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         logits, *further = output if isinstance(output, tuple) else (output,)
         terms = [modifier.loss_term(further, batch.targets) for modifier in self.modifiers if further]
         loss = F.cross_entropy(logits, batch.targets)
