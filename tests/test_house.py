@@ -32,6 +32,7 @@ HOUSE = (
     ),
     ("_compat",),
     ("autodiff",),
+    ("distributed",),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from derivatives import derivatives, statistics
-from searches import CASES, found
+from searches import CASES, FURTHER, found
 
 from archgrad.distributed.processes import joined
 
@@ -18,7 +18,7 @@ def main(rank: int, size: int, folder: Path) -> None:
     """Compute everything, and store it."""
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank, world_size=size)
-    results: dict[str, Any] = {name: found(name) for name in CASES}
+    results: dict[str, Any] = {name: found(name) for name in (*CASES, *(FURTHER if size == 2 else ()))}
     with joined("cpu"):
         results["derivatives"], results["statistics"] = derivatives(), statistics()
     results["derivatives without sockets"] = derivatives()

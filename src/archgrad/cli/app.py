@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -32,7 +33,7 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command; print the user's mistake as one sentence without a traceback, and exit with code 2."""
-    from archgrad.cli.console import errors, log_to, never_fail_to_print, say
+    from archgrad.cli.console import errors, log_to, never_fail_to_print
 
     never_fail_to_print()
     log_to(errors())
@@ -61,22 +62,24 @@ def main() -> None:
         code = _STOPPED
     if code == _STOPPED and not sentence:
         sentence = "stopped."
-    if sentence and _speaks(sentence, lost):
-        say(sentence, errors(always=True))
+    if sentence:
+        _say_once(sentence, lost)
     sys.exit(code)
 
 
-def _speaks(sentence: str, lost: bool) -> bool:
-    """Tell whether this process prints its error: of several with the same one, only the first does."""
-    try:
-        alone = launched() is None
-    except UserError:
-        return True
-    if alone:
-        return True
-    from archgrad.distributed.processes import speaks
+def _say_once(sentence: str, lost: bool) -> None:
+    """Print an error; of several processes with the same one, only the first does."""
+    from archgrad.cli.console import errors, say
 
-    return speaks(sentence, lost)
+    alone = True
+    with suppress(UserError):  # the error may be about what torchrun says
+        alone = launched() is None
+    if alone:
+        say(sentence, errors(always=True))
+        return
+    from archgrad.distributed.processes import say_once
+
+    say_once(sentence, lambda text: say(text, errors(always=True)), lost)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -32,7 +32,7 @@ __all__ = [
     "largest",
     "own_device",
     "processes",
-    "speaks",
+    "say_once",
     "state_from_first",
     "wait_for_all",
 ]
@@ -40,7 +40,7 @@ __all__ = [
 T = TypeVar("T")
 P = ParamSpec("P")
 
-_PATIENCE = timedelta(seconds=5)
+_PATIENCE = timedelta(seconds=20)
 """How long a process waits to hear that the first one has the same error."""
 _ERROR = "archgrad/error"
 _numbers = count()
@@ -225,20 +225,23 @@ def check_same(what: str, digest: Callable[[], str]) -> None:
         )
 
 
-def speaks(sentence: str, lost: bool) -> bool:
-    """Tell whether this process prints its error: the first one always does, another if it has one of its own.
+def say_once(sentence: str, say: Callable[[str], None], lost: bool) -> None:
+    """Print the error of this process: the first one always does, another if it has an error of its own.
 
     ``lost`` says that the error is only that another process has ended.
     """
     place = launched()
-    if place is None or not dist.is_available():
-        return True
+    if place is not None and place.rank > 0 and _said_by_first(sentence, lost):
+        return
+    say(sentence)
+    if place is not None and place.rank == 0:
+        with suppress(Exception):  # the error is said already
+            _store().set(_ERROR, sentence)
+
+
+def _said_by_first(sentence: str, lost: bool) -> bool:
     try:
-        store = _store()
-        if place.rank == 0:
-            store.set(_ERROR, sentence)
-            return True
-        store.wait([_ERROR], _PATIENCE)
-        return not lost and store.get(_ERROR).decode() != sentence
-    except Exception:  # noqa: BLE001,RUF100 - whatever happens, an error must be said
-        return True
+        _store().wait([_ERROR], _PATIENCE)
+        return lost or _store().get(_ERROR).decode() == sentence
+    except Exception:  # whatever happens, an error must be said
+        return False
