@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -144,7 +145,7 @@ def _fast(x: Tensor) -> Any:
 
 
 def _as_tensors(values: tuple[Any, ...]) -> list[Tensor]:
-    return [value if isinstance(value, Tensor) else torch.as_tensor(value) for value in values]
+    return [value if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value)) for value in values]
 
 
 def _merged(rows: Any, channels: int, eps: float) -> tuple[Any, ...]:

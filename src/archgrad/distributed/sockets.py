@@ -11,6 +11,7 @@ import struct
 import sys
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,14 +60,14 @@ class SocketMesh:
 
     def gather(self, row: Tensor) -> Tensor:
         """Return the rows of all processes ``[count, n]``; all rows have one size, at most ``MOST_BYTES``."""
-        rows = torch.empty(self.count, row.numel(), dtype=row.dtype)
-        rows[self.rank] = row
-        views = rows.view(torch.uint8).numpy()
+        own = row.view(torch.uint8).numpy()
+        rows = np.empty((self.count, own.size), np.uint8)
+        rows[self.rank] = own
         for peer in self._peers.values():
-            peer.sendall(views[self.rank])
+            peer.sendall(own.data)
         for rank, peer in self._peers.items():
-            _receive(peer, memoryview(views[rank]))
-        return rows
+            _receive(peer, memoryview(rows[rank]))
+        return torch.from_numpy(rows).view(row.dtype)
 
     def close(self) -> None:
         """Close all sockets; the others then know that this process has ended."""
@@ -75,7 +76,7 @@ class SocketMesh:
 
 
 def _receive(peer: socket.socket, into: memoryview) -> None:
-    while into:
+    while len(into):
         got = peer.recv_into(into, len(into), socket.MSG_WAITALL)
         if not got:
             raise ConnectionError("connection closed by peer")
