@@ -53,9 +53,9 @@ test-oldest: .venv-oldest/.installed
 coverage: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov=archgrad --cov-report=term:skip-covered
 
-## time and memory of supernets, hypergradients, methods, regularizers, diagnostics and recomputed cells; takes an hour
+## time and memory of supernets, hypergradients, methods, regularizers, diagnostics, recomputed cells and processes; takes an hour
 bench: $(STAMP)
-	for name in supernets hypergradients methods regularizers diagnostics memory; do \
+	for name in supernets hypergradients methods regularizers diagnostics memory processes; do \
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/$$name.json || exit 1; done
 
 clean:

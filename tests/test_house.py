@@ -34,6 +34,7 @@ HOUSE = (
     ),
     ("_compat",),
     ("autodiff",),
+    ("distributed",),
     ("operations",),
     ("supernet",),
     ("spaces", "data"),

@@ -13,6 +13,7 @@ __all__ = [
     "ArchgradError",
     "DiskError",
     "DivergedError",
+    "ProcessLostError",
     "SearchInterrupted",
     "UserError",
     "check_held_out",
@@ -52,6 +53,10 @@ class DivergedError(ArchgradError, ArithmeticError):
 
 class DiskError(ArchgradError, OSError):
     """The disk is full or fails; the last good checkpoint is kept."""
+
+
+class ProcessLostError(ArchgradError):
+    """Another process of a search has ended; the last good checkpoint is kept."""
 
 
 class SearchInterrupted(ArchgradError):  # noqa: N818 - it is no error, it is an answer to a signal

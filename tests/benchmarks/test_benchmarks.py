@@ -14,6 +14,7 @@ from benchmarks.supernets import convolutions, inputs
 
 SCRIPTS = {
     "supernets": {"fused_ms", "speed_up"},
+    "processes": {"ms", "cpu_ms", "collectives", "speedup"},
     "hypergradients": {"estimator", "cost", "cosine"},
     "methods": {"method", "cost"},
     "regularizers": {"regularizer", "cost"},

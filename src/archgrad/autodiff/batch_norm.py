@@ -12,7 +12,7 @@ from torch.autograd import Function
 from archgrad._compat import dense_norm_weight
 from archgrad.autodiff.functions import apply_all, needed_gradients
 
-__all__ = ["batch_norm"]
+__all__ = ["batch_norm", "channel_sums", "weighted_images"]
 
 _NARROW = 16
 
@@ -115,11 +115,17 @@ def _second_derivatives(
 
 def _moments(a: Tensor, x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
     """Return ⟨a·(x − mean)·scale⟩ and ⟨a⟩ of every channel, in one pass."""
-    sums = torch.ops.aten.native_batch_norm_backward(
-        a, x, None, None, None, mean, scale, True, 0.0, [False, True, True]
-    )[1:]
+    sums = channel_sums(a, x, mean, scale)
     count = x.numel() // x.shape[1]
     return sums[0] / count, sums[1] / count
+
+
+def channel_sums(a: Tensor, x: Tensor, mean: Tensor, scale: Tensor) -> tuple[Tensor, Tensor]:
+    """Return Σ a·(x − mean)·scale and Σ a of every channel of ``[N, C, H, W]``, in one pass."""
+    sums: tuple[Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
+        a, x, None, None, None, mean, scale, True, 0.0, [False, True, True]
+    )[1:]
+    return sums
 
 
 def _combined(*terms: tuple[Tensor, Tensor, Tensor]) -> Tensor:
@@ -128,7 +134,11 @@ def _combined(*terms: tuple[Tensor, Tensor, Tensor]) -> Tensor:
     constant = coefficients[0] * means[0]
     for coefficient, mean in zip(coefficients[1:], means[1:], strict=True):
         constant.addcmul_(coefficient, mean)
-    vectors = constant.neg_(), *coefficients
+    return weighted_images((constant.neg_(), *coefficients), images)
+
+
+def weighted_images(vectors: Sequence[Tensor], images: Sequence[Tensor]) -> Tensor:
+    """Return v₀ + Σ vᵢ·xᵢ over the images xᵢ, with one number per channel in each v."""
     if images[0].shape[1] < _NARROW and images[0].is_contiguous(memory_format=torch.channels_last):
         return _row_by_row(vectors, images)
     return _weighted([vector.view(-1, 1, 1) for vector in vectors], images)

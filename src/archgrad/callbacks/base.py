@@ -70,8 +70,9 @@ class Callback:
     """Override what you need; every method does nothing by default.
 
     ``needs`` declares what the loop must compute for a callback. A search has at most one callback of each ``kind``.
-    ``requires`` names the kinds that must measure before it. Callbacks never change the bits of weights and α, and a
-    resumed search measures at the same steps.
+    ``requires`` names the kinds that must measure before it. One that ``only_writes`` or prints, and measures and asks
+    for nothing, is called only in the first of several processes; all others are called in each. Callbacks
+    never change the bits of weights and α, and a resumed search measures at the same steps.
 
     >>> class Patience(Callback):
     ...     def stop(self, search):
@@ -81,6 +82,7 @@ class Callback:
     needs: ClassVar[frozenset[Need]] = frozenset()
     kind: ClassVar[str] = ""
     requires: ClassVar[tuple[str, ...]] = ()
+    only_writes: ClassVar[bool] = False
 
     every: Count = 64
     """The number of steps between two measurements.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
 from archgrad.cli.commands import draw, inspect, list_, plot, query, resume, search
-from archgrad.errors import ArchgradError, SearchInterrupted, UserError
+from archgrad.distributed.environment import launched
+from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
 
 __all__ = ["app", "main"]
 
@@ -31,11 +33,11 @@ app = typer.Typer(
 
 def main() -> None:
     """Run the command; print the user's mistake as one sentence without a traceback, and exit with code 2."""
-    from archgrad.cli.console import errors, log_to, never_fail_to_print, say
+    from archgrad.cli.console import errors, log_to, never_fail_to_print
 
     never_fail_to_print()
     log_to(errors())
-    code, sentence = 0, ""
+    code, sentence, lost = 0, "", False
     try:
         code = app(standalone_mode=False) or 0
     except SearchInterrupted as interruption:
@@ -43,7 +45,7 @@ def main() -> None:
     except UserError as error:
         code, sentence = 2, f"error: {error}"
     except ArchgradError as error:
-        code, sentence = 1, f"error: {error}"
+        code, sentence, lost = 1, f"error: {error}", isinstance(error, ProcessLostError)
     except _UsageError as error:
         if not error.message.startswith("Usage: "):
             error.message = str(UserError(error.message))[:_LONGEST_MESSAGE]
@@ -62,8 +64,23 @@ def main() -> None:
     if code == _STOPPED and not sentence:
         sentence = "stopped."
     if sentence:
-        say(sentence, errors())
+        _say_once(sentence, lost)
     sys.exit(code)
+
+
+def _say_once(sentence: str, lost: bool) -> None:
+    """Print an error; of several processes with the same one, only the first does."""
+    from archgrad.cli.console import errors, say
+
+    alone = True
+    with suppress(UserError):  # the error may be about what torchrun says
+        alone = launched() is None
+    if alone:
+        say(sentence, errors(always=True))
+        return
+    from archgrad.distributed.processes import say_once
+
+    say_once(sentence, lambda text: say(text, errors(always=True)), lost)
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -85,6 +85,7 @@ def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = la
     as FEWEST_STEPS steps need. Measuring counts as part of the time. ``tell`` gets a line about each measurement. Sizes
     that would take much longer than the limit raise a UserError.
     """
+    from archgrad.distributed.processes import from_first
     from archgrad.loop.estimate import OVERHEAD
 
     config = config.with_sizes()
@@ -96,13 +97,14 @@ def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = la
         sized = replace(config, channels=channels, cells=cells)
         tell(f"measuring a few steps with {_size_in_words(sized)}")
         step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
-        is_enough = (limit - time.monotonic() + started) / OVERHEAD / step >= FEWEST_STEPS
+        spent = from_first(lambda: time.monotonic() - started)
+        is_enough = (limit - spent) / OVERHEAD / step >= FEWEST_STEPS
         if is_enough or chosen is None:
             chosen = sized, step
         if not is_enough:
             break
     assert chosen is not None  # noqa: S101 - there is at least one candidate
-    sizes = _with_epochs(*chosen, time.monotonic() - started, data)
+    sizes = _with_epochs(*chosen, from_first(lambda: time.monotonic() - started), data)
     sizes.check()
     return sizes
 

@@ -103,8 +103,10 @@ def _estimate(config: SearchConfig, as_json: bool) -> None:
 
     console = say_loading(as_json)
     from archgrad.cli.dry_run import dry_run, show_dry_run
+    from archgrad.distributed.processes import joined
 
-    print_result(dry_run(config, console), show_dry_run, as_json)
+    with joined(config.device):
+        print_result(dry_run(config, console), show_dry_run, as_json)
 
 
 def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
@@ -113,8 +115,10 @@ def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) 
     console = say_loading(as_json)
     from archgrad.cli.final_report import show_final_report
     from archgrad.cli.search import run
+    from archgrad.distributed.processes import joined
 
-    print_result(run(config, out, resuming, console), show_final_report, as_json)
+    with joined(config.device):
+        print_result(run(config, out, resuming, console), show_final_report, as_json)
 
 
 def inspect(

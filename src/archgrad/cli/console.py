@@ -11,19 +11,20 @@ from typing import Any
 
 from rich.console import Console
 
+from archgrad.distributed.environment import is_silent
 from archgrad.errors import escaped
 
 __all__ = ["errors", "log_to", "never_fail_to_print", "print_result", "results", "say", "say_loading"]
 
 
 def results() -> Console:
-    """Return the console for results."""
-    return Console(soft_wrap=True, highlight=False, emoji=False)
+    """Return the console for results; of several processes only the first one prints."""
+    return Console(soft_wrap=True, highlight=False, emoji=False, quiet=is_silent())
 
 
-def errors() -> Console:
-    """Return the console for progress, warnings and errors."""
-    return Console(stderr=True, soft_wrap=True, highlight=False, emoji=False)
+def errors(always: bool = False) -> Console:
+    """Return the console for progress, warnings and errors; ``always`` prints in any process."""
+    return Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, quiet=is_silent() and not always)
 
 
 def say(text: str, console: Console | None = None) -> None:
@@ -40,6 +41,8 @@ def say_loading(as_json: bool) -> Console:
 
 def print_result(content: Any, show: Callable[[Any], str], as_json: bool) -> None:
     """Print a result as one JSON document, or as the text that ``show`` makes of it."""
+    if is_silent():
+        return
     if as_json:
         sys.stdout.write(json.dumps(content, indent=2) + "\n")
     else:

@@ -45,6 +45,8 @@ _HELP = {
     "deterministic": "Use deterministic kernels only: an accelerator then repeats its bits. [no-deterministic]",
     "threads": "CPU threads. [the fastest here and now]",
     "workers": "Processes that read each part of the data ahead of time, if it is not in memory. [0]",
+    "local_batch_norm": "With several processes (torchrun): let each normalize by its own part of a batch. "
+    "[no-local-batch-norm]",
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
     "checkpoint_cells": "Compute the activations of each cell again in the backward pass instead of keeping them: less "
     "memory, more time, the same bits. [no-checkpoint-cells]",

@@ -27,6 +27,8 @@ def progress_for(console: Console) -> LiveProgress | PlainProgress:
 class _Progress(Callback):
     """What both displays print: stages, decisions, how far α may move, and why a search was stopped."""
 
+    only_writes = True
+
     def __init__(self, console: Console) -> None:
         self.console = console
         self._clock = _Clock()

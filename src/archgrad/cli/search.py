@@ -35,12 +35,13 @@ __all__ = ["DEFAULT_MINUTES", "load", "run", "with_threads"]
 def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
     """Run or resume a search, draw its cell, and return the content of ``summary.json`` and the final report.
 
-    Without ``out`` the run gets a new directory under ``runs/``.
+    Without ``out`` the run gets a new directory under ``runs/``. Of several processes only the first one returns them.
     """
     from archgrad import tables
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
     from archgrad.cli.progress import progress_for
+    from archgrad.distributed.processes import from_first, processes
     from archgrad.loop.entry import run_search
 
     config = config_with(with_threads(config), {})
@@ -49,9 +50,10 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     if resume and out is not None and exists(out / "summary.json"):
         say(f"the search in {out} is finished: nothing is left to do, and this is its result", console)
     config, data = load(config, console, choose_sizes=not resume)
-    oracles, sources = _oracles(config, config.build_space(), console)
-    reserved, first = out is None, not exists(Path("runs"))
-    out = out or _new_folder(config)
+    writes = processes().rank == 0
+    oracles, sources = _oracles(config, config.build_space(), console) if writes else ([], "")
+    reserved, first = out is None and writes, not exists(Path("runs"))
+    out = out or Path(from_first(lambda: str(_new_folder(config))))
     kinds = f"of {data.num_classes} classes" if data.classes else f"for {config.task}"
     loaded = f"{len(data):,} images {kinds}, {data.shape[1]}×{data.shape[2]} pixels"
     loaded += ", read when they are needed" if data.lazy else ""
@@ -69,6 +71,8 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
                 out.rmdir()
                 if first:
                     out.parent.rmdir()
+    if not writes:
+        return {}
     if not result.undecided:
         _draw(result, out, console)
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))

@@ -89,6 +89,7 @@ class SearchConfig:
     workers: int = 0
     compile: bool = False
     checkpoint_cells: bool = False
+    local_batch_norm: bool = False
     time_limit: float | None = None
     on_collapse: str = "warn"
     alpha_budget: str | float = "published"

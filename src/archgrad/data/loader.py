@@ -58,6 +58,7 @@ class Loader:
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         _check(data, indices, batch_size)
+        self.shard = shard
         self.data = data
         self.normalization = normalization
         self.augmentation = augmentation or Augmentation()

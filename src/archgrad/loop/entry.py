@@ -17,12 +17,13 @@ from archgrad.callbacks import Callback, join_callbacks, standard
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
 from archgrad.data import Data, from_dataset
 from archgrad.devices import AUTO, usable_device
-from archgrad.errors import UserError, shortened, unknown
+from archgrad.distributed.processes import check_same, joined, processes
+from archgrad.errors import ProcessLostError, UserError, shortened, unknown
 from archgrad.fields import check_value
 from archgrad.files import as_path
 from archgrad.loop.folder import OWN_FILES, RunFolder
 from archgrad.loop.global_state import own_global_state, seed_globally
-from archgrad.loop.interrupts import catch_signals
+from archgrad.loop.interrupts import catch_signals, lost
 from archgrad.loop.progressive import Stages
 from archgrad.loop.result import SearchResult, result_of
 from archgrad.loop.run import Run
@@ -127,6 +128,20 @@ def run_search(
     standard_callbacks: bool = True,
 ) -> SearchResult:
     """Run the search that a configuration describes; ``images`` are its data if already loaded."""
+    with joined(config.device):
+        return _run_joined(config, images, out, resume, files, interruptible, callbacks, standard_callbacks)
+
+
+def _run_joined(
+    config: SearchConfig,
+    images: Data | None,
+    out: Path | str | None,
+    resume: bool,
+    files: Mapping[str, str] | None,
+    interruptible: bool,
+    callbacks: Sequence[Callback],
+    standard_callbacks: bool,
+) -> SearchResult:
     folder = _checked_folder(out, resume, interruptible)
     check_value("standard_callbacks", standard_callbacks, bool)
     if not isinstance(callbacks, Sequence):
@@ -177,8 +192,14 @@ def _run_one(
             if saved is not None:
                 state.restore(saved)
                 _compare_threads(saved.get("threads"))
-            watching = (*([folder] if folder else []), *callbacks)
-            Run(setup, setup.stepper(state, compile_), watching, folder, interrupt, compile_).go(state)
+                _compare_processes(saved.get("processes"))
+            writes = processes().rank == 0
+            watching = (*([folder] if folder else []), *(one for one in callbacks if writes or not one.only_writes))
+            check_same("other settings or data", lambda: setup.identity.digest)
+            try:
+                Run(setup, setup.stepper(state, compile_), watching, folder, interrupt, compile_).go(state)
+            except ProcessLostError as error:
+                raise lost(error, folder) from error
     return result_of(setup, state, describe)
 
 
@@ -190,6 +211,16 @@ def _compare_threads(before: object) -> None:
             "the search began with %d threads and continues with %d, so the last bits of its numbers may differ; "
             "torch.set_num_threads(%d) or --threads %d repeats them.",
             before, now, before, before,
+        )  # fmt: skip
+
+
+def _compare_processes(before: object) -> None:
+    """Say that the last bits may differ if the saved part of a search was computed by other processes."""
+    now = processes().size
+    if isinstance(before, int) and before != now:
+        _log.warning(
+            "the search began with %d process%s and continues with %d, so the last bits of its numbers differ.",
+            before, "" if before == 1 else "es", now,
         )  # fmt: skip
 
 
@@ -242,6 +273,8 @@ def _check_compile(config: SearchConfig, method: Method) -> None:
             "compile and checkpoint_cells are both on, but torch.compile decides itself which activations it keeps; "
             "switch one of them off."
         )
+    if compile_ and processes().size > 1:
+        raise UserError("torch.compile works in one process only; search without compile, or without torchrun.")
     if compile_ and method.hypergradient.order > 1:
         raise UserError(
             f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "

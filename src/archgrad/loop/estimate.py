@@ -16,6 +16,7 @@ from archgrad.callbacks import Callback, Search
 from archgrad.config import SearchConfig
 from archgrad.data import Data
 from archgrad.discretizers import Argmax
+from archgrad.distributed.processes import from_first
 from archgrad.loop.entry import search
 from archgrad.loop.progressive import method_of
 from archgrad.loop.setup import Setup
@@ -90,7 +91,7 @@ def step_seconds(
             checkpoint_cells=config.checkpoint_cells, callbacks=[timer], standard_callbacks=False,
             on_collapse="ignore", alpha_budget="off",
         )  # fmt: skip
-    return max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6)
+    return from_first(lambda: max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6))
 
 
 class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
@@ -112,7 +113,7 @@ class _StepTimer(Callback):
         self.times.append(time.perf_counter())
         timed = len(self.times) - 1
         late = self.times[-1] >= self.end and timed >= self.least and timed % self.inner_steps == 0
-        if late or timed >= self.most:
+        if from_first(lambda: late) or timed >= self.most:
             raise _TimedEnough
 
 

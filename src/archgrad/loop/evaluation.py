@@ -15,7 +15,7 @@ from archgrad.loop.divergence import check_state
 from archgrad.loop.metric_sums import BatchMetrics, MetricSums
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
-from archgrad.loop.supernet_losses import SupernetLosses
+from archgrad.loop.supernet_losses import SupernetLosses, forward_of
 from archgrad.relaxations import Relaxed
 from archgrad.tasks import align
 from archgrad.tensors import Mixture, Probabilities
@@ -45,7 +45,8 @@ def supernet_evaluation(
         supernet = (copies or [state])[0].supernet
         batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
-            outputs = supernet(batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed)
+            forward = forward_of(supernet, local_batch_norm=setup.local_batch_norm)
+            outputs = forward({}, batch, relaxed.mixture, active=relaxed.active, seed=seed)
             return main.of_batch(align(outputs, batch.targets), batch.targets)
 
     def tune(tuning: Tuning) -> Probabilities:
@@ -114,7 +115,7 @@ def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader
             relaxed = losses.relax(state.alpha, losses.noise(state, *stream), state)
             seed = random_streams.seed_of(losses.seed, "supernet", *stream)
             extra = losses.modifier_arguments(state, "evaluation")
-            first = losses.plain(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+            first = losses.plain(weights, batch, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
             outputs = align(first, batch.targets)
             ratios = task.ratios(outputs, batch.targets, exact=True)
             sums.add(BatchMetrics("heldout", losses.task_loss(outputs, batch.targets), ratios, len(outputs)))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback, Record, Search
+from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
 from archgrad.errors import DiskError, UserError
 from archgrad.files import unfinished_files, write_text
 from archgrad.loop.checkpoint import Checkpoints
@@ -56,7 +57,8 @@ class RunFolder(Callback):
     """Writes ``metrics.jsonl``, ``genotype.json``, ``summary.json`` and the checkpoints of one search.
 
     ``files`` are other texts to write, by name. Every file is replaced as a whole, and a resume rebuilds it from the
-    checkpoint, so the folder never shows an epoch twice.
+    checkpoint, so the folder never shows an epoch twice. Of several processes only the first one writes and reads; the
+    others get from it what it reads.
     """
 
     def __init__(
@@ -85,12 +87,13 @@ class RunFolder(Callback):
 
     def is_begun(self) -> bool:
         """Tell whether there is anything to resume."""
-        return self.checkpoints.exist() or (self.path / _METRICS).exists()
+        return from_first(lambda: self.checkpoints.exist() or (self.path / _METRICS).exists())
 
     def is_finished(self) -> bool:
         """Tell whether the search in this folder is finished."""
-        return self.checkpoints.exist() and (self.path / _SUMMARY).exists()
+        return from_first(lambda: self.checkpoints.exist() and (self.path / _SUMMARY).exists())
 
+    @in_first_process
     def begin(self) -> None:
         """Write an empty checkpoint, so that a search in stages can be resumed; its stages hold everything else."""
         with self._writing():
@@ -101,6 +104,9 @@ class RunFolder(Callback):
     @contextmanager
     def opened(self, resume: bool) -> Iterator[dict[str, Any] | None]:
         """Lock the folder for this process; yield the checkpoint to resume from, or None for a new search."""
+        if processes().rank:
+            yield state_from_first(lambda: None)
+            return
         with self._writing():
             if resume and not self.path.is_dir():
                 raise UserError(f"there is no run directory {self.path} to resume; start a new search.")
@@ -111,7 +117,7 @@ class RunFolder(Callback):
             fresh = not resume or self._is_fresh()
             if fresh:
                 self._claim()
-            yield None if fresh else self.checkpoints.load(self.identity)
+            yield state_from_first(lambda: None if fresh else self.checkpoints.load(self.identity))
 
     def _claim(self) -> None:
         """Claim the folder for this search; reject one that holds another search or other files."""
@@ -158,6 +164,7 @@ class RunFolder(Callback):
         finally:
             os.close(descriptor)
 
+    @in_first_process
     def on_search_start(self, search: Search) -> None:
         """Bring the files up to date with the search, whatever a killed process left."""
         with self._writing():
@@ -182,17 +189,20 @@ class RunFolder(Callback):
         """Write a checkpoint."""
         self.save(search)
 
+    @in_first_process
     def on_search_end(self, search: Search) -> None:
         """Write the summary."""
         switched = None if search.switched is None else dict(zip(("from", "to"), search.switched, strict=True))
         more = {"stopped": search.stopped, "switched": switched}
         self.conclude(search.history, search.genotype, search.epochs, search.seconds, more)
 
+    @in_first_process
     def save(self, search: Search) -> None:
         """Write a checkpoint."""
         with self._writing():
             self.checkpoints.save(search.tensors(), self.identity)
 
+    @in_first_process
     def save_fallback(self, search: Search) -> None:
         """Save a state that the search may have to go back to."""
         with self._writing():
@@ -200,13 +210,15 @@ class RunFolder(Callback):
 
     def load_fallback(self) -> dict[str, Any]:
         """Return the saved state; empty if there is none."""
-        return self.fallback.load(self.identity) if self.fallback.exist() else {}
+        kept = state_from_first(lambda: self.fallback.load(self.identity) if self.fallback.exist() else None)
+        return kept or {}
 
     def _sweep(self) -> None:
         """Remove unfinished files of a killed process."""
         for path in unfinished_files(self.path):
             path.unlink(missing_ok=True)
 
+    @in_first_process
     def show(self, history: Sequence[Record], genotype: Genotype) -> None:
         """Write the records of all epochs so far, and the genotype of the last one."""
         with self._writing():
@@ -216,6 +228,7 @@ class RunFolder(Callback):
             else:
                 (self.path / _GENOTYPE).unlink(missing_ok=True)
 
+    @in_first_process
     def conclude(
         self, history: Sequence[Record], genotype: Genotype, epochs: int, seconds: float, more: Mapping[str, Any]
     ) -> None:

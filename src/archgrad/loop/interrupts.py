@@ -8,17 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from archgrad.errors import DivergedError, SearchInterrupted
+from archgrad.distributed.processes import largest
+from archgrad.errors import DivergedError, ProcessLostError, SearchInterrupted
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.state import SearchState
 
-__all__ = ["Interrupt", "catch_signals", "diverged", "interrupted"]
+__all__ = ["Interrupt", "catch_signals", "diverged", "interrupted", "lost"]
 
 
 class Interrupt:
     """The received signal, 0 if none."""
 
     signal: int = 0
+
+    def agreed(self) -> int:
+        """Return a signal that any process has received; all processes must ask at the same point."""
+        self.signal = largest(self.signal)
+        return self.signal
 
 
 @contextmanager
@@ -59,6 +65,15 @@ def diverged(message: str, folder: RunFolder | None) -> DivergedError:
     return DivergedError(
         f"{message} The last good checkpoint is kept in {folder.checkpoints.current}; `archgrad resume {folder.home}` "
         f"would come to the same point, because it repeats the search with the same settings."
+    )
+
+
+def lost(error: ProcessLostError, folder: RunFolder | None) -> ProcessLostError:
+    """Return the error with how to continue, if there is a folder."""
+    if folder is None:
+        return error
+    return ProcessLostError(
+        f"{error} `archgrad resume {folder.home}` continues from the last checkpoint, with any number of processes."
     )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad.data import Batch, Data, Loader, Split, normalization_of
+from archgrad.distributed.processes import processes
 from archgrad.errors import UserError
 from archgrad.warn_once import warn_once
 
@@ -51,16 +52,29 @@ class Loaders(NamedTuple):
 
         def loader(indices: Tensor, stream: str, size: int = batch_size) -> Loader:
             augmentation = data.augmentation if stream in ("weights", "architecture") else None
-            return Loader(data, indices, size, normalization, augmentation, seed, stream, device, workers)
+            shard = (*processes(),)
+            return Loader(data, indices, size, normalization, augmentation, seed, stream, device, workers, shard)
 
         even = _even(len(parts.held_out), batch_size) if holds_out else batch_size
         evaluates_held_out = holds_out and single_level
-        return cls(
+        loaders = cls(
             loader(parts.weights, "weights"),
             loader(parts.architecture, "architecture"),
             loader(parts.held_out, "judge", even) if evaluates_held_out else loader(parts.architecture, "judge"),
             loader(parts.held_out, "held-out", even) if holds_out else None,
         )
+        loaders._check_processes()
+        return loaders
+
+    def _check_processes(self) -> None:
+        """Reject batches that have fewer images than there are processes."""
+        count = processes().size
+        for what, loader in self._asdict().items():
+            if loader is not None and loader.batch_size < count:
+                raise UserError(
+                    f"the batches of {loader.batch_size} images ({what.replace('_', '-')}) are smaller than the number "
+                    f"of processes, {count}; give a larger batch_size, more data, or fewer processes."
+                )
 
 
 class StepBatches:

@@ -7,11 +7,13 @@ import logging
 import time
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from archgrad import random_streams
 from archgrad.callbacks import Callback, Decision, Record, Stop
 from archgrad.diagnostics import Snapshot
+from archgrad.distributed.processes import check_same, from_first, wait_for_all
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop import measuring
 from archgrad.loop.divergence import check_state, with_likely_cause
@@ -64,11 +66,11 @@ class Run:
             except DivergedError as error:
                 cause = with_likely_cause(error, self.stepper.method, self.setup.weights, self.setup.space.weights)
                 raise diverged(cause, self.folder) from error
-            if self.interrupt.signal and not state.complete:
+            if self.interrupt.agreed() and not state.complete:
                 self._end_by_signal(state)
         for callback in self.callbacks:
             callback.on_search_end(state)
-        if self.interrupt.signal:
+        if self.interrupt.agreed():
             self._end_by_signal(state)
 
     def _go_on(self, state: SearchState) -> None:
@@ -85,15 +87,23 @@ class Run:
         """Save the state, or go back to the saved one and continue with another method, if a callback asks for it."""
         if state.switched is not None or state.step or state.stopped is not None:
             return
+        keeps, goes_on = from_first(partial(self._asked_between_epochs, state))
+        if keeps and self.folder is None:
+            self.kept = copy.deepcopy(state.tensors())
+        elif keeps and self.folder is not None:
+            self.folder.save_fallback(state)
+        if goes_on is not None:
+            self._go_back(state, goes_on)
+
+    def _asked_between_epochs(self, state: SearchState) -> tuple[bool, str | None]:
+        """Return whether a callback asks to keep the state, and how the search continues if one asks to go back."""
+        keeps = False
         for callback in self.callbacks:
             if callback.keep_state(state):
-                if self.folder is None:
-                    self.kept = copy.deepcopy(state.tensors())
-                else:
-                    self.folder.save_fallback(state)
+                keeps = True
             elif (goes_on := callback.go_back(state)) is not None:
-                self._go_back(state, goes_on)
-                return
+                return keeps, goes_on
+        return keeps, None
 
     def _go_back(self, state: SearchState, goes_on: str) -> None:
         came_to, spent = state.epoch, state.seconds
@@ -113,6 +123,7 @@ class Run:
         if state.step:  # at the end of an epoch everything is saved already
             check_state(state)
             self._save(state)
+        wait_for_all()  # torchrun ends all processes when one has ended
         raise interrupted(state, self.folder, self.interrupt.signal)
 
     def _save(self, state: SearchState) -> None:
@@ -184,6 +195,7 @@ class Run:
     def _end_epoch(self, state: SearchState) -> Record:
         """Derive the genotype, measure, and move the state to the beginning of the next epoch."""
         check_state(state)
+        check_same("other weights or another α", state.digest)
         snapshot = self._snapshot(state)
         record = self._own_record(state, snapshot)
         state.history.append(record)
@@ -249,7 +261,8 @@ class Run:
                 callback.on_decision(state, Decision(what, done, total))
 
         def between() -> None:
-            if self.interrupt.signal and self.folder is not None:
+            if self.interrupt.agreed() and self.folder is not None:
+                wait_for_all()
                 raise interrupted(state, self.folder, self.interrupt.signal)
 
         genotype = discretizer.select(space, probabilities, supernet_evaluation(self.setup, state, report, between))
@@ -259,6 +272,11 @@ class Run:
 
     def _stop_early(self, state: SearchState) -> None:
         """End the search if a callback asks for it, with the reason of the first one."""
+        request = from_first(partial(self._stop_request, state))
+        if request is not None:
+            state.stop(*request)
+
+    def _stop_request(self, state: SearchState) -> tuple[int, str] | None:
         for callback in self.callbacks:
             if (request := callback.stop(state)) is None:
                 continue
@@ -268,5 +286,5 @@ class Run:
                     f"{type(callback).__name__} asks for the architecture of epoch {request.epoch}, but epochs 1 to "
                     f"{state.epoch} are done; name one of them."
                 )
-            state.stop(*request)
-            return
+            return request.epoch, request.reason
+        return None

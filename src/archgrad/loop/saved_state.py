@@ -14,7 +14,7 @@ from archgrad.loop.saved_optimizer import optimizer_problems
 __all__ = ["check_saved"]
 
 _PLAIN = (str, int, float, type(None))
-_NEW = ("threads", "loss_scale")
+_NEW = ("threads", "loss_scale", "processes")
 """What checkpoints of earlier versions lack."""
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
 from archgrad.devices import usable_device
 from archgrad.discretizers import Argmax
+from archgrad.distributed.processes import from_first, own_device, processes
 from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
@@ -68,6 +69,7 @@ class Setup:
     budget: AlphaBudget
     budget_line: str
     config: SearchConfig
+    local_batch_norm: bool
 
     @classmethod
     def of(
@@ -87,7 +89,7 @@ class Setup:
         task.check(data)
         parts = split_data(data.targets, fractions, seed, config.held_out, data.classes)
         check_batch_size(config.batch_size, parts, fractions is None)
-        device = usable_device(config.device)
+        device = usable_device(own_device(config.device))
         check_precision(config.precision, device)
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device, config.workers)
         described = {
@@ -97,16 +99,18 @@ class Setup:
             **({} if task == SearchConfig().build_task() else {"task": task.described}),
             **({} if config.precision == "32" else {"precision": config.precision}),
         }  # fmt: skip
+        local = config.local_batch_norm and processes().size > 1
+        described |= {"local_batch_norm": True} if local else {}
         off = AlphaBudget("off", 0, 0, 1.0)
-        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", config)
+        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", config, local)
         check_steps(settings.epochs, setup.steps)
         images, again = setup.weight_loader.batch_size, config.checkpoint_cells
         check_supernet_memory(space, method, data, setup.outputs, images, device, again)
         _check_length(setup)
-        _check_heads(options, setup.weight_loader)
+        _check_heads(options, setup._least_rows(setup.weight_loader))
         check_task(task, setup.outputs, setup.weight_loader)
-        saved = {} if begun is None else Checkpoints(begun).saved_identity()
-        return setup._with_budget(config.budget, saved.get("alpha_budget"))
+        kept = None if begun is None else from_first(partial(_kept_factor, begun))
+        return setup._with_budget(config.budget, kept)
 
     def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
@@ -235,7 +239,7 @@ class Setup:
             "train the weights": self.weight_loader, "train the architecture": self.arch_loader,
             "evaluate architectures": self.evaluation_loader, "are held out": self.held_out_loader,
         }  # fmt: skip
-        small = [what for what, loader in loaders.items() if loader is not None and loader.batch_size == 1]
+        small = [what for what, loader in loaders.items() if loader is not None and self._least_rows(loader) == 1]
         if not small:
             return
         size = self.weight_loader.data.shape
@@ -251,11 +255,16 @@ class Setup:
                 f"to 1×1, so a batch norm has one value per channel; give a larger batch_size, image_size or more data."
             ) from error
 
+    def _least_rows(self, loader: Loader) -> int:
+        """Return the least number of images over which a batch norm normalizes."""
+        return loader.batch_size // processes().size if self.local_batch_norm else loader.batch_size
+
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
         parts = self.space, self.options, method, self.seed, state.supernet
-        return Stepper(SupernetLosses.of(*parts, compile_, self.task, self.config.precision), self.weights)
+        how = compile_, self.task, self.config.precision, self.local_batch_norm
+        return Stepper(SupernetLosses.of(*parts, *how), self.weights)
 
 
 def _about(data: Data) -> dict[str, Any]:
@@ -279,8 +288,14 @@ def _check_length(setup: Setup) -> None:
     )
 
 
-def _check_heads(options: SupernetOptions, loader: Loader) -> None:
-    if options.auxiliary_head and loader.batch_size < 2:
+def _kept_factor(folder: Path) -> float | None:
+    """Return the factor on α's rate that the run in a folder began with."""
+    factor = Checkpoints(folder).saved_identity().get("alpha_budget")
+    return factor if isinstance(factor, float) else None
+
+
+def _check_heads(options: SupernetOptions, rows: int) -> None:
+    if options.auxiliary_head and rows < 2:
         raise UserError(
             "the auxiliary head normalizes single pixels and needs at least 2 images in a batch, but there is 1; "
             "raise batch_size or set supernet.auxiliary_head=0."

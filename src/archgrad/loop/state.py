@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
 from archgrad.callbacks import Record
+from archgrad.distributed.processes import processes
 from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.precision import LossScale
 from archgrad.loop.saved_optimizer import load_optimizer
@@ -114,6 +116,13 @@ class SearchState:
         """The share of the search that is done, from 0 to 1."""
         return min(self.index / (self.epochs * self.steps), 1.0)
 
+    def digest(self) -> str:
+        """Return 16 letters that tell these weights and α from any other."""
+        found = hashlib.sha256()
+        for value in (*self.alpha.values(), *self.supernet.state_dict().values()):
+            found.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return found.hexdigest()[:16]
+
     def tensors(self) -> dict[str, Any]:
         """Return the whole state as tensors and plain values, for a checkpoint."""
         return {
@@ -131,6 +140,7 @@ class SearchState:
             "trusted": dict(self.trusted),
             "threads": torch.get_num_threads(),
             "loss_scale": {} if self.loss_scale is None else self.loss_scale.tensors,
+            "processes": processes().size,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:

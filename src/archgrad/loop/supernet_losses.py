@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -14,9 +15,11 @@ from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
+from archgrad.distributed.forward import forward_on_shards
+from archgrad.distributed.processes import processes
 from archgrad.loop.divergence import check_finite, reads_are_due
 from archgrad.loop.part_checks import check_like, check_loss, check_relaxed, check_scalar
-from archgrad.loop.precision import Forward, lowered
+from archgrad.loop.precision import lowered
 from archgrad.loop.state import SearchState
 from archgrad.method import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
@@ -26,7 +29,33 @@ from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, me
 from archgrad.tasks import BaseTask, align
 from archgrad.tensors import Alpha, Mixture, Weights
 
-__all__ = ["SupernetLosses"]
+__all__ = ["Forward", "SupernetLosses", "forward_of"]
+
+Forward = Callable[..., Any]
+"""(weights, batch, mixture, …) → outputs, or a tuple of outputs with the auxiliary head.
+
+Of several processes, each gives the inputs of its own rows, and gets the outputs of all.
+"""
+
+
+def forward_of(
+    supernet: torch.nn.Module, compile_: bool = False, local_batch_norm: bool = False, precision: str = "32"
+) -> Forward:
+    """Return the forward pass of a supernet, on shards if several processes search together."""
+
+    def call(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
+        return functional_call(supernet, weights, (images, mixture), extra)
+
+    run = call if precision == "32" else lowered(call, precision, next(supernet.parameters()).device)
+    compiled = torch.compile(run) if compile_ else run
+
+    def forward(weights: Weights, batch: Batch, mixture: Mixture, **extra: object) -> Any:
+        if processes().size == 1:
+            return compiled(weights, batch.inputs, mixture, **extra)
+        rows = len(batch.targets)
+        return forward_on_shards(run, weights, batch.inputs, mixture, rows, local_batch_norm, **extra)
+
+    return forward
 
 
 @dataclass(frozen=True)
@@ -59,16 +88,13 @@ class SupernetLosses:
         compile_: bool,
         task: BaseTask,
         precision: str = "32",
+        local_batch_norm: bool = False,
     ) -> SupernetLosses:
         """Build the losses of this supernet; ``compile_`` runs it through ``torch.compile``."""
-
-        def forward(weights: Weights, images: Tensor, mixture: Mixture, **extra: object) -> Any:
-            return functional_call(supernet, weights, (images, mixture), extra)
-
-        plain, full = forward, None
-        if precision != "32":
-            plain, full = lowered(forward, precision, next(supernet.parameters()).device), forward
-        return cls(space, options, method, seed, torch.compile(plain) if compile_ else plain, plain, task, full)
+        plain = forward_of(supernet, False, local_batch_norm, precision)
+        full = None if precision == "32" else forward_of(supernet, False, local_batch_norm)
+        forward = forward_of(supernet, True, local_batch_norm, precision) if compile_ else plain
+        return cls(space, options, method, seed, forward, plain, task, full)
 
     def in_full_precision(self) -> SupernetLosses:
         """Return the same losses in 32 bit, for second derivatives and differences of gradients."""
@@ -135,7 +161,7 @@ class SupernetLosses:
         )
         if self.full is not None and state.loss_scale is not None:
             extra["scale"] = state.loss_scale.value
-        output = self.forward(weights, batch.inputs, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
+        output = self.forward(weights, batch, relaxed.mixture, active=relaxed.active, seed=seed, **extra)
         first, *further = output if isinstance(output, tuple) else (output,)
         outputs = align(first, batch.targets)
         terms = [modifier.loss_term(further, partial(self._auxiliary, batch)) for modifier in self.modifiers if further]

@@ -17,6 +17,8 @@ import torch
 from archgrad.config import SearchConfig
 from archgrad.data import Data
 from archgrad.devices import usable_device
+from archgrad.distributed.environment import launched
+from archgrad.distributed.processes import from_first
 from archgrad.errors import DivergedError
 from archgrad.loop.estimate import stages_of
 from archgrad.loop.global_state import own_global_state
@@ -37,7 +39,7 @@ def choose_threads(config: SearchConfig, data: Data) -> int:
     environment fixes (OMP_NUM_THREADS) stays, and so does that of a search on another device than the CPU.
     """
     fixed = any(os.environ.get(name) for name in _VARIABLES) or usable_device(config.device).type != "cpu"
-    most = torch.get_num_threads() if fixed else usable_cores()
+    most = torch.get_num_threads() if fixed else max(usable_cores() // _processes_here(), 1)
     best = most if fixed else 1
     torch.set_num_threads(best)
     if best < most:
@@ -69,10 +71,17 @@ def _seconds(step: Callable[[], object], fastest: float = math.inf) -> float:
     for _ in range(1 + _STEPS):
         started = time.perf_counter()
         step()
-        times.append(time.perf_counter() - started)
+        taken = time.perf_counter() - started
+        times.append(from_first(partial(float, taken)))
         if times[0] > 2 * fastest:
             return times[0]
     return mean(times[1:])
+
+
+def _processes_here() -> int:
+    """Return how many processes of this search share the machine."""
+    place = launched()
+    return 1 if place is None else place.local_size
 
 
 def usable_cores() -> int:

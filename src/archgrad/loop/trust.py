@@ -7,10 +7,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+import torch
+
 from archgrad.autodiff.difference_check import LEAST_COSINE, NoisyVectors, agreement, difference_products
 from archgrad.autodiff.products import ProductKind, products_of
 from archgrad.autodiff.vectors import Vector
 from archgrad.data import Batch
+from archgrad.distributed.processes import processes
+from archgrad.distributed.shard import Shard
 from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.loaders import StepBatches
@@ -84,8 +88,15 @@ def _added(stepper: Stepper, part: Regularizer, state: SearchState, batch: Batch
 
 
 def _few(batch: Batch, recomputed: bool) -> Batch:
-    count = min(_IMAGES, max(len(batch.inputs) // _SHARE, _FEWEST)) if recomputed else _IMAGES
-    return Batch(batch.inputs[:count], batch.targets[:count])
+    """Return a small batch: its first images, or the first ones of the share of each process."""
+    (rank, count), rows = processes(), len(batch.targets)
+    few = min(rows, _IMAGES, max(rows // _SHARE, _FEWEST) if recomputed else _IMAGES)
+    chosen = [
+        batch.targets[whole.start :][: part.size]
+        for whole, part in ((Shard.of(rows, one, count), Shard.of(few, one, count)) for one in range(count))
+    ]
+    inputs = batch.inputs[: Shard.of(few, rank, count).size]
+    return Batch(inputs, chosen[0] if count == 1 else torch.cat(chosen))
 
 
 def _attempt(compute: Callable[[], Found]) -> Found | Exception:

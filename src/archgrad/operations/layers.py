@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad._compat import every_pixel
+from archgrad.distributed.shard import drawn_rows
 from archgrad.fields import Count, Range, checked
 from archgrad.operations.base import Operation, Site, Source, Weighted
 from archgrad.operations.kernels import average_pool, depthwise_conv, scaled_norm
@@ -238,5 +239,9 @@ class Noise(Operation):
     def mixed(self, source: Source, weight: Tensor) -> Weighted:
         """Draw from the stream of this call: the supernet stays a function of its seed."""
         like = source.x[:, :, :: self.stride, :: self.stride]
-        noise = torch.randn(like.shape, generator=source.generator(self.salt), dtype=like.dtype, device=like.device)
-        return Weighted(noise.to(memory_format=torch.channels_last), weight)
+        generator = source.generator(self.salt)
+
+        def draw(images: int) -> Tensor:
+            return torch.randn(images, *like.shape[1:], generator=generator, dtype=like.dtype, device=like.device)
+
+        return Weighted(drawn_rows(len(like), draw).to(memory_format=torch.channels_last), weight)

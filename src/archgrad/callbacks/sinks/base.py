@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from archgrad.callbacks.base import Callback
 from archgrad.callbacks.search import Record, Search
@@ -33,6 +33,8 @@ class Sink(Callback, ABC):
     A resumed search writes all its epochs anew, so that the tool shows each once, whatever a killed process wrote. Each
     stage of a search in stages writes into its own folder.
     """
+
+    only_writes: ClassVar[bool] = True
 
     folder: str | None = None
     _writers: list[Writer] = field(default_factory=list, init=False, repr=False, compare=False)

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archgrad.distributed.shard import drawn_rows
 from archgrad.operations import Weighted
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
 
@@ -46,5 +47,9 @@ def kept_images(like: Tensor, probability: float, generator: torch.Generator) ->
     >>> kept_images(torch.zeros(3, 1, 2, 2), 0.5, torch.Generator().manual_seed(1)).flatten()
     tensor([2., 0., 0.])
     """
-    draws = torch.rand(like.shape[0], generator=generator, dtype=torch.float32, device=like.device)
+
+    def draw(images: int) -> Tensor:
+        return torch.rand(images, generator=generator, dtype=torch.float32, device=like.device)
+
+    draws = drawn_rows(like.shape[0], draw)
     return (draws >= probability).to(like.dtype).div(1 - probability).reshape(-1, 1, 1, 1)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archgrad.distributed.shard import drawn_rows
 from archgrad.operations import FactorizedReduce, Identity, Operation, Weighted
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
 
@@ -63,6 +64,9 @@ def kept_elements(like: Tensor, rate: float, generator: torch.Generator) -> Tens
     tensor([2., 0., 0.])
     """
     n, channels, height, width = like.shape
-    size = (n, height, width, channels)  # channels-last, as the supernet's tensors are
-    draws = torch.rand(size, generator=generator, dtype=torch.float32, device=like.device).permute(0, 3, 1, 2)
-    return (draws >= rate).to(like.dtype).div(1 - rate)
+
+    def draw(images: int) -> Tensor:
+        size = (images, height, width, channels)  # channels-last, as the supernet's tensors are
+        return torch.rand(size, generator=generator, dtype=torch.float32, device=like.device)
+
+    return (drawn_rows(n, draw).permute(0, 3, 1, 2) >= rate).to(like.dtype).div(1 - rate)

@@ -1,0 +1,68 @@
+"""The rows of the joint batch that this process has, and its part of random draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from torch import Tensor
+
+__all__ = ["Shard", "drawn_rows", "shard_pass"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Rows ``start`` … ``stop``-1 of a joint batch of ``rows``, divided as :func:`torch.tensor_split` does.
+
+    >>> [Shard.of(7, rank, 3) for rank in range(3)]
+    [Shard(start=0, stop=3, rows=7), Shard(start=3, stop=5, rows=7), Shard(start=5, stop=7, rows=7)]
+    """
+
+    start: int
+    stop: int
+    rows: int
+
+    @classmethod
+    def of(cls, rows: int, rank: int, count: int) -> Shard:
+        """Return the rows of one of ``count`` processes."""
+        size, longer = divmod(rows, count)
+        start = rank * size + min(rank, longer)
+        return cls(start, start + size + (rank < longer), rows)
+
+    @property
+    def size(self) -> int:
+        """The number of its rows."""
+        return self.stop - self.start
+
+    def own(self, joint: Tensor, dim: int = 0) -> Tensor:
+        """Return the own rows of a joint tensor."""
+        return joint.narrow(dim, self.start, self.size)
+
+
+_current: ContextVar[Shard | None] = ContextVar("shard", default=None)
+
+
+@contextmanager
+def shard_pass(shard: Shard | None) -> Iterator[None]:
+    """Let random draws for each image be those of the joint batch inside the block."""
+    token = _current.set(shard)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def drawn_rows(rows: int, draw: Callable[[int], Tensor]) -> Tensor:
+    """Return ``draw(rows)``, one row for each image; in a shard, the own rows of what the joint batch draws.
+
+    >>> import torch
+    >>> with shard_pass(Shard.of(5, 1, 2)):
+    ...     drawn_rows(2, torch.arange)
+    tensor([3, 4])
+    """
+    shard = _current.get()
+    if shard is None or shard.size != rows:
+        return draw(rows)
+    return shard.own(draw(shard.rows))

@@ -1,0 +1,79 @@
+"""Tiny searches that one process and several run alike.
+
+They have few batch norms: where more processes than cores run, each of them waits for the others that long.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+import archgrad as ag
+from archgrad.operations import AveragePool, Identity, ReLUConvBN
+from archgrad.spaces.staged import StagedSpace
+
+
+class Tiny(StagedSpace):
+    """Three edges with three operations."""
+
+    name = "tiny"
+    nodes = 3
+    operations = {  # noqa: RUF012
+        "skip_connect": lambda site: Identity(),
+        "conv": lambda site: ReLUConvBN(site.channels, site, 3),
+        "pool": AveragePool,
+    }
+
+
+SMALL = Tiny(channels=2, cells_per_stage=1)
+CASES: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
+    "darts": (SMALL, {}),
+    "darts-2nd": (SMALL, {}),
+    "idarts": (SMALL, {}),
+    "amended": (SMALL, {}),
+    "gaea": (SMALL, {}),
+    "lambda-darts": (Tiny(channels=2, cells_per_stage=2), {}),
+    "pc-darts": (Tiny(channels=4, cells_per_stage=1), {"schedule.warmup_epochs": 0}),
+    "gdas": (SMALL, {}),
+}
+FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
+    "xnas": (SMALL, {}),
+    "darts, drop-path, noise, auxiliary head": (
+        ag.spaces.S4(channels=2, cells=3), {"supernet.drop_path": 0.3, "supernet.auxiliary_head": 0.4},
+    ),
+    "darts, skip dropout": (SMALL, {"supernet.skip_dropout": 0.5}),
+    "darts-2nd, recomputed cells": (SMALL, {"checkpoint_cells": True, "supernet.drop_path": 0.3}),
+    "darts, exact products": (SMALL, {"hypergradient": "unrolled", "hypergradient.products": "exact"}),
+}  # fmt: skip
+"""What only two processes run."""
+
+
+def images() -> ag.data.ImageData:
+    """Return random images of four classes that can be told apart."""
+    draws = torch.Generator().manual_seed(0)
+    labels = torch.arange(152) % 4
+    pixels = torch.randint(128, (152, 1, 8, 8), dtype=torch.uint8, generator=draws) + 32 * labels.view(-1, 1, 1, 1)
+    return ag.data.ImageData("noise", pixels.to(torch.uint8), labels, tuple("abcd"), ag.data.Augmentation(1, True))
+
+
+def search(name: str, **more: Any) -> ag.SearchResult:
+    """Search for ten steps of 13 images in double precision."""
+    space, settings = {**CASES, **FURTHER}[name]
+    own = {path: value for path, value in settings.items() if "." in path}
+    options = {name: value for name, value in settings.items() if "." not in name}
+    torch.set_default_dtype(torch.float64)
+    try:
+        return ag.search(
+            space, name.partition(",")[0], images(), epochs=2, batch_size=13, seed=3, settings=own,
+            standard_callbacks=False, on_collapse="ignore", **options, **more,
+        )  # fmt: skip
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def found(name: str) -> dict[str, Any]:
+    """Return weights, α and the last record."""
+    result = search(name)
+    record = {key: value for key, value in result.history[-1].items() if key != "seconds"}
+    return {"weights": result.supernet.state_dict(), "alpha": dict(result.alpha), "record": record}
