@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from archgrad.cli.inspect_run import _estimators
 from archgrad.hypergradients import FirstOrder, Unrolled
 
 TINY = ["--channels", 2, "--cells", 1, "--limit", 120, "--batch-size", 30, "--threads", 1, "--epochs", 1]
@@ -38,7 +39,7 @@ def short(monkeypatch) -> None:
 def two(monkeypatch) -> None:
     """Compare the two cheapest estimates only."""
     monkeypatch.setattr(
-        "archgrad.cli.inspect_run._estimators", lambda own: {"first order": FirstOrder(), "unrolled": Unrolled()}
+        "archgrad.cli.inspect_run._estimators", lambda *given: {"first order": FirstOrder(), "unrolled": Unrolled()}
     )
 
 
@@ -173,3 +174,8 @@ def test_options_that_would_be_ignored_are_refused(archgrad, run, options, sente
     code, _, err = archgrad("inspect", run, *options)
     assert code == 2
     assert sentence in err
+
+
+def test_estimates_that_assume_sgd_are_compared_only_with_sgd() -> None:
+    all_of_them, others = (_estimators(FirstOrder(), sgd) for sgd in (True, False))
+    assert set(all_of_them) - set(others) == {"unrolled", *(f"Neumann, {terms} terms" for terms in (0, 1, 2, 5))}
