@@ -212,7 +212,17 @@ def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
 
 @pytest.mark.parametrize(
     "what",
-    ["spaces", "methods", "relaxations", "hypergradients", "optimizers", "regularizers", "discretizers", "data"],
+    [
+        "spaces",
+        "methods",
+        "relaxations",
+        "hypergradients",
+        "optimizers",
+        "regularizers",
+        "discretizers",
+        "data",
+        "genotypes",
+    ],
 )
 def test_lists_have_a_sentence_for_everything(archgrad, what):
     code, out, _ = archgrad("list", what)
