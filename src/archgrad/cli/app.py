@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from archgrad.cli.commands import draw, inspect, list_, plot, query, resume, search
+from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, resume, search
 from archgrad.errors import ArchgradError, SearchInterrupted, UserError
 
 __all__ = ["app", "main"]
@@ -89,5 +89,5 @@ def _options(
     pass
 
 
-for _command in (search, resume, inspect, list_, query, draw, plot):
+for _command in (search, resume, inspect, list_, query, cost, draw, plot):
     app.command(_command.__name__.removesuffix("_"))(_command)
