@@ -36,6 +36,7 @@ HOUSE = (
     ("supernet",),
     ("spaces", "data"),
     ("report",),
+    ("models",),
     ("bilevel",),
     ("descent",),
     ("relaxations",),

@@ -118,7 +118,7 @@ class NASBench101Net(nn.Module):
     ) -> None:
         super().__init__()
         self.stem = single_stem(stem, input_channels, Site(channels, searching=False)).append(nn.ReLU())
-        pruned = module.pruned()
+        pruned = self.module = module.pruned()
         self.layers = nn.ModuleList()
         width = channels
         for cell in range(cells):
