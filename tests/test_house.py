@@ -39,6 +39,7 @@ HOUSE = (
     ("supernet",),
     ("spaces", "data"),
     ("tasks",),
+    ("models",),
     ("bilevel",),
     ("descent",),
     ("relaxations",),

@@ -18,7 +18,7 @@ from archgrad.errors import UserError, unknown
 if TYPE_CHECKING:
     from archgrad.config import SearchConfig
 
-__all__ = ["draw", "inspect", "list_", "plot", "query", "resume", "search"]
+__all__ = ["cost", "draw", "inspect", "list_", "plot", "query", "resume", "search"]
 
 
 @with_config_options
@@ -250,6 +250,35 @@ def query(
         else:
             raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
     print_result(answer.content, lambda content: answer.text, as_json)
+
+
+def cost(
+    genotype: Annotated[
+        str,
+        typer.Argument(metavar="GENOTYPE|DIR", help="A genotype, a file or run directory with one, or a known name."),
+    ],
+    space: Annotated[str | None, typer.Option(help="Its space. [the run's, or the first that has it]")] = None,
+    channels: Annotated[int | None, typer.Option(min=1, help="Width. [the run's, or the published]")] = None,
+    cells: Annotated[int | None, typer.Option(min=1, help="Depth. [the run's, or the published]")] = None,
+    stem: Annotated[str | None, typer.Option(help="cifar or imagenet. [the run's, or cifar]")] = None,
+    image_size: Annotated[int, typer.Option(min=1, help="Side of the images in pixels.")] = 32,
+    input_channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
+    classes: Annotated[int, typer.Option(min=1, help="Outputs of the network.")] = 10,
+    fit_madds: Annotated[
+        str | None, typer.Option(help="Find the width within this many multiply-adds, such as 600M, and measure that.")
+    ] = None,
+    latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the time on this machine.")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Count parameters, multiply-adds and memory of an architecture's network, and time it."""
+    from archgrad.cli.architecture import find_architecture
+    from archgrad.cli.console import print_result
+    from archgrad.cli.cost import measure_cost, read_amount, show_cost
+
+    limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
+    found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})
+    images = {"input_channels": input_channels, "image_size": image_size}
+    print_result(measure_cost(found, images, classes, limit, latency), show_cost, as_json)
 
 
 def draw(

@@ -23,6 +23,7 @@ from archgrad.data.catalog import source_names
 from archgrad.errors import look_up
 from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.registry import Registry
+from archgrad.spaces.known import known_cells
 from archgrad.supernet import SupernetOptions
 
 __all__ = ["FAMILIES", "LISTS", "list_settings", "methods_page", "shown"]
@@ -106,6 +107,24 @@ def list_data() -> str:
     return "\n".join([*lines, f"knobs (the defaults depend on the data): {knobs}"])
 
 
+def list_genotypes() -> str:
+    """Describe every well-known cell: its published sizes beside the ones of our networks, and its genotype."""
+    lines = []
+    for name, cell in known_cells().items():
+        ours, large = cell.cifar_cost(), cell.imagenet_cost()
+        small = "" if cell.cifar is None else f" (published: {cell.cifar} M)"
+        both = "" if cell.imagenet is None else f" (published: {cell.imagenet[0]} M, {cell.imagenet[1]:.0f} M)"
+        lines += [
+            f"{name}: {cell.source}",
+            f"    CIFAR, 20 cells, 36 channels: {ours.parameters / 1e6:.3f} M parameters{small}, "
+            f"{ours.multiply_adds / 1e6:.1f} M multiply-adds",
+            f"    ImageNet, 14 cells, 48 channels: {large.parameters / 1e6:.3f} M parameters, "
+            f"{large.multiply_adds / 1e6:.1f} M multiply-adds{both}",
+            *textwrap.wrap(str(cell.genotype), 100, initial_indent="    ", subsequent_indent="    "),
+        ]
+    return "\n".join(lines)
+
+
 FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
     "relaxations": (relaxations.RELAXATIONS, "relaxation"),
     "hypergradients": (hypergradients.HYPERGRADIENTS, "hypergradient"),
@@ -122,6 +141,7 @@ LISTS: dict[str, Callable[[], str]] = {
     "methods": list_methods,
     **{name: partial(_list_parts, *family) for name, family in FAMILIES.items()},
     "data": list_data,
+    "genotypes": list_genotypes,
 }
 
 _EXAMPLES = {

@@ -102,7 +102,10 @@ class SearchResult:
         if self.undecided:
             raise UserError("the search has chosen no architecture: all choices tie exactly; search for longer.")
         setup = self._setup
-        network = self.space.network(self.genotype, **setup.network_shape).to(setup.device)
+        shape = setup.network_shape
+        network = self.space.network(
+            self.genotype, num_classes=shape["num_classes"], input_channels=shape["input_channels"]
+        ).to(setup.device)
         if trained:
             copy_shared_weights(self.supernet, network)
             count = min(setup.weight_loader.steps, _NORM_BATCHES)

@@ -9,8 +9,10 @@ from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
+from archgrad.spaces.known import KnownCell, known_cells
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
+from archgrad.spaces.nasnet import NASNet
 from archgrad.spaces.reduced import S1, S2, S3, S4
 from archgrad.spaces.space import SearchSpace
 from archgrad.spaces.staged import StagedNet, StagedSpace
@@ -32,8 +34,10 @@ __all__ = [
     "Decision",
     "DecisionBlock",
     "Genotype",
+    "KnownCell",
     "NASBench1Shot1",
     "NASBench201",
+    "NASNet",
     "Row",
     "SearchSpace",
     "StagedNet",
@@ -41,6 +45,7 @@ __all__ = [
     "build_edges",
     "cost",
     "edge_rows",
+    "known_cells",
 ]
 
 SPACES = Registry[SearchSpace](

@@ -20,13 +20,15 @@ CellViews = Mapping[str, Sequence[CellMixture]]
 class CellPlan:
     """The operations on the edges of each block: all of them in a supernet, the chosen ones in a plain network.
 
-    ``options`` are those of the supernet, with the space's defaults filled in.
+    ``options`` are those of the supernet, with the space's defaults filled in. ``auxiliary_head`` asks for a second
+    head in the middle of the network.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
     searching: bool
     concat: Mapping[str, tuple[int, ...] | None] | None = None
     options: SupernetOptions = field(default_factory=SupernetOptions)
+    auxiliary_head: bool = False
 
     def concat_of(self, block: DecisionBlock) -> tuple[int, ...] | None:
         """Return the nodes a cell of this block concatenates."""

@@ -25,6 +25,7 @@ from archgrad.spaces.auxiliary import AuxiliaryHead
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connection
 from archgrad.spaces.space import Depth, SearchSpace
+from archgrad.spaces.stem import ImageNetStem, StemName, cifar_stem
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
@@ -54,7 +55,8 @@ class DARTS(SearchSpace):
     """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
 
     A network is a row of ``cells`` cells, each fed by the two before it; the cells at 1/3 and 2/3 of the depth reduce.
-    The auxiliary head of a supernet follows the second reduction. The default size is the published one.
+    The auxiliary head follows the second reduction. The ``stem`` is for images as of CIFAR, or for large ones as of
+    ImageNet: then it divides the resolution by 8. The default size is the published one.
 
     >>> [(block.name, block.cells, block.shape) for block in DARTS().blocks]
     [('normal', 6, (14, 8)), ('reduce', 2, (14, 8))]
@@ -66,8 +68,10 @@ class DARTS(SearchSpace):
     depth_knob: ClassVar[str] = "cells"
     has_auxiliary_head: ClassVar[bool] = True
     keep: ClassVar[int | None] = 2
+    vocabulary: ClassVar[Vocabulary] = OPERATIONS
 
     cells: Depth = 8
+    stem: StemName = "cifar"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -140,40 +144,46 @@ class DARTSCell(nn.Module):
 
 
 class DARTSNet(nn.Module):
-    """Stem of 3C channels, a row of cells, global average pooling and a linear classifier.
+    """Stem of 3C channels (C for ImageNet), a row of cells, global average pooling and a linear classifier.
 
-    If the options of a supernet ask for it, an auxiliary head reads the output of the second reduction.
+    If the plan asks for it, an auxiliary head reads the output of the second reduction.
     """
 
     def __init__(self, space: DARTS, plan: CellPlan, input_channels: int, num_classes: int) -> None:
         super().__init__()
-        stem = _STEM_MULTIPLIER * space.channels
-        conv = nn.Conv2d(input_channels, stem, 3, padding=1, bias=False)
-        self.stem = nn.Sequential(conv, plan.site(stem, skeleton=True).norm())
+        large = space.stem == "imagenet"
+        stem = space.channels * (1 if large else _STEM_MULTIPLIER)
+        self.stem = (ImageNetStem if large else cifar_stem)(input_channels, plan.site(stem, skeleton=True))
         self.cells = nn.ModuleList()
         self.kinds: list[str] = []
         self.branching = space.reductions[-1]
         before = last = branch = stem
-        width, reduced = space.channels, False
+        width, reduced = space.channels, large
         for layer in range(space.cells):
             reducing = layer in space.reductions
             width *= 2 if reducing else 1
             block = space.block(space.block_of(layer))
             self.kinds.append(block.name)
-            self.cells.append(_build_cell(plan, block, (before, last), width, reducing, reduced))
-            concat = plan.concat_of(block)
-            before, last, reduced = last, width * len(concat or ()), reducing
+            cell = _build_cell(plan, block, space.vocabulary, (before, last), width, reducing, reduced)
+            self.cells.append(cell)
+            before, last, reduced = last, width * len(cell.concat), reducing
             branch = last if layer == self.branching else branch
         self.classifier = nn.Linear(last, num_classes)
-        wanted = plan.searching and plan.options.auxiliary_head
-        self.auxiliary = AuxiliaryHead(branch, plan.site(branch, skeleton=True), num_classes) if wanted else None
+        site = plan.site(branch, skeleton=True)
+        self.auxiliary = AuxiliaryHead(branch, site, num_classes, large) if plan.auxiliary_head else None
 
     def forward(
         self, x: Tensor, mixture: CellViews | None = None, auxiliary: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Return logits ``[N, classes]``; with ``auxiliary``, also those of the auxiliary head."""
+        """Return logits ``[N, classes]``; with ``auxiliary``, also those of the auxiliary head.
+
+        A plain network returns those of its auxiliary head in training mode.
+        """
         views = {name: iter(cells) for name, cells in (mixture or {}).items()}
-        before = last = branch = self.stem(x)
+        auxiliary = self.training if mixture is None else auxiliary
+        stem = self.stem(x)
+        before, last = stem if isinstance(stem, tuple) else (stem, stem)
+        branch = last
         for layer, (kind, cell) in enumerate(zip(self.kinds, self.cells, strict=True)):
             before, last = last, cell(before, last, next(views[kind]) if views else None)
             branch = last if layer == self.branching else branch
@@ -182,13 +192,20 @@ class DARTSNet(nn.Module):
 
 
 def _build_cell(
-    plan: CellPlan, block: DecisionBlock, inputs: tuple[int, int], width: int, reducing: bool, reduced: bool
+    plan: CellPlan,
+    block: DecisionBlock,
+    operations: Vocabulary,
+    inputs: tuple[int, int],
+    width: int,
+    reducing: bool,
+    reduced: bool,
 ) -> DARTSCell:
     """Build a cell; ``reduced`` means that the previous cell halved the resolution of its second input."""
     site = plan.site(width)
     before = FactorizedReduce(inputs[0], plan.site(width, 2)) if reduced else ReLUConvBN(inputs[0], site, 1)
-    edges = build_edges(plan, block.name, OPERATIONS, width, strided=range(INPUTS) if reducing else ())
-    cell = (MixedCell if plan.searching else FixedCell)(edges, INPUTS, NODES)
+    edges = build_edges(plan, block.name, operations, width, strided=range(INPUTS) if reducing else ())
+    nodes = 1 + max(edge.target for edge in edges)
+    cell = (MixedCell if plan.searching else FixedCell)(edges, INPUTS, nodes)
     concat = plan.concat_of(block)
     if concat is None:
         raise UserError(f"block {block.name!r} of this genotype does not say which nodes it concatenates; add them.")

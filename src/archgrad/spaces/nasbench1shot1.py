@@ -18,6 +18,7 @@ from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench10
 from archgrad.spaces.nasbench101.conversion import module_of
 from archgrad.spaces.nasbench101.network import VOCABULARY
 from archgrad.spaces.space import Depth, SearchSpace
+from archgrad.spaces.stem import StemName, single_stem
 from archgrad.supernet import MixedNodeCell, NodeMixture
 from archgrad.training import WeightTraining
 
@@ -40,7 +41,8 @@ class NASBench1Shot1(SearchSpace):
     nodes form the cell's output. A network is a row of ``cells`` cells. Before those at 1/3 and 2/3 of the depth the
     resolution is halved and the width doubled.
 
-    The plain network of a genotype is that of NAS-Bench-101, which trained them all with ``channels=128``.
+    The plain network of a genotype is that of NAS-Bench-101, which trained them all with ``channels=128``. The
+    ``stem`` is for images as of CIFAR, or for large ones as of ImageNet: then it divides the resolution by 8.
 
     >>> [(block.name, block.shape) for block in NASBench1Shot1(number=3).blocks]
     [('operations', (5, 3)), ('inputs', (4, 5)), ('output', (1, 6))]
@@ -52,6 +54,7 @@ class NASBench1Shot1(SearchSpace):
 
     number: int = field(default=1, metadata={"knob": False})
     cells: Depth = 9
+    stem: StemName = "cifar"
 
     def __post_init__(self) -> None:
         if type(self.number) is not int or self.number not in _PARENTS:
@@ -109,7 +112,8 @@ class NASBench1Shot1(SearchSpace):
         """Build the one-shot model, or the NAS-Bench-101 network of a genotype."""
         if plan.searching:
             return OneShotNet(self, plan, input_channels, num_classes)
-        return NASBench101Net(module_of(_chosen(plan)), self.channels, self.cells, input_channels, num_classes)
+        module = module_of(_chosen(plan))
+        return NASBench101Net(module, self.channels, self.cells, input_channels, num_classes, self.stem)
 
 
 class OneShotNet(nn.Module):
@@ -118,8 +122,7 @@ class OneShotNet(nn.Module):
     def __init__(self, space: NASBench1Shot1, plan: CellPlan, input_channels: int, num_classes: int) -> None:
         super().__init__()
         width = space.channels
-        conv = nn.Conv2d(input_channels, width, 3, padding=1, bias=False)
-        self.stem = nn.Sequential(conv, plan.site(width, skeleton=True).norm(), nn.ReLU())
+        self.stem = single_stem(space.stem, input_channels, plan.site(width, skeleton=True)).append(nn.ReLU())
         self.reductions = space.reductions
         self.cells = nn.ModuleList()
         inputs = width

@@ -150,7 +150,8 @@ class SearchSpace(ABC):
     ) -> Supernet:
         """Build the continuous network ``supernet(x, mixture) -> logits`` for images of this many channels."""
         options = self.completed_options(options)
-        plan = CellPlan({block.name: block.rows for block in self.blocks}, searching=True, options=options)
+        rows, auxiliary = {block.name: block.rows for block in self.blocks}, bool(options.auxiliary_head)
+        plan = CellPlan(rows, searching=True, options=options, auxiliary_head=auxiliary)
         body = self.build(plan, input_channels, num_classes)
         self._check_cells([module for module in body.modules() if isinstance(module, MixedCell)], options)
         return Supernet(
@@ -176,15 +177,20 @@ class SearchSpace(ABC):
             )
 
     @checked
-    def network(self, genotype: Genotype, *, num_classes: Width = 10, input_channels: Width = 3) -> nn.Module:
+    def network(
+        self, genotype: Genotype, *, num_classes: Width = 10, input_channels: Width = 3, auxiliary_head: bool = False
+    ) -> nn.Module:
         """Build the plain network ``x -> logits`` of a genotype, with running statistics in its batch norms.
 
-        It ignores all :class:`~archgrad.supernet.SupernetOptions`.
+        It ignores all :class:`~archgrad.supernet.SupernetOptions`. With an ``auxiliary_head`` it returns ``(logits,
+        auxiliary logits)`` in training mode; :func:`~archgrad.supernet.set_drop_path` sets its drop-path.
         """
         self.check(genotype)
+        if auxiliary_head and not self.has_auxiliary_head:
+            raise UserError(f"networks of the space {self.name!r} have no auxiliary head; leave auxiliary_head out.")
         rows = {name: tuple(_as_row(decision) for decision in cell) for name, cell in genotype.blocks}
         concat = {name: cell.concat for name, cell in genotype.blocks}
-        plan = CellPlan(rows, searching=False, concat=concat)
+        plan = CellPlan(rows, searching=False, concat=concat, auxiliary_head=auxiliary_head)
         return self.build(plan, input_channels, num_classes)
 
     @checked

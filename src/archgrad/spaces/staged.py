@@ -13,6 +13,7 @@ from archgrad.operations import ReLUConvBN, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.space import Depth, SearchSpace
+from archgrad.spaces.stem import StemName, single_stem
 from archgrad.supernet import FixedCell, MixedCell
 from archgrad.training import WeightTraining
 
@@ -26,6 +27,7 @@ class StagedSpace(SearchSpace):
     """Cells of ``nodes`` nodes, each the sum of one operation per earlier node; the last one is the cell's output.
 
     Three stages of ``cells_per_stage`` cells at C, 2C and 4C channels with residual blocks of stride 2 between them.
+    The ``stem`` is for images as of CIFAR, or for large ones as of ImageNet: then it divides the resolution by 8.
     A subclass names itself and its ``operations``:
 
     >>> from archgrad.operations import Identity, ReLUConvBN
@@ -42,6 +44,7 @@ class StagedSpace(SearchSpace):
     nodes: ClassVar[int] = 4
 
     cells_per_stage: Depth = 5
+    stem: StemName = "cifar"
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -66,7 +69,8 @@ class StagedSpace(SearchSpace):
             edges = build_edges(plan, "cell", self.operations, channels)
             return (MixedCell if plan.searching else FixedCell)(edges, inputs=1, nodes=self.nodes)
 
-        return StagedNet(cell, self.channels, self.cells_per_stage, input_channels, num_classes, plan.searching)
+        stem = single_stem(self.stem, input_channels, plan.site(self.channels, skeleton=True))
+        return StagedNet(stem, cell, self.channels, self.cells_per_stage, num_classes, plan.searching)
 
 
 class ResidualBlock(nn.Module):
@@ -90,16 +94,16 @@ class StagedNet(nn.Module):
 
     def __init__(
         self,
+        stem: nn.Module,
         make_cell: Callable[[int], nn.Module],
         channels: int,
         cells_per_stage: int,
-        input_channels: int,
         num_classes: int,
         searching: bool,
     ) -> None:
         super().__init__()
         site = Site(channels, searching=searching, skeleton=True)
-        self.stem = nn.Sequential(nn.Conv2d(input_channels, channels, 3, padding=1, bias=False), site.norm())
+        self.stem = stem
         self.layers = nn.ModuleList()
         for stage in range(_STAGES):
             width = channels * 2**stage

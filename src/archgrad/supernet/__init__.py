@@ -1,6 +1,6 @@
 """The continuous network: forward(x, mixture), pure in its weights and the mixture."""
 
-from archgrad.supernet.cell import Edge, FixedCell, MixedCell
+from archgrad.supernet.cell import Edge, FixedCell, MixedCell, set_drop_path
 from archgrad.supernet.mixture import CellMixture, Mixture
 from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, merge_arguments
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
@@ -26,5 +26,6 @@ __all__ = [
     "SupernetOptions",
     "merge_arguments",
     "recompute_cells",
+    "set_drop_path",
     "shuffle",
 ]

@@ -9,16 +9,17 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from archgrad.errors import UserError
 from archgrad.operations import Operation, Source, Weighted
 from archgrad.operations.kernels import mix
 from archgrad.supernet.mixture import CellMixture
 from archgrad.supernet.modifiers.auxiliary_skip import with_skip
-from archgrad.supernet.modifiers.drop_path import drop_path
+from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
 from archgrad.supernet.modifiers.partial_channels import PartialSource, bypass_weight
 from archgrad.supernet.modifiers.skip_dropout import is_skip, skip_dropout
 from archgrad.supernet.shuffle import shuffle
 
-__all__ = ["Edge", "FixedCell", "MixedCell"]
+__all__ = ["Edge", "FixedCell", "MixedCell", "set_drop_path"]
 
 
 @dataclass(frozen=True)
@@ -172,12 +173,32 @@ def _by_image(operation: Operation, source: Source, weight: Tensor) -> Tensor | 
 
 
 class FixedCell(_EdgeCell):
-    """Node j = Σ over its edges (i, j) of the chosen operation of node i."""
+    """Node j = Σ over its edges (i, j) of the chosen operation of node i.
+
+    In training mode an operation is dropped for an image with probability ``drop_path``; the global generator draws.
+    """
+
+    drop_path: float = 0.0
 
     def forward(self, inputs: Sequence[Tensor]) -> list[Tensor]:
         """Return all nodes; ``inputs`` are the first ones."""
         nodes = list(inputs)
         for target in range(self.inputs, self.nodes):
-            terms = [edge.operations[0](nodes[edge.source]) for _, edge in self._entering[target]]
+            terms = [self._term(edge.operations[0], nodes[edge.source]) for _, edge in self._entering[target]]
             nodes.append(sum(terms[1:], start=terms[0]))
         return nodes
+
+    def _term(self, operation: Operation, x: Tensor) -> Tensor:
+        output: Tensor = operation(x)
+        if not (self.training and self.drop_path and operation.droppable):
+            return output
+        return output * kept_images(output, self.drop_path)
+
+
+def set_drop_path(network: nn.Module, probability: float) -> None:
+    """Set the probability with which a plain network drops operations in training mode."""
+    cells = [module for module in network.modules() if isinstance(module, FixedCell)]
+    if probability and not cells:
+        raise UserError("this network has no cells with operations on edges, so it has no drop-path; set it to 0.")
+    for cell in cells:
+        cell.drop_path = probability

@@ -15,6 +15,7 @@ from archgrad.errors import UserError
 from archgrad.fields import Count, Range, checked
 from archgrad.operations import ConvBNReLU, MaxPool, Site, Vocabulary
 from archgrad.spaces.nasbench101.module import CONV1X1, CONV3X3, MAXPOOL3X3, Module
+from archgrad.spaces.stem import StemName, single_stem
 
 __all__ = ["VOCABULARY", "ModuleNet", "NASBench101Net", "vertex_channels"]
 
@@ -102,7 +103,7 @@ class NASBench101Net(nn.Module):
     """A stem, ``cells`` copies of the pruned module, global average pooling and a linear classifier.
 
     Before the modules ``cells // 3`` and ``2 * cells // 3`` a max-pool of stride 2 halves the resolution, and these
-    modules double the width. The benchmark's own networks have 128 channels and nine modules.
+    modules double the width. The benchmark's own networks have 128 channels, nine modules and the stem for CIFAR.
     """
 
     @checked
@@ -113,14 +114,11 @@ class NASBench101Net(nn.Module):
         cells: Annotated[int, Range(3, 1000)] = 9,
         input_channels: Count = 3,
         num_classes: Count = 10,
+        stem: StemName = "cifar",
     ) -> None:
         super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(input_channels, channels, 3, padding=1, bias=False),
-            Site(channels, searching=False).norm(),
-            nn.ReLU(),
-        )
-        pruned = module.pruned()
+        self.stem = single_stem(stem, input_channels, Site(channels, searching=False)).append(nn.ReLU())
+        pruned = self.module = module.pruned()
         self.layers = nn.ModuleList()
         width = channels
         for cell in range(cells):

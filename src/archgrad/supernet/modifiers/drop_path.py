@@ -41,8 +41,10 @@ def drop_path(term: Tensor | Weighted, probability: float, generator: torch.Gene
     return term * kept_images(term, probability, generator)
 
 
-def kept_images(like: Tensor, probability: float, generator: torch.Generator) -> Tensor:
+def kept_images(like: Tensor, probability: float, generator: torch.Generator | None = None) -> Tensor:
     """Return the factors m ``[N, 1, 1, 1]`` for a tensor ``[N, C, H, W]``; single and double precision draw the same.
+
+    Without a generator the global one draws.
 
     >>> kept_images(torch.zeros(3, 1, 2, 2), 0.5, torch.Generator().manual_seed(1)).flatten()
     tensor([2., 0., 0.])

@@ -1,0 +1,87 @@
+"""Find the space, the size and the genotype that a user means by a name, a text, a file or a run directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from archgrad.errors import UserError
+from archgrad.files import exists
+from archgrad.spaces import SPACES, Genotype, NASNet, SearchSpace, known_cells
+
+__all__ = ["Architecture", "find_architecture"]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A genotype in its space, and the run directory that it comes from, if any."""
+
+    space: SearchSpace
+    genotype: Genotype
+    run: Path | None = None
+
+
+def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) -> Architecture:
+    """Return the architecture that ``text`` names.
+
+    ``space`` is needed only where the genotype does not tell. ``sizes`` may have ``channels``, ``cells`` and ``stem``;
+    None stands for the size of the run, or the size at which the literature compares such architectures.
+    """
+    if exists(Path(text) / "config.toml"):
+        found = _of_run(Path(text))
+    elif text in known_cells():
+        cell = known_cells()[text]
+        found = Architecture(_at_published_size(cell.space()), cell.genotype)
+    else:
+        from archgrad.cli.query import read_architecture
+
+        genotype = read_architecture(text)
+        if not isinstance(genotype, Genotype):
+            raise UserError("a NAS-Bench-101 module has no space here; give a genotype, a run or a well-known cell.")
+        found = Architecture(_at_published_size(_space_of(genotype, space)), genotype)
+    found = replace(found, space=_sized(found.space, sizes))
+    found.space.check(found.genotype)
+    return found
+
+
+def _of_run(run: Path) -> Architecture:
+    from archgrad.cli.query import read_architecture
+    from archgrad.config import read_run_config
+
+    config = read_run_config(run)
+    if "space" in config.needs:
+        raise UserError(f"the space of {run} cannot be named in a file; use Python: ag.SearchResult.load(…).network().")
+    space, plan = config.build_space(), config.build_method().progressive
+    space = space if plan is None else plan.sized(space, len(plan.stages) - 1)
+    genotype = read_architecture(str(run))
+    assert isinstance(genotype, Genotype)  # noqa: S101 - a run has no modules
+    return Architecture(replace(space, restriction=None), genotype, run)
+
+
+def _space_of(genotype: Genotype, name: str | None) -> SearchSpace:
+    """Return the named space, or the first that has this genotype."""
+    if name is not None:
+        return SPACES.create(name)
+    for space in (*map(SPACES.create, SPACES), NASNet()):
+        try:
+            space.check(genotype)
+        except UserError:
+            continue
+        return space
+    raise UserError("this genotype is in none of the spaces; name one with --space, and it will say why.")
+
+
+def _at_published_size(space: SearchSpace) -> SearchSpace:
+    return replace(space, **dict[str, Any](space.compared_at))
+
+
+def _sized(space: SearchSpace, sizes: Mapping[str, Any]) -> SearchSpace:
+    given = {name: value for name, value in sizes.items() if value is not None}
+    if "cells" in given:
+        given[space.depth_knob] = given.pop("cells")
+    missing = sorted(set(given) - {one.name for one in fields(space)})
+    if missing:
+        raise UserError(f"the space {space.name!r} has no {' or '.join(missing)}; leave that out.")
+    return replace(space, **given)

@@ -1,0 +1,87 @@
+"""``archgrad cost``: what an architecture's network takes, and how wide it may be."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import torch
+
+from archgrad.cli.architecture import Architecture
+from archgrad.errors import UserError
+from archgrad.spaces.cost_table import cost_table, training_memory
+from archgrad.spaces.fit_width import fit_width
+from archgrad.spaces.latency import measure_latency
+
+__all__ = ["measure_cost", "read_amount", "show_cost"]
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+
+
+def read_amount(option: str, text: str) -> int:
+    """Read a number with a unit.
+
+    >>> read_amount("--fit-madds", "600M")
+    600000000
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kKmMgG]?)\s*", text)
+    amount = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
+    if not amount:
+        raise UserError(f"{option} is {text[:80]!r}; write a positive number with k, M or G, such as 600M.")
+    return amount
+
+
+def measure_cost(
+    found: Architecture, images: Mapping[str, int], classes: int, limit: int | None, timed: bool
+) -> dict[str, Any]:
+    """Measure an architecture's network; ``limit`` finds the largest width within so many multiply-adds first.
+
+    ``images`` has ``input_channels`` and ``image_size``. ``timed`` measures latencies too.
+    """
+    space, genotype, channels = found.space, found.genotype, images["input_channels"]
+    if limit is not None:
+        space = fit_width(space, genotype, limit, num_classes=classes, **images)
+    with torch.device("meta"):
+        counted = space.network(genotype, num_classes=classes, input_channels=channels)
+    table = cost_table(counted, **images)
+    content: dict[str, Any] = {
+        "genotype": str(genotype),
+        "space": space.name,
+        "channels": space.channels,
+        "cells": getattr(space, space.depth_knob),
+        **images,
+        "classes": classes,
+        **asdict(table.total),
+        "training_bytes_per_image": training_memory(counted, **images),
+        "by_cell": [asdict(row) for row in table.cells],
+        "by_operation": [asdict(row) for row in table.operations],
+    }
+    if timed:
+        network = space.network(genotype, num_classes=classes, input_channels=channels)
+        content["latency_ms"] = {
+            str(size): 1000 * measure_latency(network, **images, batch_size=size) for size in (1, 64)
+        }
+        content["threads"] = torch.get_num_threads()
+    return content
+
+
+def show_cost(content: Mapping[str, Any]) -> str:
+    """Format the cost, with a table by operation and one by cell."""
+    side = content["image_size"]
+    lines = [
+        f"{content['space']}: {content['channels']} channels, {content['cells']} cells, "
+        f"{side}×{side} pixels, {content['input_channels']} input channels, {content['classes']} classes",
+        f"parameters       {content['parameters']:>15,}",
+        f"multiply-adds    {content['multiply_adds']:>15,}  for one image",
+        f"training memory  {content['training_bytes_per_image']:>15,}  bytes for one image",
+    ]
+    for size, milliseconds in content.get("latency_ms", {}).items():
+        lines.append(f"latency          {milliseconds:>12.2f} ms  for a batch of {size}, {content['threads']} threads")
+    for title, rows in (("operation", content["by_operation"]), ("part", content["by_cell"])):
+        lines += ["", f"{title:<22} {'count':>5} {'parameters':>12} {'multiply-adds':>15}"]
+        lines += [
+            f"{row['name']:<22} {row['count']:>5} {row['parameters']:>12,} {row['multiply_adds']:>15,}" for row in rows
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""Well-known cells, with the sizes that were published for them: ``known.toml``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from archgrad.spaces.cost import Cost
+from archgrad.spaces.darts import DARTS
+from archgrad.spaces.genotype import Genotype
+from archgrad.spaces.nasnet import NASNet
+
+__all__ = ["KnownCell", "known_cells"]
+
+
+@dataclass(frozen=True)
+class KnownCell:
+    """A published genotype, and the sizes that its source prints, in millions; None where it prints none.
+
+    ``cifar`` are the parameters of 20 cells with 36 channels. ``imagenet`` are the parameters and multiply-adds of 14
+    cells with 48 channels.
+    """
+
+    genotype: Genotype
+    space: type[DARTS]
+    source: str
+    cifar: float | None = None
+    imagenet: tuple[float, float] | None = None
+
+    def cifar_cost(self) -> Cost:
+        """Measure the network for CIFAR-10 at the published size, without an auxiliary head."""
+        return self.space(channels=36, cells=20).cost(self.genotype)
+
+    def imagenet_cost(self) -> Cost:
+        """Measure the network for ImageNet at the published size, without an auxiliary head."""
+        sized = self.space(channels=48, cells=14, stem="imagenet")
+        return sized.cost(self.genotype, num_classes=1000, image_size=224)
+
+
+@lru_cache
+def known_cells() -> Mapping[str, KnownCell]:
+    """Return all well-known cells by name.
+
+    >>> known_cells()["darts-v2"].genotype["normal"].count("skip_connect")
+    2
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    spaces = {space.name: space for space in (DARTS, NASNet)}
+    content = tomllib.loads(Path(__file__).with_name("known.toml").read_text(encoding="utf-8"))
+    return {
+        name: KnownCell(
+            Genotype.parse(about["genotype"].strip()),
+            spaces[about["space"]],
+            about["source"],
+            about.get("cifar"),
+            tuple(about["imagenet"]) if "imagenet" in about else None,
+        )
+        for name, about in content.items()
+    }

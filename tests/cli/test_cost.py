@@ -1,0 +1,61 @@
+"""``archgrad cost``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from archgrad.cli.cost import read_amount
+from archgrad.errors import UserError
+
+CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
+
+
+def test_a_genotype_is_measured_at_the_published_size(archgrad):
+    code, out, _ = archgrad("cost", CELL, "--no-latency", "--json")
+    found = json.loads(out)
+    assert code == 0
+    assert (found["parameters"], found["multiply_adds"]) == (1_288_506, 184_730_240)
+    assert (found["space"], found["channels"], found["cells"]) == ("nasbench201", 16, 5)
+    assert "latency_ms" not in found
+
+
+def test_a_run_is_measured_at_its_own_size_and_timed(archgrad, tmp_path):
+    sizes = ("--channels", 4, "--cells", 1, "--epochs", 1, "--limit", 60, "--batch-size", 20)
+    assert archgrad("search", "--method", "gaea", *sizes, "--out", tmp_path / "run")[0] == 0
+    code, out, _ = archgrad("cost", tmp_path / "run", "--image-size", 8, "--input-channels", 1)
+    assert code == 0
+    assert "nasbench201: 4 channels, 1 cells, 8×8 pixels, 1 input channels, 10 classes" in out
+    assert "for a batch of 64" in out
+
+
+def test_a_limit_chooses_the_width(archgrad):
+    found = json.loads(archgrad("cost", CELL, "--fit-madds", "2.5M", "--image-size", 8, "--no-latency", "--json")[1])
+    assert found["multiply_adds"] <= 2_500_000
+    assert found["channels"] < 16
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["darts-v9"], "darts-v9"),
+        ([CELL, "--space", "darts"], "this genotype has the blocks cell, but the space 'darts' has normal, reduce"),
+        ([CELL, "--fit-madds", "10"], "no width meets the limit of 10 multiply-adds"),
+        ([CELL, "--fit-madds", "-3M"], "--fit-madds is '-3M'; write a positive number"),
+        ([CELL, "--stem", "moon"], "stem"),
+        (["runs/none/genotype.json"], "there is no file runs/none/genotype.json"),
+    ],
+)
+def test_mistakes_are_explained(archgrad, arguments, sentence):
+    code, out, err = archgrad("cost", *arguments, "--no-latency")
+    assert code == 2
+    assert sentence in err
+    assert not out
+
+
+def test_amounts_have_units():
+    assert [read_amount("--n", text) for text in ("1", "2k", "1.5M", " 3 G ")] == [1, 2000, 1_500_000, 3 * 10**9]
+    for wrong in ("", "0", "-1", "1T", "nan", "1e9", "9" * 40):
+        with pytest.raises(UserError, match=r"--n is .*; write a positive number with k, M or G"):
+            read_amount("--n", wrong)

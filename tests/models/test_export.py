@@ -1,0 +1,183 @@
+"""Models that are saved, read, exported and used."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from archgrad.data import Normalization
+from archgrad.discretizers import Argmax
+from archgrad.errors import UserError
+from archgrad.models import Model, Preprocessing
+from archgrad.models.export import export_model
+from archgrad.spaces import DARTS, SPACES, NASBench201, SearchSpace, StagedSpace, known_cells
+
+CLASSES = ("cat", "dog", 'a "quoted" \\ name')
+
+
+def small(name: str) -> SearchSpace:
+    space = SPACES.create(name)
+    return SPACES.create(name, channels=4, **{space.depth_knob: 3 if space.depth_knob == "cells" else 1})
+
+
+def model_of(space: SearchSpace, seed: int = 0, channels: int = 3) -> Model:
+    generator = torch.Generator().manual_seed(seed)
+    probabilities = {block.name: torch.rand(block.shape, generator=generator) * block.mask for block in space.blocks}
+    return built(space, Argmax().select(space, probabilities), channels)
+
+
+def built(space: SearchSpace, genotype: object, channels: int = 3) -> Model:
+    torch.manual_seed(0)
+    network = space.network(genotype, num_classes=3, input_channels=channels)  # type: ignore[arg-type]
+    with torch.no_grad():  # running statistics other than 0 and 1
+        for _ in range(2):
+            network(torch.randn(8, channels, 16, 16))
+    images = Preprocessing(channels, 16, Normalization((0.4, 0.5, 0.6)[:channels], (0.2, 0.3, 0.4)[:channels]))
+    return Model(network.eval(), space, genotype, images, CLASSES, {"accuracy": 51.5})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_a_saved_model_is_the_same(name: str, tmp_path: Path) -> None:
+    model = model_of(small(name))
+    again = Model.load(model.save(tmp_path / "model"))
+    x = torch.randint(256, (3, 3, 20, 30), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    if name != "s4":  # its noise is drawn anew
+        assert again.predict(x) == model.predict(x)
+    assert (again.genotype, again.space, again.classes) == (model.genotype, model.space, model.classes)
+    assert again.preprocessing == model.preprocessing
+    assert again.about == {"accuracy": 51.5}
+    assert not again.network.training
+
+
+@pytest.mark.parametrize("name", [name for name in SPACES if name != "s4"])
+@pytest.mark.parametrize("stem", ["cifar", "imagenet"])
+def test_a_standalone_file_computes_the_same(name: str, stem: str, tmp_path: Path) -> None:
+    space = small(name)
+    sized = SPACES.create(name, channels=4, stem=stem, **{space.depth_knob: getattr(space, space.depth_knob)})
+    assert export_model(model_of(sized, seed=1), tmp_path / "network.py") <= 1e-5
+
+
+@pytest.mark.parametrize("name", known_cells())
+def test_known_cells_stand_alone(name: str, tmp_path: Path) -> None:
+    cell = known_cells()[name]
+    model = built(cell.space(channels=4, cells=4), cell.genotype)
+    assert export_model(model, tmp_path / "network.py") <= 1e-5
+
+
+def test_a_standalone_file_runs_without_archgrad(tmp_path: Path) -> None:
+    from PIL import Image
+
+    export_model(model_of(small("nasbench201")), tmp_path / "network.py")
+    Image.new("RGB", (20, 30), (90, 40, 200)).save(tmp_path / "picture.png")
+    blocked = "import sys; sys.modules['archgrad'] = None; sys.argv = ['network.py', 'picture.png']; "
+    code = blocked + "import runpy; runpy.run_path('network.py', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("picture.png: ")
+    assert any(name in done.stdout for name in CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("darts", ".pt2"), ("nasbench201", ".onnx"), ("nasbench1shot1-3", ".onnx")]
+)
+def test_exported_programs_compute_the_same(name: str, suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"model{suffix}"
+    assert export_model(model_of(small(name), seed=2), path) <= 1e-5
+    assert sorted(file.name for file in tmp_path.iterdir()) == [path.name]
+
+
+def test_exported_programs_describe_themselves(tmp_path: Path) -> None:
+    import onnx
+
+    model = model_of(NASBench201(channels=2, cells_per_stage=1), channels=1)
+    export_model(model, tmp_path / "model.onnx")
+    stored = {entry.key: entry.value for entry in onnx.load(tmp_path / "model.onnx").metadata_props}
+    assert json.loads(stored["model.json"])["classes"] == list(CLASSES)
+    export_model(model, tmp_path / "model.pt2")
+    files = {"model.json": ""}
+    torch.export.load(tmp_path / "model.pt2", extra_files=files)
+    assert json.loads(files["model.json"])["preprocessing"]["mean"] == [0.4]
+
+
+class Own(StagedSpace):
+    name = "own-of-a-test"
+    operations = NASBench201.operations
+
+
+def test_a_space_of_ones_own_is_given_again(tmp_path: Path) -> None:
+    model = model_of(Own(channels=2, cells_per_stage=1))
+    model.save(tmp_path)
+    with pytest.raises(UserError, match=r"load it in Python with Model\.load\(DIR, space=…\)"):
+        Model.load(tmp_path)
+    x = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    assert Model.load(tmp_path, space=model.space).predict(x) == model.predict(x)
+
+
+def test_wrong_files_are_explained(tmp_path: Path) -> None:
+    model = model_of(NASBench201(channels=2, cells_per_stage=1))
+    model.save(tmp_path)
+    description, weights = tmp_path / "model.json", tmp_path / "weights.safetensors"
+    good = description.read_text()
+    with pytest.raises(UserError, match=r"is no model: it has no model\.json"):
+        Model.load(tmp_path / "none")
+    for text, sentence in [
+        ("{", "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
+        ('{"format": "other"}', "does not describe a model in the format"),
+        (good.replace('"nasbench201"', '"os:system"'), "it must have a name and sizes"),
+        (good.replace('"nasbench201"', '"moon"'), "unknown space 'moon'"),
+        (good.replace('"channels": 2', '"channels": 3'), r"does not fit: .* but the network needs"),
+        (good.replace('"image_size": 16', '"image_size": -1'), "image_size of Preprocessing is -1"),
+        (good.replace('"cat"', "7"), "it must be a list of names"),
+        (good.replace("0.4,", '"0.4",', 1), "it must be a list of numbers"),
+    ]:
+        assert text != good
+        description.write_text(text)
+        with pytest.raises(UserError, match=sentence):
+            Model.load(tmp_path)
+    description.write_text(good)
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1])
+    with pytest.raises(UserError, match="is damaged"):
+        Model.load(tmp_path)
+
+
+def test_weights_for_other_classes_are_explained(tmp_path: Path) -> None:
+    model = model_of(NASBench201(channels=2, cells_per_stage=1))
+    model.save(tmp_path)
+    other = load_file(tmp_path / "weights.safetensors")
+    other["classifier.weight"] = torch.zeros(5, 8)
+    save_file(other, tmp_path / "weights.safetensors")
+    from archgrad.models.model_file import load_weights
+
+    path = tmp_path / "weights.safetensors"
+    with pytest.raises(UserError, match=r"'classifier.weight' is \[5, 8\] .* but the network needs \[3, 8\]"):
+        load_weights(model.network, path.read_bytes(), path)
+    with pytest.raises(UserError, match="is no file of weights"):
+        load_weights(model.network, b"rubbish" * 9, path)
+
+
+def test_other_formats_and_images_are_explained(tmp_path: Path) -> None:
+    model = model_of(DARTS(channels=2, cells=3))
+    with pytest.raises(UserError, match=r"unknown format of a model: '.h5'.*\.onnx"):
+        export_model(model, tmp_path / "model.h5")
+    with pytest.raises(UserError, match="the images have 2 channels, but the model needs 3"):
+        model.predict(torch.zeros(1, 2, 8, 8, dtype=torch.uint8))
+    with pytest.raises(UserError, match=r"give uint8 \[images, channels, height, width\]"):
+        model.predict(torch.zeros(1, 3, 8, 8))
+    noisy = built(SPACES.create("s4", channels=2, cells=3), model_of(small("s4")).genotype)
+    with pytest.raises(UserError, match=r"cannot hold noise; export to \.onnx or \.pt2"):
+        export_model(noisy, tmp_path / "model.py")
+    assert not list(tmp_path.iterdir())
+
+
+def test_gray_images_become_color() -> None:
+    model = model_of(DARTS(channels=2, cells=3))
+    gray = torch.randint(256, (2, 1, 8, 8), dtype=torch.uint8)
+    assert model.predict(gray) == model.predict(gray.expand(-1, 3, -1, -1))
