@@ -136,6 +136,25 @@ def test_a_killed_worker_is_a_sentence(opened: Any, monkeypatch: pytest.MonkeyPa
     assert before in (signal.SIG_DFL, signal.getsignal(signal.SIGCHLD))
 
 
+def test_workers_end_although_one_died_with_a_lock(opened: Any) -> None:
+    """PyTorch's own way to end its workers waits forever then."""
+    ahead = opened(1)
+    ahead.batch(0)
+    lock = ahead._workers._iterator._workers_done_event._cond
+    thief = multiprocessing.get_context("fork").Process(target=lambda: lock.acquire() and os._exit(0))
+    thief.start()
+    thief.join()
+    previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(60)  # a hang would be a KeyboardInterrupt
+    try:
+        ahead.close()
+        assert ahead.batch(0).inputs.shape[0] > 0
+        ahead.close()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, previous)
+
+
 @pytest.mark.parametrize(
     ("problem", "sentence"),
     [

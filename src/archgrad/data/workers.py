@@ -5,16 +5,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 import multiprocessing
-import os
 import pickle
 import signal
 import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Event
 from typing import Any, Protocol
 
 import torch
@@ -27,7 +24,6 @@ __all__ = ["WorkerProcesses"]
 
 _AHEAD = 2
 """The batches that each process reads ahead."""
-_SECONDS_TO_END = 2.0
 _PR_SET_PDEATHSIG = 1
 _LEFT_TO_MAIN = (signal.SIGINT, signal.SIGTERM)
 
@@ -50,7 +46,6 @@ class WorkerProcesses:
         self._iterator: Iterator[Any] = iter(())
         self._next = 0
         self._processes: list[BaseProcess] = []
-        self._closing: Event | None = None
 
     def __getitem__(self, index: int) -> Tensor:
         if self._loader is None or self._next != index:
@@ -67,19 +62,14 @@ class WorkerProcesses:
         return batch
 
     def close(self) -> None:
-        """End the processes, whatever they are doing."""
+        """End the processes, whatever they are doing: they only read."""
         if self._loader is None:
             return
-        assert self._closing is not None  # noqa: S101 - for the type checker
-        self._closing.set()
-        for process in self._processes:
-            process.terminate()
+        _abandon(self._iterator)
         self._iterator, self._loader = iter(()), None
         for process in self._processes:
-            process.join(_SECONDS_TO_END)
-            if process.is_alive():
-                process.kill()
-                process.join()
+            process.kill()
+            process.join()
         self._processes = []
         _quiet_deaths.end()
 
@@ -102,11 +92,10 @@ class WorkerProcesses:
         self._processes += [one for one in multiprocessing.active_children() if one not in before]
 
     def _new_loader(self) -> DataLoader[Any]:
-        self._closing = multiprocessing.Event()
         return DataLoader(
             _Told(self._batches), batch_size=None, sampler=self._first, num_workers=self._count,
             prefetch_factor=_AHEAD, persistent_workers=True, pin_memory=self._pinned,
-            worker_init_fn=partial(_begin, self._closing), generator=torch.Generator(),
+            worker_init_fn=_begin, generator=torch.Generator(),
         )  # fmt: skip
 
 
@@ -137,19 +126,33 @@ class _Told(Dataset[Any]):
             return "a worker process has not enough memory to read its batches; give fewer workers or smaller batches."
 
 
-def _begin(closing: Event, number: int) -> None:
+def _begin(number: int) -> None:
     """Leave signals to the main process, which ends the search with a checkpoint and then its workers."""
-
-    def end(*received: object) -> None:
-        if closing.is_set():
-            os._exit(0)
-
     with suppress(OSError, AttributeError):  # on Linux, end with the main process, whose lock a fork holds too
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, end)
+    for one in _LEFT_TO_MAIN:
+        signal.signal(one, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _LEFT_TO_MAIN)
+
+
+def _abandon(iterator: Any) -> None:
+    """Keep an iterator of PyTorch from ending its processes in its own way when it is deleted.
+
+    It would take a lock that it shares with them, and wait forever if one of them was killed while it held the lock.
+    """
+    if not hasattr(iterator, "_shutdown"):
+        return
+    iterator._shutdown = True
+    if hasattr(iterator, "_pin_memory_thread_done_event"):
+        iterator._pin_memory_thread_done_event.set()
+    for queue in (*iterator._index_queues, iterator._worker_result_queue):
+        queue.cancel_join_thread()
+        queue.close()
+    if iterator._worker_pids_set:
+        signal_handling: Any = torch.utils.data._utils.signal_handling
+        signal_handling._remove_worker_pids(id(iterator))
+        iterator._worker_pids_set = False
 
 
 @contextmanager
