@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import typer
 from sklearn import datasets
 
-from archgrad.cli import main
+from archgrad.cli import cost, main
 from archgrad.cli.app import app
 from archgrad.cli.listing import FAMILIES, LISTS
 from archgrad.data import SOURCES, Augmentation
@@ -243,7 +243,7 @@ class Lines:
     def line(self) -> list[str]:
         """Return one command line."""
         draw = self.random
-        command = draw.choices([*self.options, "junk"], [12, 2, 3, 2, 2, 2, 2, 0.5])[0]
+        command = draw.choices([*self.options, "junk"], [12, 2, 3, 2, 2, 0.3, 2, 2, 0.5])[0]
         if command == "junk":
             return [draw.choice([*ODD, *self.options, "--version", "--help"]) for _ in range(draw.randint(0, 3))]
         line, params = [command], list(self.options[command])
@@ -299,6 +299,8 @@ class Lines:
             return [[self._setting() for _ in range(4)]]
         if name in ("device", "split", "oracle", "on_collapse", "alpha_budget", "measure"):
             return [_WORDS[name], ODD, NUMBERS]
+        if command == "cost" and name in ("channels", "cells", "image_size", "input_channels", "classes", "fit_madds"):
+            return [NUMBERS, ["4", "600M", "1k", "16"]]
         if command == "search" and name in ("epochs", "channels", "cells", "batch_size", "limit", "image_size", "seed"):
             return [NUMBERS]
         if name in ("threads", "time_limit", "held_out", "batches", "steps"):
@@ -481,6 +483,7 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     replace(evaluation, "supernet_evaluation", _begin)
     replace(threads, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
     replace(threads, "_seconds", lambda *args: 1.0)
+    replace(cost, "measure_latency", lambda *args, **sizes: 1.0)
 
 
 def fuzz() -> None:

@@ -381,7 +381,7 @@ def test_lists(archgrad, what):
         (["search", "--channels", "0"], "at least 1"),
         (["search", "--space", "darts", "--cells", "2"], "give at least 3"),
         (["search", "--threads", "0"], "must be at least 1"),
-        (["search", "--device", "tpu9"], "try 'cpu'"),
+        (["search", "--device", "tpu9"], "try 'auto' or 'cpu'"),
         (["search", "--method", "darts", "--split", "0.9:0.9"], "0.9"),
         (["search", "--method", "darts", "--split", "none"], "a bilevel search trains the architecture on images of"),
         (["search", "--split", "0.5:0.5"], "a single-level search trains weights and architecture on all the data"),

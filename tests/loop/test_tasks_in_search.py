@@ -20,7 +20,7 @@ import archgrad as ag
 from archgrad.config import SearchConfig
 from archgrad.discretizers import BestSampled, Perturbation, SupernetEvaluation
 from archgrad.errors import DivergedError, UserError
-from archgrad.loop.divergence import reads_now
+from archgrad.loop.divergence import reads_are_due
 from archgrad.loop.evaluation import evaluate_held_out, supernet_evaluation
 from archgrad.loop.metric_sums import BatchMetrics, MetricSums
 from archgrad.loop.setup import Setup
@@ -314,10 +314,10 @@ def test_a_device_other_than_the_cpu_is_read_every_20_steps() -> None:
     state: Any = State()
     read = []
     for state.step in range(50):
-        read += [state.step + 1] if reads_now(state) else []
-    assert read == [20, 40, 50]
+        read += [state.step + 1] if reads_are_due(state) else []
+    assert read == [1, 21, 41, 50]
     state.device = torch.device("cpu")
-    assert all(reads_now(state) for state.step in range(50))
+    assert all(reads_are_due(state) for state.step in range(50))
 
 
 def test_sums_of_earlier_versions_are_taken_over() -> None:

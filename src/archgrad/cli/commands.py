@@ -258,12 +258,12 @@ def cost(
         typer.Argument(metavar="GENOTYPE|DIR", help="A genotype, a file or run directory with one, or a known name."),
     ],
     space: Annotated[str | None, typer.Option(help="Its space. [the run's, or the first that has it]")] = None,
-    channels: Annotated[int | None, typer.Option(min=1, help="Width. [the run's, or the published]")] = None,
-    cells: Annotated[int | None, typer.Option(min=1, help="Depth. [the run's, or the published]")] = None,
+    channels: Annotated[int | None, typer.Option(min=1, max=4096, help="Width. [the run's, or the published]")] = None,
+    cells: Annotated[int | None, typer.Option(min=1, max=200, help="Depth. [the run's, or the published]")] = None,
     stem: Annotated[str | None, typer.Option(help="cifar or imagenet. [the run's, or cifar]")] = None,
-    image_size: Annotated[int, typer.Option(min=1, help="Side of the images in pixels.")] = 32,
-    input_channels: Annotated[int, typer.Option(min=1, help="Channels of the images.")] = 3,
-    classes: Annotated[int, typer.Option(min=1, help="Outputs of the network.")] = 10,
+    image_size: Annotated[int, typer.Option(min=1, max=10_000, help="Side of the images in pixels.")] = 32,
+    input_channels: Annotated[int, typer.Option(min=1, max=10_000, help="Channels of the images.")] = 3,
+    classes: Annotated[int, typer.Option(min=1, max=10_000, help="Outputs of the network.")] = 10,
     fit_madds: Annotated[
         str | None, typer.Option(help="Find the width within this many multiply-adds, such as 600M, and measure that.")
     ] = None,

@@ -11,12 +11,14 @@ import torch
 
 from archgrad.cli.architecture import Architecture
 from archgrad.errors import UserError
+from archgrad.memory import check_memory
 from archgrad.spaces.cost_table import cost_table, training_memory
 from archgrad.spaces.fit_width import fit_width
 from archgrad.spaces.latency import measure_latency
 
 __all__ = ["measure_cost", "read_amount", "show_cost"]
 
+_BATCHES = (1, 64)
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
 
@@ -59,9 +61,11 @@ def measure_cost(
         "by_operation": [asdict(row) for row in table.operations],
     }
     if timed:
+        needed = 4 * table.total.parameters + max(_BATCHES) * content["training_bytes_per_image"] / 2
+        check_memory("timing this network", needed, "give --no-latency, or smaller sizes")
         network = space.network(genotype, num_classes=classes, input_channels=channels)
         content["latency_ms"] = {
-            str(size): 1000 * measure_latency(network, **images, batch_size=size) for size in (1, 64)
+            str(size): 1000 * measure_latency(network, **images, batch_size=size) for size in _BATCHES
         }
         content["threads"] = torch.get_num_threads()
     return content
