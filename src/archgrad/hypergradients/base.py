@@ -78,10 +78,12 @@ class Hypergradient(ABC):
     def check_optimizer(self, training: WeightTraining) -> None:
         """Raise a UserError if it assumes SGD, but the weights are trained by another optimizer."""
         if self.assumes_sgd and not training.is_sgd:
+            settings = training.optimizer_settings
+            more = f" with settings {shortened(','.join(settings))}" if settings else ""
             raise UserError(
                 f"{type(self).__name__} assumes that plain SGD trains the weights, but weights.optimizer is "
-                f"{shortened(training.optimizer)} with settings {shortened(training.optimizer_settings)}; set "
-                f"weights.optimizer=sgd, or take first-order, amended, or neumann with hypergradient.lr=auto."
+                f"{shortened(training.optimizer)}{more}; set weights.optimizer=sgd, or take first-order, amended, or "
+                f"neumann with hypergradient.lr=auto."
             )
 
     @property
