@@ -13,7 +13,7 @@ from archgrad.serialization import differences, digest, to_data
 __all__ = ["Identity"]
 
 _SHOWN = 3
-_OPTIONAL = ("task", "precision")
+_OPTIONAL = ("task", "precision", "local_batch_norm")
 """Parts that an identity names only where they are not the default, as those of earlier versions did not."""
 
 

@@ -27,6 +27,7 @@ from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.precision import LossScale, check_precision
+from archgrad.loop.setup_checks import check_heads, check_length, check_norms
 from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
@@ -39,7 +40,7 @@ from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
 from archgrad.tasks import BaseTask
-from archgrad.tensors import Alpha, Mixture
+from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
 __all__ = ["Setup"]
@@ -69,7 +70,6 @@ class Setup:
     budget: AlphaBudget
     budget_line: str
     config: SearchConfig
-    local_batch_norm: bool
 
     @classmethod
     def of(
@@ -94,20 +94,15 @@ class Setup:
         loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device, config.workers)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
-            "data": _about(data), "augmentation": data.augmentation, "split": fractions, "seed": seed,
-            "held_out": float(config.held_out), "on_collapse": config.on_collapse,
-            **({} if task == SearchConfig().build_task() else {"task": task.described}),
-            **({} if config.precision == "32" else {"precision": config.precision}),
+            "data": _about(data), "split": fractions, **_described(config, task, data),
         }  # fmt: skip
-        local = config.local_batch_norm and processes().size > 1
-        described |= {"local_batch_norm": True} if local else {}
         off = AlphaBudget("off", 0, 0, 1.0)
-        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", config, local)
+        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", config)
         check_steps(settings.epochs, setup.steps)
         images, again = setup.weight_loader.batch_size, config.checkpoint_cells
         check_supernet_memory(space, method, data, setup.outputs, images, device, again)
-        _check_length(setup)
-        _check_heads(options, setup._least_rows(setup.weight_loader))
+        check_length(setup)
+        check_heads(setup)
         check_task(task, setup.outputs, setup.weight_loader)
         kept = None if begun is None else from_first(partial(_kept_factor, begun))
         return setup._with_budget(config.budget, kept)
@@ -211,7 +206,7 @@ class Setup:
         if self.config.checkpoint_cells:
             self._recompute_cells(supernet)
         method.hypergradient.check(sum(weight.numel() for weight in supernet.parameters()))
-        self._check_norms(supernet)
+        check_norms(self, supernet)
         alpha = self.first_alpha()
         optimizer = training.make_optimizer(supernet.parameters())
         probabilities = method.relaxation.probabilities(blocks, alpha)
@@ -233,29 +228,12 @@ class Setup:
                 f"its cells from MixedCell, or switch checkpoint_cells off."
             )
 
-    def _check_norms(self, supernet: Supernet) -> None:
-        """Reject batches of one image if a batch norm of the supernet would have one value per channel to normalize."""
-        loaders = {
-            "train the weights": self.weight_loader, "train the architecture": self.arch_loader,
-            "evaluate architectures": self.evaluation_loader, "are held out": self.held_out_loader,
-        }  # fmt: skip
-        small = [what for what, loader in loaders.items() if loader is not None and self._least_rows(loader) == 1]
-        if not small:
-            return
-        size = self.weight_loader.data.shape
-        even = {name: torch.full(shape, 1 / shape[-1], device=self.device) for name, shape in supernet.shapes.items()}
-        try:
-            with torch.no_grad(), random_streams.SavedRandomState(self.device).replay():
-                supernet(torch.zeros(1, *size, device=self.device), Mixture(even))
-        except ValueError as error:
-            if "more than 1 value per channel" not in str(error):
-                raise
-            raise UserError(
-                f"the images that {small[0]} come in batches of 1, and the network shrinks {size[1]}×{size[2]} pixels "
-                f"to 1×1, so a batch norm has one value per channel; give a larger batch_size, image_size or more data."
-            ) from error
+    @property
+    def local_batch_norm(self) -> bool:
+        """Whether each of several processes normalizes by its own images."""
+        return self.config.local_batch_norm and processes().size > 1
 
-    def _least_rows(self, loader: Loader) -> int:
+    def least_rows(self, loader: Loader) -> int:
         """Return the least number of images over which a batch norm normalizes."""
         return loader.batch_size // processes().size if self.local_batch_norm else loader.batch_size
 
@@ -271,32 +249,18 @@ def _about(data: Data) -> dict[str, Any]:
     return {"name": data.name, "images": len(data), "classes": data.num_classes, "digest": data.digest()}
 
 
-def _check_length(setup: Setup) -> None:
-    """Reject a search that would end before its architecture has moved."""
-    schedule, epochs = setup.method.schedule, setup.weights.epochs
-    steps = epochs * setup.steps
-    if schedule.updates == "random" and not 0 < setup.arch_steps < steps:
-        raise UserError(
-            f"the search has {steps} steps, and with this seed all of them would move "
-            f"{'the architecture' if setup.arch_steps else 'the weights'}; give more epochs or data, or another seed."
-        )
-    if setup.arch_steps or not setup.method.arch_optimizer.moves:
-        return
-    raise UserError(
-        f"the architecture does not move in the first {schedule.warmup_epochs} epochs (schedule.warmup_epochs), but "
-        f"the search has only {epochs}; give more epochs, or set schedule.warmup_epochs lower."
-    )
+def _described(config: SearchConfig, task: BaseTask, data: Data) -> dict[str, Any]:
+    """Return the other settings that tell a search from others; new ones only where they are not the default."""
+    return {
+        "augmentation": data.augmentation, "seed": int(config.seed), "held_out": float(config.held_out),
+        "on_collapse": config.on_collapse,
+        **({} if task == SearchConfig().build_task() else {"task": task.described}),
+        **({} if config.precision == "32" else {"precision": config.precision}),
+        **({"local_batch_norm": True} if config.local_batch_norm else {}),
+    }  # fmt: skip
 
 
 def _kept_factor(folder: Path) -> float | None:
     """Return the factor on α's rate that the run in a folder began with."""
     factor = Checkpoints(folder).saved_identity().get("alpha_budget")
     return factor if isinstance(factor, float) else None
-
-
-def _check_heads(options: SupernetOptions, rows: int) -> None:
-    if options.auxiliary_head and rows < 2:
-        raise UserError(
-            "the auxiliary head normalizes single pixels and needs at least 2 images in a batch, but there is 1; "
-            "raise batch_size or set supernet.auxiliary_head=0."
-        )
