@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.data.rows import Rows
+from archgrad.distributed.shard import Shard
 from archgrad.errors import UserError
 
 __all__ = ["Augmentation"]
@@ -36,32 +36,32 @@ class Augmentation:
             if getattr(self, name) < 0:
                 raise UserError(f"{name} is {getattr(self, name)}; give 0 (off) or a positive number of pixels.")
 
-    def __call__(self, images: Tensor, generator: torch.Generator, rows: Rows | None = None) -> Tensor:
+    def __call__(self, images: Tensor, generator: torch.Generator, rows: Shard | None = None) -> Tensor:
         """Augment float images [B, C, H, W] with a CPU generator; the input stays unchanged.
 
         With ``rows``, the images are these rows of a larger batch, and are augmented as they are there.
         """
         return self.erase(self.move(images, generator, rows), generator, rows)
 
-    def move(self, images: Tensor, generator: torch.Generator, rows: Rows | None = None) -> Tensor:
+    def move(self, images: Tensor, generator: torch.Generator, rows: Shard | None = None) -> Tensor:
         """Crop and flip images [B, C, H, W] of any dtype with one gather."""
         if not self.crop_padding and not self.flip:
             return images
         batch, channels, height, width = images.shape
         padding = self.crop_padding
-        padded, part = F.pad(images, (padding,) * 4) if padding else images, rows or Rows.of(batch)
+        padded, part = F.pad(images, (padding,) * 4) if padding else images, rows or Shard.of(batch)
         top = _draw(2 * padding + 1, part, generator) + torch.arange(height)
         left = _draw(2 * padding + 1, part, generator) + self._columns(width, part, generator)
         pixels = (top[:, :, None] * padded.shape[3] + left[:, None, :]).view(batch, 1, height * width)
         index = pixels.to(images.device).expand(-1, channels, -1)
         return padded.reshape(batch, channels, math.prod(padded.shape[2:])).gather(2, index).view(images.shape)
 
-    def erase(self, images: Tensor, generator: torch.Generator, rows: Rows | None = None) -> Tensor:
+    def erase(self, images: Tensor, generator: torch.Generator, rows: Shard | None = None) -> Tensor:
         """Set one square per image [B, C, H, W] to zero; it is clipped at the border."""
         if not self.cutout:
             return images
         batch, _, height, width = images.shape
-        part = rows or Rows.of(batch)
+        part = rows or Shard.of(batch)
         high, wide = self._erased(height, part, generator), self._erased(width, part, generator)
         square = high[:, None, :, None] & wide[:, None, None, :]
         return images.masked_fill(square.to(images.device), 0)
@@ -70,22 +70,22 @@ class Augmentation:
         """Return the same augmentation for images resized from ``old`` to ``new`` pixels a side."""
         return replace(self, crop_padding=_scale(self.crop_padding, old, new), cutout=_scale(self.cutout, old, new))
 
-    def _columns(self, width: int, part: Rows, generator: torch.Generator) -> Tensor:
+    def _columns(self, width: int, part: Shard, generator: torch.Generator) -> Tensor:
         columns = torch.arange(width)
         if not self.flip:
-            return columns.expand(part.last - part.first, -1)
+            return columns.expand(part.size, -1)
         return torch.where(_draw(2, part, generator).bool(), columns.flip(0), columns)
 
-    def _erased(self, size: int, part: Rows, generator: torch.Generator) -> Tensor:
+    def _erased(self, size: int, part: Shard, generator: torch.Generator) -> Tensor:
         """Return a mask [B, size] of the rows (or columns) that the square covers."""
         start = _draw(size, part, generator) - self.cutout // 2
         position = torch.arange(size)
         return (position >= start) & (position < start + self.cutout)
 
 
-def _draw(upper: int, part: Rows, generator: torch.Generator) -> Tensor:
+def _draw(upper: int, part: Shard, generator: torch.Generator) -> Tensor:
     """Draw integers [B, 1] below ``upper`` for all rows of a batch, and return those of its part."""
-    return torch.randint(upper, (part.total, 1), generator=generator)[part.first : part.last]
+    return torch.randint(upper, (part.rows, 1), generator=generator)[part.start : part.stop]
 
 
 def _scale(pixels: int, old: int, new: int) -> int:

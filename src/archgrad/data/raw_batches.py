@@ -7,7 +7,7 @@ from torch import Tensor
 
 from archgrad import random_streams
 from archgrad.data.base import Data
-from archgrad.data.rows import Rows
+from archgrad.distributed.shard import Shard
 
 __all__ = ["RawBatches"]
 
@@ -31,7 +31,7 @@ class RawBatches:
     ) -> None:
         self.data, self.indices, self.batch_size = data, indices, batch_size
         self.seed, self.stream, self.training = seed, stream, training
-        self.rows = Rows.of(batch_size, *shard)
+        self.rows = Shard.of(batch_size, *shard)
         self._order: tuple[int, Tensor] = (-1, indices)
 
     @property
@@ -47,7 +47,7 @@ class RawBatches:
     def __getitem__(self, index: int) -> Tensor:
         """Read the inputs [B, C, H, W] of the shard of batch ``index``."""
         key = (self.seed, self.stream, "item", index // self.steps) if self.training else (self.seed, "item")
-        return self.data.read(self.chosen(index)[self.rows.first : self.rows.last], key, self.training)
+        return self.data.read(self.chosen(index)[self.rows.start : self.rows.stop], key, self.training)
 
     def _order_of(self, number: int) -> Tensor:
         if self._order[0] != number:

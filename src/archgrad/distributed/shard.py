@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from archgrad.errors import UserError
+
 __all__ = ["Shard", "drawn_rows", "shard_pass"]
 
 
@@ -25,8 +27,12 @@ class Shard:
     rows: int
 
     @classmethod
-    def of(cls, rows: int, rank: int, count: int) -> Shard:
-        """Return the rows of one of ``count`` processes."""
+    def of(cls, rows: int, rank: int = 0, count: int = 1) -> Shard:
+        """Return the rows of process ``rank`` of ``count``."""
+        if not 0 <= rank < count:
+            raise UserError(
+                f"the shard is ({rank}, {count}); give (rank, processes), the rank from 0 to processes - 1."
+            )
         size, longer = divmod(rows, count)
         start = rank * size + min(rank, longer)
         return cls(start, start + size + (rank < longer), rows)
