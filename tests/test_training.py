@@ -160,3 +160,9 @@ def test_sgd_keeps_its_momentum_and_takes_further_settings() -> None:
 def test_an_optimizer_that_cannot_train_weights_is_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
         WeightTraining(**settings)
+
+
+def test_a_rate_that_would_rise_is_refused() -> None:
+    with pytest.raises(UserError, match=r"weights.lr is 0.0001, less than weights.lr_min, 0.001"):
+        WeightTraining(lr=1e-4)
+    assert WeightTraining(lr=1e-4, lr_min=0).lr_at(49) < 1e-4

@@ -46,6 +46,11 @@ class WeightTraining:
 
     def __post_init__(self) -> None:
         check_fields(self, "weights.{}")
+        if self.lr < self.lr_min:
+            raise UserError(
+                f"weights.lr is {self.lr}, less than weights.lr_min, {self.lr_min}, so the rate would rise; set "
+                f"weights.lr_min lower too, such as 0."
+            )
         if self.nesterov and not self.momentum:
             raise UserError("weights.nesterov needs weights.momentum greater than 0; set both or neither.")
         if self.optimizer != "sgd" or self.optimizer_settings:

@@ -24,7 +24,7 @@ def test_a_genotype_is_measured_at_the_published_size(archgrad):
 def test_a_run_is_measured_at_its_own_size_and_timed(archgrad, tmp_path):
     sizes = ("--channels", 4, "--cells", 1, "--epochs", 1, "--limit", 60, "--batch-size", 20)
     assert archgrad("search", "--method", "gaea", *sizes, "--out", tmp_path / "run")[0] == 0
-    code, out, _ = archgrad("cost", tmp_path / "run", "--image-size", 8, "--input-channels", 1)
+    code, out, _ = archgrad("cost", tmp_path / "run")
     assert code == 0
     assert "nasbench201: 4 channels, 1 cells, 8×8 pixels, 1 input channels, 10 classes" in out
     assert "for a batch of 64" in out

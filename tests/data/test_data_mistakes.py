@@ -172,3 +172,10 @@ def test_data_is_compared_on_resume(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"belongs to another search: its data\.digest is"):
         ag.resume(tmp_path / "run", data=(INPUTS + 1, TARGETS))
     assert ag.resume(tmp_path / "run", data=(INPUTS.numpy(), TARGETS)).history[-1]["epoch"] == 2
+
+
+def test_an_empty_dataset_is_explained() -> None:
+    nothing = Pairs(torch.zeros(0, 1, 8, 8), torch.zeros(0))
+    nothing.targets = []  # type: ignore[attr-defined]
+    with pytest.raises(UserError, match="the dataset 'Pairs' has no items; check where it reads them from"):
+        from_dataset(nothing)

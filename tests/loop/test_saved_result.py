@@ -80,6 +80,15 @@ def test_objects_without_a_name_are_given_again(tmp_path: Path) -> None:
     assert same(ag.SearchResult.load(tmp_path / "run", data=data), result)
 
 
+def test_any_dataset_is_given_again(tmp_path: Path) -> None:
+    pair = torch.rand(60, 2, 8, 8, generator=torch.Generator().manual_seed(0)), torch.arange(60) % 3
+    result = ag.search(SPACE, "darts", pair, epochs=1, batch_size=20, standard_callbacks=False)
+    result.save(tmp_path / "run")
+    assert same(ag.SearchResult.load(tmp_path / "run", data=pair), result)
+    normalized = result.normalization(pair[0])
+    assert normalized.mean((0, 2, 3)).abs().max() < 0.1
+
+
 def test_wrong_folders_are_explained(tmp_path: Path) -> None:
     result = ag.search(SPACE, "darts", DATA, epochs=2, batch_size=20, standard_callbacks=False)
     result.save(tmp_path / "run")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, unknown
 from archgrad.files import exists
 from archgrad.spaces import SPACES, Genotype, NASNet, SearchSpace, known_cells
 
@@ -37,6 +37,8 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
     else:
         from archgrad.cli.query import read_architecture
 
+        if text.replace("-", "").isalnum() and not exists(Path(text)):
+            raise unknown("well-known cell", text, known_cells())
         genotype = read_architecture(text)
         if not isinstance(genotype, Genotype):
             raise UserError("a NAS-Bench-101 module has no space here; give a genotype, a run or a well-known cell.")

@@ -261,9 +261,15 @@ def cost(
     channels: Annotated[int | None, typer.Option(min=1, max=4096, help="Width. [the run's, or the published]")] = None,
     cells: Annotated[int | None, typer.Option(min=1, max=200, help="Depth. [the run's, or the published]")] = None,
     stem: Annotated[str | None, typer.Option(help="cifar or imagenet. [the run's, or cifar]")] = None,
-    image_size: Annotated[int, typer.Option(min=1, max=10_000, help="Side of the images in pixels.")] = 32,
-    input_channels: Annotated[int, typer.Option(min=1, max=10_000, help="Channels of the images.")] = 3,
-    classes: Annotated[int, typer.Option(min=1, max=10_000, help="Outputs of the network.")] = 10,
+    image_size: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Side of the images in pixels. [the run's, or 32]")
+    ] = None,
+    input_channels: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Channels of the images. [the run's, or 3]")
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="Outputs of the network. [the run's, or 10]")
+    ] = None,
     fit_madds: Annotated[
         str | None, typer.Option(help="Find the width within this many multiply-adds, such as 600M, and measure that.")
     ] = None,
@@ -273,12 +279,13 @@ def cost(
     """Count parameters, multiply-adds and memory of an architecture's network, and time it."""
     from archgrad.cli.architecture import find_architecture
     from archgrad.cli.console import print_result
-    from archgrad.cli.cost import measure_cost, read_amount, show_cost
+    from archgrad.cli.cost import measure_cost, read_amount, shape_of, show_cost
 
     limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
     found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})
-    images = {"input_channels": input_channels, "image_size": image_size}
-    print_result(measure_cost(found, images, classes, limit, latency), show_cost, as_json)
+    given = {"input_channels": input_channels, "image_size": image_size, "num_classes": classes}
+    images = shape_of(found.run) | {name: one for name, one in given.items() if one is not None}
+    print_result(measure_cost(found, images, limit, latency), show_cost, as_json)
 
 
 def draw(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from archgrad.cli.architecture import Architecture
+from archgrad.config import read_run_config
 from archgrad.errors import UserError
 from archgrad.memory import check_memory
 from archgrad.spaces.cost_table import cost_table, training_memory
@@ -35,13 +37,27 @@ def read_amount(option: str, text: str) -> int:
     return amount
 
 
-def measure_cost(
-    found: Architecture, images: Mapping[str, int], classes: int, limit: int | None, timed: bool
-) -> dict[str, Any]:
+def shape_of(run: Path | None) -> dict[str, int]:
+    """Return the shape of a run's images and its outputs, or that of CIFAR-10 without a run."""
+    if run is None:
+        return {"input_channels": 3, "image_size": 32, "num_classes": 10}
+    config = read_run_config(run)
+    if {"data", "task"} & set(config.needs):
+        raise UserError(
+            f"the data of {run} cannot be named in a file; give --image-size, --input-channels and --classes, and its "
+            f"genotype instead of the run."
+        )
+    data = config.load_data()
+    outputs = config.build_task().outputs(data)
+    return {"input_channels": data.channels, "image_size": data.image_size, "num_classes": outputs}
+
+
+def measure_cost(found: Architecture, shape: Mapping[str, int], limit: int | None, timed: bool) -> dict[str, Any]:
     """Measure an architecture's network; ``limit`` finds the largest width within so many multiply-adds first.
 
-    ``images`` has ``input_channels`` and ``image_size``. ``timed`` measures latencies too.
+    ``shape`` has ``input_channels``, ``image_size`` and ``num_classes``. ``timed`` measures latencies too.
     """
+    images, classes = {name: shape[name] for name in ("input_channels", "image_size")}, shape["num_classes"]
     space, genotype, channels = found.space, found.genotype, images["input_channels"]
     if limit is not None:
         space = fit_width(space, genotype, limit, num_classes=classes, **images)

@@ -169,8 +169,8 @@ def config_with(config: SearchConfig, given: Mapping[str, Any]) -> SearchConfig:
     if missing:
         wanted = ", ".join(f"{name}=…" for name in missing)
         raise UserError(
-            f"this run was searched with {' and '.join(missing)} that cannot be named in a file; continue it from "
-            f"Python with archgrad.resume(DIR, {wanted})."
+            f"this run was searched with {' and '.join(missing)} that cannot be named in a file; give them again in "
+            f"Python: archgrad.resume(DIR, {wanted}) or archgrad.SearchResult.load(DIR, {wanted})."
         )
     changes: dict[str, Any] = dict(given)
     dropped: set[str] = set()

@@ -111,6 +111,8 @@ class SearchConfig:
             check_number("time_limit", self.time_limit)
         check_held_out(self.held_out)
         check_one_of("on_collapse", self.on_collapse, REACTIONS)
+        if not isinstance(self.precision, str):  # 16 and 32 may be numbers
+            object.__setattr__(self, "precision", str(self.precision))
         check_one_of("precision", self.precision, PRECISIONS)
         check_value("deterministic", self.deterministic, bool)
         self.budget  # noqa: B018 - it rejects a bad value
@@ -279,7 +281,7 @@ def check_kinds(config: SearchConfig) -> None:
         if not isinstance(value, kinds[name]):
             raise UserError(
                 f"{name} is {shortened(value)}; it must be a name (see `archgrad list {_LISTS[name]}`) or an object of "
-                f"{class_path(kinds[name])}."
+                f"{class_path(kinds[name])}{', such as archgrad.Task(loss)' if name == 'task' else ''}."
             )
     if config.weights is not None and not isinstance(config.weights, WeightTraining):
         raise UserError(f"weights is {shortened(config.weights)}; it must be an archgrad.WeightTraining.")

@@ -7,7 +7,7 @@ from archgrad.data.base import Data
 from archgrad.data.catalog import load
 from archgrad.data.dataset import ImageData, LoadOptions, no_progress
 from archgrad.data.dataset_data import DatasetData
-from archgrad.data.from_dataset import from_dataset
+from archgrad.data.from_dataset import as_data, from_dataset
 from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure, normalization_of
 from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, Npz, Parquet
@@ -27,6 +27,7 @@ __all__ = [
     "Normalization",
     "Parquet",
     "Split",
+    "as_data",
     "cifar10",
     "cifar100",
     "digits",

@@ -32,7 +32,7 @@ from archgrad.data.normalize import NormalizationChoice
 from archgrad.data.sources.common import numbered_classes
 from archgrad.errors import UserError, shortened
 
-__all__ = ["from_dataset"]
+__all__ = ["as_data", "from_dataset"]
 
 _log = logging.getLogger("archgrad")
 _MANY_ITEMS = 10_000
@@ -89,12 +89,12 @@ def _in_memory(given: Any, targets: Any, title: str, classes: Sequence[str] | No
 def _lazy(
     dataset: Any, title: str, targets: Any, classes: Sequence[str] | None, progress: Callable[[int, int], None]
 ) -> DatasetData:
+    if len(dataset) == 0:
+        raise UserError(f"the dataset {title!r} has no items; check where it reads them from.")
     known = _offered_targets(dataset, title) if targets is None else _targets(targets, title)
     known = _scanned_targets(dataset, title, progress) if known is None else known
     if len(known) != len(dataset):
         raise UserError(f"{title!r} has {len(dataset)} items but {len(known)} targets; give one target per item.")
-    if len(dataset) == 0:
-        raise UserError(f"the dataset {title!r} has no items; check where it reads them from.")
     found, names = _with_classes(known, _offered_classes(dataset) if classes is None else classes, title)
     reader = DatasetInputs(dataset, title, found)
     with kept_random_state():
@@ -262,3 +262,8 @@ def _scanned_targets(dataset: Any, title: str, progress: Callable[[int, int], No
                 )
             progress(index + 1, total)
     return torch.stack(found) if found else torch.empty(0, dtype=torch.int64)
+
+
+def as_data(data: Any) -> Data | str:
+    """Return data by name or as it is, and any other object as data that is read from it."""
+    return data if isinstance(data, str | Data) else from_dataset(data)

@@ -15,7 +15,7 @@ import torch
 from archgrad import random_streams
 from archgrad.callbacks import Callback, join_callbacks, standard
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
-from archgrad.data import Data, from_dataset
+from archgrad.data import Data, as_data
 from archgrad.devices import AUTO, usable_device
 from archgrad.distributed.processes import check_same, joined, processes
 from archgrad.errors import ProcessLostError, UserError, shortened, unknown
@@ -86,7 +86,7 @@ def search(
     for name in options:
         if name not in known:
             raise unknown("option of search:", name, known)
-    config = SearchConfig(space=space, method=method, data=_as_data(data), **options)
+    config = SearchConfig(space=space, method=method, data=as_data(data), **options)
     return run_search(
         config, out=out, resume=resume, files=files, interruptible=interruptible, callbacks=callbacks,
         standard_callbacks=standard_callbacks,
@@ -109,7 +109,7 @@ def resume(
     Objects that the directory could not name, such as images in memory, must be given again. They are compared with
     those that the search was started with. The number of ``workers`` may differ from before.
     """
-    images = None if data is None else _as_data(data)
+    images = None if data is None else as_data(data)
     given = {"space": space, "method": method, "data": images, "task": task, "workers": workers}
     home = as_path("folder", folder)
     config = config_with(read_run_config(home), {name: one for name, one in given.items() if one is not None})
@@ -162,11 +162,6 @@ def _run_joined(
         return stages.search(run_one, out=folder, files=texts, resume=resume, callbacks=watched)
     setup = Setup.of(space, method, images, config, folder if resume else None)
     return run_one(setup, RunFolder(folder, setup.identity, texts) if folder else None, resume, watched)
-
-
-def _as_data(data: Any) -> Data | str:
-    """Return data by name or as it is, and any other object as data that is read from it."""
-    return data if isinstance(data, str | Data) else from_dataset(data)
 
 
 def _described(config: SearchConfig, space: SearchSpace, method: Method, images: Data) -> str:

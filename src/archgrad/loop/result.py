@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
@@ -26,7 +26,7 @@ from archgrad.supernet import Supernet
 from archgrad.tensors import Alpha
 
 if TYPE_CHECKING:
-    from archgrad.data import Data
+    from archgrad.data import Normalization
     from archgrad.loop.setup import Setup
     from archgrad.loop.state import SearchState
     from archgrad.tasks import BaseTask
@@ -86,6 +86,11 @@ class SearchResult:
     def _setup(self) -> Setup:
         return self.stages.runs[-1][0]
 
+    @property
+    def normalization(self) -> Normalization:
+        """How inputs ``[N, C, H, W]`` are normalized before they enter a network."""
+        return self._setup.weight_loader.normalization
+
     @cached_property
     def diagnosis(self) -> Diagnosis:
         """The health of the search by its history; the advice names cures that its method lacks."""
@@ -96,7 +101,7 @@ class SearchResult:
 
         It is new, or with ``trained`` it has the weights of the supernet. These were trained for all architectures at
         once: the network is a good start, not a finished model. Its batch norms have statistics of training batches,
-        and it is in evaluation mode.
+        and it is in evaluation mode. Its inputs are normalized ones: ``result.normalization(images)``.
         """
         check_value("trained", trained, bool)
         if self.undecided:
@@ -125,7 +130,7 @@ class SearchResult:
         *,
         space: SearchSpace | None = None,
         method: Method | None = None,
-        data: Data | None = None,
+        data: Any = None,
         task: BaseTask | None = None,
     ) -> SearchResult:
         """Read the run directory of a finished search, and change nothing in it.

@@ -9,6 +9,7 @@ from typing import Any
 
 from archgrad.callbacks import Record
 from archgrad.config import SearchConfig, config_with, read_run_config
+from archgrad.data import as_data
 from archgrad.errors import UserError
 from archgrad.files import as_path, read_text
 from archgrad.loop.folder import RunFolder, StageOf
@@ -48,7 +49,8 @@ def load_result(folder: Path | str, given: Mapping[str, Any]) -> SearchResult:
     """Read a finished search from its run directory; ``given`` has objects that it could not name, or None."""
     home = as_path("folder", folder)
     described = read_run_config(home)
-    config = config_with(described, {name: one for name, one in given.items() if one is not None})
+    objects = {name: as_data(one) if name == "data" else one for name, one in given.items() if one is not None}
+    config = config_with(described, objects)
     found = reopen(config, home)
     plan = found.whole.method.progressive
     setup, state = found.runs[-1]

@@ -51,10 +51,7 @@ class Npz(DataSource):
                 f"{shown_path(file)} has {len(images)} images but {len(labels)} labels; give one label per image."
             )
         name = f"npz:{file.name}"
-        classes = numbered_classes(name, labels)
-        check_labels(name, labels, classes)
-        if options.train:
-            check_classes(name, labels, classes)
+        classes = _classes(name, labels, options.train)
         scale = _scale(images, file)
         chosen = options.choose(labels)
         pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
@@ -110,13 +107,27 @@ def _check_header(stream: IO[bytes], member: zipfile.ZipInfo, file: Path) -> Non
 
 
 def _labels(array: NDArray[Any], file: Path) -> Tensor:
+    """Return classes, int64 [N], or targets that are no classes, floats [N] or [N, K]."""
     flat = array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
-    if flat.ndim != 1 or flat.dtype.kind not in "iu":
+    if flat.ndim == 1 and flat.dtype.kind in "iu":
+        return torch.from_numpy(flat.astype(np.int64))
+    if flat.ndim not in (1, 2) or flat.dtype.kind not in "iufb" or 0 in flat.shape:
         raise UserError(
-            f"the labels of {shown_path(file)} are {array.dtype} {list(array.shape)}; give one integer per image "
-            f"(for one-hot rows, save labels.argmax(1))."
+            f"the labels of {shown_path(file)} are {array.dtype} {list(array.shape)}; give one integer per image (for "
+            f"one-hot rows, save labels.argmax(1)), or for other tasks numbers [N] or [N, K]."
         )
-    return torch.from_numpy(flat.astype(np.int64))
+    return torch.from_numpy(flat.astype(np.float32))
+
+
+def _classes(name: str, labels: Tensor, train: bool) -> tuple[str, ...]:
+    """Return the names of the classes; () if the targets are none."""
+    if labels.is_floating_point():
+        return ()
+    classes = numbered_classes(name, labels)
+    check_labels(name, labels, classes)
+    if train:
+        check_classes(name, labels, classes)
+    return classes
 
 
 def _scale(images: NDArray[Any], file: Path) -> int:
