@@ -22,7 +22,7 @@ from archgrad.errors import ProcessLostError, UserError, shortened, unknown
 from archgrad.fields import check_value
 from archgrad.files import as_path
 from archgrad.loop.folder import OWN_FILES, RunFolder
-from archgrad.loop.global_state import own_global_state, seed_globally
+from archgrad.loop.global_state import own_global_state, seed_globally, take_turns
 from archgrad.loop.interrupts import catch_signals, lost
 from archgrad.loop.progressive import Stages
 from archgrad.loop.result import SearchResult, result_of
@@ -86,11 +86,12 @@ def search(
     for name in options:
         if name not in known:
             raise unknown("option of search:", name, known)
-    config = SearchConfig(space=space, method=method, data=as_data(data), **options)
-    return run_search(
-        config, out=out, resume=resume, files=files, interruptible=interruptible, callbacks=callbacks,
-        standard_callbacks=standard_callbacks,
-    )  # fmt: skip
+    with take_turns():  # also while data is scanned, which seeds the global generators
+        config = SearchConfig(space=space, method=method, data=as_data(data), **options)
+        return run_search(
+            config, out=out, resume=resume, files=files, interruptible=interruptible, callbacks=callbacks,
+            standard_callbacks=standard_callbacks,
+        )  # fmt: skip
 
 
 def resume(
@@ -128,7 +129,7 @@ def run_search(
     standard_callbacks: bool = True,
 ) -> SearchResult:
     """Run the search that a configuration describes; ``images`` are its data if already loaded."""
-    with joined(config.device):
+    with take_turns(), joined(config.device):
         return _run_joined(config, images, out, resume, files, interruptible, callbacks, standard_callbacks)
 
 

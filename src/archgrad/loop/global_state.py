@@ -13,10 +13,26 @@ import torch
 from archgrad.errors import UserError
 from archgrad.random_streams import SavedRandomState
 
-__all__ = ["own_global_state", "seed_globally"]
+__all__ = ["own_global_state", "seed_globally", "take_turns"]
 
 _log = logging.getLogger("archgrad")
 _owner = threading.RLock()  # a callback may run a search inside a search
+
+
+@contextmanager
+def take_turns() -> Iterator[None]:
+    """Wait until no other thread of this process searches, and keep others waiting inside the block.
+
+    Weights are initialized from the global generators, and a user's operations may draw from them. So each search gives
+    the same bits as alone.
+    """
+    if not _owner.acquire(blocking=False):
+        _log.warning("another search is running in this process, and both need its random state; waiting for its end.")
+        _owner.acquire()
+    try:
+        yield
+    finally:
+        _owner.release()
 
 
 @contextmanager
@@ -24,19 +40,10 @@ def own_global_state(device: torch.device, deterministic: bool = False) -> Itera
     """Enable gradients whatever the caller has set, and restore the caller's random state afterwards.
 
     ``deterministic`` lets PyTorch use deterministic kernels only.
-
-    Weights are initialized from the global generators, and a user's operations may draw from them. So searches in
-    several threads of a process take turns: each gives the same bits as alone.
     """
-    if not _owner.acquire(blocking=False):
-        _log.warning("another search is running in this process, and both need its random state; waiting for its end.")
-        _owner.acquire()
-    try:
-        kernels = _deterministic_kernels(device) if deterministic else nullcontext()
-        with SavedRandomState(device).replay(), torch.inference_mode(False), torch.enable_grad(), kernels:
-            yield
-    finally:
-        _owner.release()
+    kernels = _deterministic_kernels(device) if deterministic else nullcontext()
+    with take_turns(), SavedRandomState(device).replay(), torch.inference_mode(False), torch.enable_grad(), kernels:
+        yield
 
 
 @contextmanager
