@@ -157,3 +157,13 @@ def test_scaled_norm_hands_the_channels_last_gradient_a_weight_of_full_length(ch
     actual = torch.autograd.grad(scaled_norm(norm, x, weight), (x, weight), other)
     expected = torch.autograd.grad(norm(x) * weight, (x, weight), other)
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_an_export_leaves_no_traced_tensors_behind() -> None:
+    class Convolution(torch.nn.Module):
+        def forward(self, x: Tensor, weight: Tensor) -> Tensor:
+            return depthwise_conv(x, weight, 1, 2)
+
+    x, weight = torch.randn(1, 2, 3, 3), torch.randn(2, 1, 5, 5)
+    torch.export.export(Convolution(), (x, weight))
+    assert type(depthwise_conv(x, weight, 1, 2)) is Tensor

@@ -249,20 +249,23 @@ def _from_subgrids(y: Tensor) -> Tensor:
 def _small_depthwise(x: Tensor, weight: Tensor, stride: int, dilation: int) -> Tensor:
     """Convolve tiny images by one matrix per channel: y[c] = x[c]·A[c], where A[c] holds the taps of the kernel."""
     n, c, h, w = x.shape
-    taps = _taps(h, w, weight.shape[-1], stride, dilation).to(weight)
+    find_taps = _taps if torch.compiler.is_compiling() else _kept_taps  # a traced tensor must not outlive its trace
+    taps = find_taps(h, w, weight.shape[-1], stride, dilation).to(weight)
     matrices = (weight.reshape(c, -1) @ taps).reshape(c, h * w, -1)
     outputs = torch.bmm(x.permute(1, 0, 2, 3).reshape(c, n, h * w), matrices)
     grid = outputs.reshape(c, n, -(-h // stride), -(-w // stride))
     return grid.permute(1, 0, 2, 3).contiguous(memory_format=torch.channels_last)
 
 
-@functools.lru_cache(maxsize=64)
 def _taps(h: int, w: int, size: int, stride: int, dilation: int) -> Tensor:
     """Return ``[k·k, inputs·outputs]``: one where this tap of the kernel carries this input pixel to this output."""
     with torch.inference_mode(False):  # the cached tensor may be used where gradients are recorded
         rows, columns = (_offsets(length, size, stride, dilation) for length in (h, w))
         taps = torch.einsum("aiy,bjx->abijyx", rows, columns)
         return taps.reshape(size * size, -1)
+
+
+_kept_taps = functools.lru_cache(maxsize=64)(_taps)
 
 
 def _offsets(length: int, size: int, stride: int, dilation: int) -> Tensor:
