@@ -26,7 +26,7 @@ def test_a_run_is_measured_at_its_own_size_and_timed(archgrad, tmp_path):
     assert archgrad("search", "--method", "gaea", *sizes, "--out", tmp_path / "run")[0] == 0
     code, out, _ = archgrad("cost", tmp_path / "run")
     assert code == 0
-    assert "nasbench201: 4 channels, 1 cells, 8×8 pixels, 1 input channels, 10 classes" in out
+    assert "nasbench201: width 4, depth 1, images of 1×8×8, 10 outputs" in out
     assert "for a batch of 64" in out
 
 

@@ -34,7 +34,7 @@ loader = Loader(data, torch.arange(len(data)), 64, measure(data), data.augmentat
 assert loader.batch(0).inputs.shape == (64, 3, 64, 64)
 assert data.lazy and len(data.digest()) == 16
 used = memory("VmHWM:") - before
-print(len(data), size >> 20, used >> 20)
+print(f"{len(data)} images, {size >> 20} MB decoded, {used >> 20} MB used")
 assert size > 240 << 20 and used < 150 << 20, (size, used)
 """
 
@@ -59,6 +59,7 @@ def test_twenty_thousand_images_take_little_memory(source: str, tmp_path: Path) 
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith(f"{count} ")
+    sys.stdout.write(f"\n{source}: {run.stdout}")  # for pytest -s
 
 
 def test_what_a_sample_does_not_tell_is_told_when_it_is_read(

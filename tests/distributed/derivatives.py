@@ -39,8 +39,11 @@ def network(weights: Vector, images: Tensor, mixture: Vector, norm: Norm = F.bat
     return pooled @ weights["linear"]
 
 
-def derivatives(local: bool = False) -> dict[str, Tensor | None]:
-    """Return the outputs, a gradient, second-derivative products and a third derivative."""
+def derivatives(local: int = 0) -> dict[str, Tensor | None]:
+    """Return the outputs, a gradient, second-derivative products and a third derivative.
+
+    With ``local`` statistics, the batch norms of so many processes know only their own images.
+    """
     draws = torch.Generator().manual_seed(5)
 
     def randn(*shape: int) -> Tensor:
@@ -77,12 +80,16 @@ def derivatives(local: bool = False) -> dict[str, Tensor | None]:
     }
 
 
-def _forward(call: Callable[..., Tensor], weights: Vector, images: Tensor, mixture: Vector, local: bool) -> Tensor:
+def _forward(call: Callable[..., Tensor], weights: Vector, images: Tensor, mixture: Vector, local: int) -> Tensor:
     me = processes()
+    if me.size == 1 and local:
+        parts = [Shard.of(ROWS, rank, local) for rank in range(local)]
+        mixtures = [mixture | {"images": part.own(mixture["images"], 1)} for part in parts]
+        return torch.cat([call(weights, part.own(images), own) for part, own in zip(parts, mixtures, strict=True)])
     if me.size == 1:
         return call(weights, images, mixture, norm=textbook_norm) if call is network else call(weights, images, mixture)
     own = Shard.of(ROWS, *me).own(images)
-    found: Tensor = forward_on_shards(call, weights, own, mixture, ROWS, local)
+    found: Tensor = forward_on_shards(call, weights, own, mixture, ROWS, bool(local))
     return found
 
 
@@ -95,6 +102,6 @@ def statistics() -> dict[str, Tensor]:
     found: dict[str, Tensor] = {}
     with torch.no_grad():
         for name, module in modules.items():
-            found[name] = _forward(lambda weights, x, mixture, norm=module: norm(x), {}, given[name], {}, False)
+            found[name] = _forward(lambda weights, x, mixture, norm=module: norm(x), {}, given[name], {}, 0)
             found |= {f"{name} {key}": value for key, value in module.state_dict().items()}
     return found

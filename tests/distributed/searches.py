@@ -57,6 +57,19 @@ def images() -> ag.data.ImageData:
     return ag.data.ImageData("noise", pixels.to(torch.uint8), labels, tuple("abcd"), ag.data.Augmentation(1, True))
 
 
+class Writer(ag.callbacks.Callback):
+    """Counts how often it is told to write."""
+
+    only_writes = True
+
+    def __init__(self) -> None:
+        self.epochs = 0
+
+    def on_epoch_end(self, search: ag.callbacks.Search, record: ag.callbacks.Record) -> None:
+        """Count."""
+        self.epochs += 1
+
+
 def search(name: str, **more: Any) -> ag.SearchResult:
     """Search for ten steps of 13 images in double precision."""
     space, settings = {**CASES, **FURTHER}[name]
@@ -74,6 +87,12 @@ def search(name: str, **more: Any) -> ag.SearchResult:
 
 def found(name: str) -> dict[str, Any]:
     """Return weights, α and the last record."""
-    result = search(name)
+    writer = Writer()
+    result = search(name, callbacks=[writer])
     record = {key: value for key, value in result.history[-1].items() if key != "seconds"}
-    return {"weights": result.supernet.state_dict(), "alpha": dict(result.alpha), "record": record}
+    return {
+        "weights": result.supernet.state_dict(),
+        "alpha": dict(result.alpha),
+        "record": record,
+        "written": writer.epochs,
+    }

@@ -37,3 +37,4 @@ def check(ranks: list[dict[str, Any]], name: str) -> None:
     for key, value in single["record"].items():
         assert first["record"][key] == (pytest.approx(value, rel=1e-6) if isinstance(value, float) else value)
     assert all(other[name]["record"] == first["record"] for other in ranks[1:])
+    assert [rank[name]["written"] for rank in ranks] == [2] + [0] * (len(ranks) - 1)

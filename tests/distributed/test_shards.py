@@ -26,6 +26,17 @@ def test_derivatives_are_those_of_one_process(ranks: list[dict[str, Any]], way: 
                 torch.testing.assert_close(rank[way][name], value, rtol=1e-9, atol=1e-9)
 
 
+def test_local_statistics_are_those_of_each_share(ranks: list[dict[str, Any]]) -> None:
+    alone = derivatives(local=len(ranks))
+    assert not torch.allclose(alone["outputs"], derivatives()["outputs"])  # type: ignore[arg-type]
+    for rank in ranks:
+        for name, value in alone.items():
+            if value is None:
+                assert rank["local derivatives"][name] is None, name
+            else:
+                torch.testing.assert_close(rank["local derivatives"][name], value, rtol=1e-9, atol=1e-9)
+
+
 def test_batch_norms_of_users_have_joint_statistics(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         for name, value in statistics().items():

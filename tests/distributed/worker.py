@@ -21,6 +21,7 @@ def main(rank: int, size: int, folder: Path) -> None:
     results: dict[str, Any] = {name: found(name) for name in (*CASES, *(FURTHER if size == 2 else ()))}
     with joined("cpu"):
         results["derivatives"], results["statistics"] = derivatives(), statistics()
+        results["local derivatives"] = derivatives(local=size)
     results["derivatives without sockets"] = derivatives()
     torch.save(results, folder / f"{rank}.pt")
     dist.destroy_process_group()

@@ -58,3 +58,11 @@ def test_the_command_says_so_and_leaves_nothing_behind(archgrad: Any) -> None:
     assert code == 2
     assert "a batch norm has one value per channel" in err
     assert not Path("runs").exists()
+
+
+def test_local_statistics_are_part_of_what_a_run_is(tmp_path: Path) -> None:
+    own: dict[str, Any] = {"epochs": 1, "batch_size": 16, "channels": 2, "cells": 1, "limit": 60, "out": tmp_path}
+    ag.search("nasbench201", "darts", "digits", local_batch_norm=True, standard_callbacks=False, **own)
+    with pytest.raises(UserError, match="its local_batch_norm is True, this one's is the default"):
+        ag.search("nasbench201", "darts", "digits", resume=True, **own)
+    assert ag.resume(tmp_path).epochs == 1

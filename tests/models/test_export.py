@@ -171,6 +171,9 @@ def test_other_formats_and_images_are_explained(tmp_path: Path) -> None:
         model.predict(torch.zeros(1, 2, 8, 8, dtype=torch.uint8))
     with pytest.raises(UserError, match=r"give uint8 \[images, channels, height, width\]"):
         model.predict(torch.zeros(1, 3, 8, 8))
+    for name in ('a""" + 1.py', "my-model.py"):
+        with pytest.raises(UserError, match="is no name of a module that can be imported"):
+            export_model(model, tmp_path / name)
     noisy = built(SPACES.create("s4", channels=2, cells=3), model_of(small("s4")).genotype)
     with pytest.raises(UserError, match=r"cannot hold noise; export to \.onnx or \.pt2"):
         export_model(noisy, tmp_path / "model.py")

@@ -91,8 +91,8 @@ def show_cost(content: Mapping[str, Any]) -> str:
     """Format the cost, with a table by operation and one by cell."""
     side = content["image_size"]
     lines = [
-        f"{content['space']}: {content['channels']} channels, {content['cells']} cells, "
-        f"{side}×{side} pixels, {content['input_channels']} input channels, {content['classes']} classes",
+        f"{content['space']}: width {content['channels']}, depth {content['cells']}, images of "
+        f"{content['input_channels']}×{side}×{side}, {content['classes']} outputs",
         f"parameters       {content['parameters']:>15,}",
         f"multiply-adds    {content['multiply_adds']:>15,}  for one image",
         f"training memory  {content['training_bytes_per_image']:>15,}  bytes for one image",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,45 +12,14 @@ from torch.autograd import Function
 
 from archgrad._compat import dense_norm_weight
 from archgrad.autodiff.batch_norm import channel_sums, weighted_images
-from archgrad.autodiff.forward_mode import ForwardMode
 from archgrad.autodiff.functions import apply_all, needed_gradients
 from archgrad.distributed.collectives import all_gather, all_sum
 from archgrad.distributed.functions import joint_sum
-from archgrad.distributed.shard import Shard, shard_pass
 
-__all__ = ["JointStatistics", "joint_batch_norm"]
-
-
-class JointStatistics(ForwardMode):
-    """Computes batch norms by the statistics of all shards inside the block, users' own ones too.
-
-    Unless these are ``local``. Random draws for each image are those of the joint batch that the ``shard`` belongs to.
-    """
-
-    def __init__(self, shard: Shard, local: bool = False) -> None:
-        super().__init__()
-        self.shard, self.local, self._draws = shard, local, ExitStack()
-
-    def __enter__(self) -> Any:
-        self._draws.enter_context(shard_pass(self.shard))
-        return super().__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        super().__exit__(*error)
-        self._draws.close()
-
-    def repetition(self) -> Callable[[], JointStatistics]:
-        """Return what makes the same mode again."""
-        return partial(JointStatistics, self.shard, self.local)
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        joint = func is F.batch_norm and not self.local
-        return (_batch_norm if joint else func)(*args, **(kwargs or {}))
+__all__ = ["joint_batch_norm", "synchronized_batch_norm"]
 
 
-def _batch_norm(
+def synchronized_batch_norm(
     input: Tensor,  # noqa: A002 - PyTorch's word
     running_mean: Tensor | None,
     running_var: Tensor | None,
@@ -63,6 +29,7 @@ def _batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
+    """Return what ``torch.nn.functional.batch_norm`` does, by the statistics of the joint batch."""
     if not training:
         return F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     shape = input.shape

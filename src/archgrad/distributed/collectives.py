@@ -24,7 +24,6 @@ class Traffic:
     """The number of collectives and their bytes, for measurements."""
 
     calls: int = 0
-    small: int = 0
     bytes: int = 0
 
 
@@ -60,12 +59,9 @@ def noticing_losses() -> Iterator[None]:
 
 def all_sum(x: Tensor) -> Tensor:
     """Return Σ x over the processes, in a new tensor."""
-    counted.calls += 1
-    counted.bytes += x.nbytes
     with noticing_losses():
-        if _is_small(x):
-            counted.small += 1
-            return _meshes[-1].gather(x.reshape(-1)).sum(0).view(x.shape)
+        if (rows := _small_gather(x)) is not None:
+            return rows.sum(0).view(x.shape)
         total = x.detach().clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total)
         return total
@@ -73,15 +69,12 @@ def all_sum(x: Tensor) -> Tensor:
 
 def all_gather(x: Tensor) -> Tensor:
     """Return the tensors of all processes ``[processes, *x.shape]``; their shapes must be the same."""
-    counted.calls += 1
-    counted.bytes += x.nbytes
     with noticing_losses():
-        if _is_small(x):
-            counted.small += 1
-            return _meshes[-1].gather(x.reshape(-1)).view(-1, *x.shape)
-        rows = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
-        dist.all_gather(rows, x.contiguous())
-        return torch.stack(rows)
+        if (rows := _small_gather(x)) is not None:
+            return rows.view(-1, *x.shape)
+        found = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
+        dist.all_gather(found, x.contiguous())
+        return torch.stack(found)
 
 
 def all_sums(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -110,5 +103,9 @@ def broadcast_bytes(content: bytes | None) -> bytes:
     return bytes(data.cpu().numpy().tobytes())
 
 
-def _is_small(x: Tensor) -> bool:
-    return bool(_meshes) and x.device.type == "cpu" and x.nbytes <= MOST_BYTES
+def _small_gather(x: Tensor) -> Tensor | None:
+    """Return the entries of all processes ``[processes, n]`` over the sockets; None for a large or a distant tensor."""
+    counted.calls += 1
+    counted.bytes += x.nbytes
+    small = bool(_meshes) and x.device.type == "cpu" and x.nbytes <= MOST_BYTES
+    return _meshes[-1].gather(x.reshape(-1)) if small else None

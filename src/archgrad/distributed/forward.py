@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, TypeVar, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.distributed.batch_norm import JointStatistics
+from archgrad.autodiff.forward_mode import ForwardMode
+from archgrad.distributed.batch_norm import synchronized_batch_norm
 from archgrad.distributed.functions import copy_to_shards, gather_rows, own_rows
 from archgrad.distributed.processes import processes
-from archgrad.distributed.shard import Shard
+from archgrad.distributed.shard import Shard, shard_pass
 from archgrad.errors import UserError
 
-__all__ = ["forward_on_shards"]
+__all__ = ["ShardMode", "forward_on_shards"]
 
 V = TypeVar("V", bound=Mapping[str, Tensor])
 
@@ -42,11 +45,41 @@ def forward_on_shards(
             f"process {me.rank} of {me.size} has {len(images)} of {rows} images, but its share is {shard.size}; load "
             f"the batches of a search with archgrad's loader."
         )
-    with _own_random_state(me.rank, images.device), JointStatistics(shard, local_statistics):
+    with _own_random_state(me.rank, images.device), ShardMode(shard, local_statistics):
         output = forward(_copied(weights), images, _sharded_mixture(mixture, shard), **extra)
     if isinstance(output, tuple):
         return tuple(gather_rows(one, shard) for one in output)
     return gather_rows(output, shard)
+
+
+class ShardMode(ForwardMode):
+    """Computes a forward pass as that of the joint batch, of which this process has one ``shard``.
+
+    Batch norms, users' own ones too, use the statistics of all shards, unless these are ``local``. Random draws for
+    each image are those of the joint batch.
+    """
+
+    def __init__(self, shard: Shard, local_statistics: bool = False) -> None:
+        super().__init__()
+        self.shard, self.local_statistics, self._draws = shard, local_statistics, ExitStack()
+
+    def __enter__(self) -> Any:
+        self._draws.enter_context(shard_pass(self.shard))
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self._draws.close()
+
+    def repetition(self) -> Callable[[], ShardMode]:
+        """Return what makes the same mode again."""
+        return partial(ShardMode, self.shard, self.local_statistics)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        joint = func is F.batch_norm and not self.local_statistics
+        return (synchronized_batch_norm if joint else func)(*args, **(kwargs or {}))
 
 
 def _copied(vector: V) -> V:

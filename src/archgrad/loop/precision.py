@@ -15,9 +15,9 @@ from archgrad.autodiff.functions import apply
 from archgrad.errors import UserError
 from archgrad.tensors import Mixture, Weights
 
-__all__ = ["Forward", "LossScale", "check_precision", "lowered"]
+__all__ = ["LossScale", "check_precision", "lowered"]
 
-Forward = Callable[..., Any]
+_Forward = Callable[..., Any]
 """(weights, images, mixture, …) → logits, or a tuple of logits with the auxiliary head."""
 
 _TYPES = {"bf16": torch.bfloat16, "16": torch.float16}
@@ -42,7 +42,7 @@ def check_precision(precision: str, device: torch.device) -> None:
         ) from error
 
 
-def lowered(forward: Forward, precision: str, device: torch.device) -> Forward:
+def lowered(forward: _Forward, precision: str, device: torch.device) -> _Forward:
     """Return the forward pass under autocast: convolutions in the lower precision, weights and logits in 32 bit.
 
     With a ``scale`` s, all gradients inside are s times as large: they would be too small for float16. Those that come

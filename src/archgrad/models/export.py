@@ -6,7 +6,8 @@ import importlib.util
 import json
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -76,23 +77,25 @@ def _to_onnx(model: Model, path: Path) -> Callable[[Tensor], Tensor]:
     return lambda x: torch.from_numpy(session.run(None, {"images": x.numpy()})[0])
 
 
-class _quiet:  # noqa: N801 - used as a function
-    """Silence a logger for a while."""
-
-    def __init__(self, name: str) -> None:
-        self.logger = logging.getLogger(name)
-
-    def __enter__(self) -> None:
-        self.level = self.logger.level
-        self.logger.setLevel(logging.ERROR)
-
-    def __exit__(self, *error: object) -> None:
-        self.logger.setLevel(self.level)
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Silence a logger inside the block."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _to_py(model: Model, path: Path) -> Callable[[Tensor], Tensor]:
     from safetensors.torch import save
 
+    if not path.stem.isidentifier():
+        raise UserError(
+            f"{path.name[:100]!r} is no name of a module that can be imported; use letters, digits and underscores."
+        )
     weights = path.with_suffix(".safetensors")
     text = to_python(model, weights.name)
     write_bytes(weights, save({name: one.cpu().contiguous() for name, one in model.network.state_dict().items()}))
