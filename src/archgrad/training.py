@@ -1,14 +1,14 @@
-"""How the weights of a supernet are trained: the settings published with a search space."""
+"""How weights are trained: those of a supernet, by the settings published with its space, or those of a network."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from archgrad.errors import UserError, shortened
-from archgrad.fields import Count, NonNegative, Positive, Probability, check_fields
+from archgrad.fields import Count, NonNegative, Positive, Probability, Range, check_fields
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -21,12 +21,17 @@ __all__ = ["WeightTraining"]
 class WeightTraining:
     """SGD with momentum, a cosine schedule from ``lr`` to ``lr_min`` over the epochs, and gradient clipping.
 
-    lr(t) = lr_min + (lr − lr_min)·(1 + cos(π·t/T))/2, constant within an epoch. The weight decay is constant, or goes
-    linearly to ``weight_decay_end``: λ(t) = λ + (λ_end − λ)·t/T.
+    lr(t) = lr_min + (lr − lr_min)·(1 + cos(π·t/T))/2, constant within an epoch, or with a linear ``lr_schedule``
+    lr_min + (lr − lr_min)·(1 − t/T). In the first W = ``lr_warmup_epochs`` epochs it is lr·(t + 1)/W. The weight decay
+    is constant, or goes linearly to ``weight_decay_end``: λ(t) = λ + (λ_end − λ)·t/T.
 
     ``optimizer`` is the name of another optimizer of ``torch.optim``, such as "adamw", or ``module:Name`` of your own:
     a class or a function (parameters, lr=…, weight_decay=…) → optimizer. In Python it may be the class or function
     itself. ``optimizer_settings`` are its further arguments. ``momentum`` and ``nesterov`` are those of SGD only.
+
+    Two settings are for networks of one architecture, not for supernets. ``accumulate`` k computes the gradient of a
+    batch in k parts, one after another, for less memory. ``ema_decay`` d > 0 keeps an average of the weights, w̄ ← d·w̄ +
+    (1 − d)·w, which is the network that is measured and saved.
 
     >>> WeightTraining(optimizer="adamw", lr=1e-3, optimizer_settings=("betas=0.9", "0.95")).optimizer
     'adamw'
@@ -43,6 +48,10 @@ class WeightTraining:
     weight_decay_end: NonNegative | None = None
     optimizer: str | Callable[..., Any] = "sgd"
     optimizer_settings: tuple[str, ...] = ()
+    lr_schedule: Literal["cosine", "linear"] = "cosine"
+    lr_warmup_epochs: Annotated[int, Range(0, 1_000_000)] = 0
+    accumulate: Count = 1
+    ema_decay: Probability = 0.0
 
     def __post_init__(self) -> None:
         check_fields(self, "weights.{}")
@@ -50,6 +59,11 @@ class WeightTraining:
             raise UserError(
                 f"weights.lr is {self.lr}, less than weights.lr_min, {self.lr_min}, so the rate would rise; set "
                 f"weights.lr_min lower too, such as 0."
+            )
+        if self.lr_warmup_epochs and self.lr_warmup_epochs >= self.epochs:
+            raise UserError(
+                f"weights.lr_warmup_epochs is {self.lr_warmup_epochs}, but there are only {self.epochs} epochs; give "
+                f"fewer epochs of warm-up, or more epochs."
             )
         if self.nesterov and not self.momentum:
             raise UserError("weights.nesterov needs weights.momentum greater than 0; set both or neither.")
@@ -95,7 +109,15 @@ class WeightTraining:
         )
 
     def lr_at(self, epoch: int) -> float:
-        """Return the learning rate of an epoch, counted from 0."""
+        """Return the learning rate of an epoch, counted from 0.
+
+        >>> WeightTraining(lr=0.4, lr_min=0.0, epochs=4, lr_schedule="linear", lr_warmup_epochs=2).lr_at(0)
+        0.2
+        """
+        if epoch < self.lr_warmup_epochs:
+            return self.lr * (epoch + 1) / self.lr_warmup_epochs
+        if self.lr_schedule == "linear":
+            return self.lr_min + (self.lr - self.lr_min) * (1 - epoch / self.epochs)
         return self.lr_min + (self.lr - self.lr_min) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
 
     def weight_decay_at(self, epoch: int) -> float:

@@ -18,7 +18,7 @@ from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses, forward_of
 from archgrad.relaxations import Relaxed
 from archgrad.tasks import align
-from archgrad.tensors import Mixture, Probabilities
+from archgrad.tensors import Mixture, Probabilities, Weights
 
 __all__ = ["evaluate_held_out", "supernet_evaluation"]
 
@@ -101,12 +101,13 @@ def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[],
 def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader) -> dict[str, float]:
     """Measure the loss and the task's metrics on held-out images, without augmentation.
 
-    The network is that of the architecture step. Where the relaxation samples, each batch has its own mixture. Metrics
-    are those of the whole set; the loss is the mean over its batches. ``heldout_chance`` is the main metric of the best
-    constant prediction.
+    The weights are the averaged ones, where an average is kept. The network is that of the architecture step. Where
+    the relaxation samples, each batch has its own mixture. Metrics are those of the whole set; the loss is the mean
+    over its batches. ``heldout_chance`` is the main metric of the best constant prediction.
     """
     task, sums, meters, targets = losses.task, MetricSums(), losses.task.meters, []
-    weights = detached_parameters(state.supernet, state.weights)
+    own = state.weights if state.average is None else state.average.tensors
+    weights = detached_parameters(state.supernet, Weights(own))
     for meter in meters.values():
         meter.reset()
     for number in range(loader.steps):

@@ -56,7 +56,8 @@ class Run:
 
     def go(self, state: SearchState) -> None:
         """Take all steps that are left."""
-        _log.info("%s", self.setup.budget_line)
+        if self.setup.budget_line:
+            _log.info("%s", self.setup.budget_line)
         for callback in self.callbacks:
             callback.on_search_start(state)
         self._between_epochs(state)

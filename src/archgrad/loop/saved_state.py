@@ -14,7 +14,7 @@ from archgrad.loop.saved_optimizer import optimizer_problems
 __all__ = ["check_saved"]
 
 _PLAIN = (str, int, float, type(None))
-_NEW = ("threads", "loss_scale", "processes")
+_NEW = ("threads", "loss_scale", "processes", "average")
 """What checkpoints of earlier versions lack."""
 
 
@@ -26,7 +26,8 @@ def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: tor
         _check_position(saved["position"], own["position"])
         for name in ("weights", "alpha"):
             _check_alike(name, saved[name], own[name])
-        _check_alike("loss_scale", saved.get("loss_scale", {}), own["loss_scale"])
+        for name in ("loss_scale", "average"):
+            _check_alike(name, saved.get(name, {}), own[name])
         for name, values in saved["arch_state"].items():
             _need(
                 all(isinstance(value, Tensor) for value in values.values()), f"its arch_state {name!r} has no tensors"

@@ -27,12 +27,13 @@ from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.precision import LossScale, check_precision
-from archgrad.loop.setup_checks import check_heads, check_length, check_norms
+from archgrad.loop.setup_checks import check_heads, check_length, check_network_settings, check_norms
 from archgrad.loop.size_check import check_steps, check_supernet_memory
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.task_check import check_task
+from archgrad.loop.weight_average import WeightAverage
 from archgrad.method import Method
 from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
@@ -103,6 +104,7 @@ class Setup:
         check_supernet_memory(space, method, data, setup.outputs, images, device, again)
         check_length(setup)
         check_heads(setup)
+        check_network_settings(setup)
         check_task(task, setup.outputs, setup.weight_loader)
         kept = None if begun is None else from_first(partial(_kept_factor, begun))
         return setup._with_budget(config.budget, kept)
@@ -118,7 +120,7 @@ class Setup:
             self,
             method=replace(method, arch_optimizer=scaled),
             budget=budget,
-            budget_line=budget.describe(optimizer, scaled),
+            budget_line=budget.describe(optimizer, scaled) if self.blocks else "",
             described={**self.described, "alpha_budget": budget.factor},
         )
 
@@ -217,6 +219,7 @@ class Setup:
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
             loss_scale=LossScale.first(self.device) if self.config.precision == "16" else None,
+            average=WeightAverage.of(supernet, training.ema_decay) if training.ema_decay else None,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
             metric=self.task.main_metric.info,
         )  # fmt: skip

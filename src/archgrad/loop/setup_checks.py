@@ -5,16 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
+from torch.func import functional_call
 
 from archgrad import random_streams
+from archgrad.autodiff.gradients import detached_parameters
+from archgrad.distributed.processes import processes
 from archgrad.errors import UserError
-from archgrad.supernet import Supernet
-from archgrad.tensors import Mixture
+from archgrad.supernet import SearchTime, Supernet, merge_arguments
+from archgrad.tensors import Mixture, Weights
 
 if TYPE_CHECKING:
     from archgrad.loop.setup import Setup
 
-__all__ = ["check_heads", "check_length", "check_norms"]
+__all__ = ["check_heads", "check_length", "check_network_settings", "check_norms"]
+
+_FIRST = SearchTime(0, 1, 0, 0.0)
 
 
 def check_length(setup: Setup) -> None:
@@ -43,6 +48,26 @@ def check_heads(setup: Setup) -> None:
         )
 
 
+def check_network_settings(setup: Setup) -> None:
+    """Reject settings that only the training of one architecture has, and parts of batches that are too small."""
+    weights, images = setup.weights, setup.weight_loader.batch_size
+    for name, given in {"accumulate": weights.accumulate > 1, "ema_decay": weights.ema_decay > 0}.items():
+        if given and setup.blocks:
+            raise UserError(
+                f"weights.{name} is {getattr(weights, name)}, but a search does not use it; leave it out, and give it "
+                f"to the training of the architecture that the search finds."
+            )
+    if weights.accumulate > 1 and processes().size > 1:
+        raise UserError(
+            "weights.accumulate divides a batch in one process, but several processes divide it already; leave it out."
+        )
+    if weights.accumulate > max(images // 2, 1):
+        raise UserError(
+            f"weights.accumulate is {weights.accumulate}, but a batch has {images} images; give at most "
+            f"{max(images // 2, 1)}, so that each part has 2."
+        )
+
+
 def check_norms(setup: Setup, supernet: Supernet) -> None:
     """Reject batches of one image if a batch norm of the supernet would have one value per channel to normalize."""
     loaders = {
@@ -54,9 +79,11 @@ def check_norms(setup: Setup, supernet: Supernet) -> None:
         return
     size = setup.weight_loader.data.shape
     even = {name: torch.full(shape, 1 / shape[-1], device=setup.device) for name, shape in supernet.shapes.items()}
+    image, mode = torch.zeros(1, *size, device=setup.device), merge_arguments(setup.space.modifiers, "training", _FIRST)
+    weights = detached_parameters(supernet, Weights(dict(supernet.named_parameters())))
     try:
         with torch.no_grad(), random_streams.SavedRandomState(setup.device).replay():
-            supernet(torch.zeros(1, *size, device=setup.device), Mixture(even))
+            functional_call(supernet, weights, (image, Mixture(even)), mode)
     except ValueError as error:
         if "more than 1 value per channel" not in str(error):
             raise

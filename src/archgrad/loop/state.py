@@ -18,6 +18,7 @@ from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.precision import LossScale
 from archgrad.loop.saved_optimizer import load_optimizer
 from archgrad.loop.saved_state import check_saved
+from archgrad.loop.weight_average import WeightAverage
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import ACCURACY, MetricInfo
@@ -48,8 +49,8 @@ class SearchState:
     no state: every stream is a function of the seed and the position. ``stopped`` is a sentence that says why the
     search ended early, None if it did not. ``switched`` says from which epoch it went back to which. ``trusted`` says
     by name whether differences of gradients agreed with exact derivatives. ``loss_scale`` is that of float16, None in
-    other precisions. ``warmup_epochs``, ``budget_line``, ``metric`` and ``folder`` come from the settings and are in no
-    checkpoint.
+    other precisions, and ``average`` the average of the weights, None if it is not kept. ``warmup_epochs``,
+    ``budget_line``, ``metric`` and ``folder`` come from the settings and are in no checkpoint.
     """
 
     supernet: Supernet
@@ -68,6 +69,7 @@ class SearchState:
     switched: tuple[int, int] | None = None
     trusted: dict[str, bool] = field(default_factory=dict)
     loss_scale: LossScale | None = None
+    average: WeightAverage | None = None
     warmup_epochs: int = 0
     budget_line: str = ""
     metric: MetricInfo = ACCURACY
@@ -99,7 +101,7 @@ class SearchState:
     @property
     def device(self) -> torch.device:
         """Where the weights and α are."""
-        return next(iter(self.alpha.values())).device
+        return next(self.supernet.parameters()).device
 
     @property
     def index(self) -> int:
@@ -141,6 +143,7 @@ class SearchState:
             "threads": torch.get_num_threads(),
             "loss_scale": {} if self.loss_scale is None else self.loss_scale.tensors,
             "processes": processes().size,
+            "average": {} if self.average is None else self.average.tensors,
         }
 
     def restore(self, saved: dict[str, Any]) -> None:
@@ -162,6 +165,8 @@ class SearchState:
         self.trusted = dict(saved["trusted"])
         if self.loss_scale is not None:
             self.loss_scale.restore(saved["loss_scale"])
+        if self.average is not None:
+            self.average.restore(saved["average"])
 
 
 def _to_device(values: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:

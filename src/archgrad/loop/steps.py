@@ -23,7 +23,7 @@ from archgrad.loop.metric_sums import BatchMetrics
 from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
-from archgrad.loop.weight_pass import pass_weights
+from archgrad.loop.weight_pass import pass_in_parts, pass_weights
 from archgrad.method import Method
 from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxed
@@ -148,7 +148,10 @@ class Stepper:
         """
         parts = self.losses.regularizers(state)
         with_mixture = joint or any(part.needs_mixture_gradient for part in parts)
-        passed = pass_weights(self.losses, state, relaxed, batch, parts, with_mixture)
+        if self.weights.accumulate > 1:
+            passed = pass_in_parts(self.losses, state, relaxed, batch, self.weights.accumulate)
+        else:
+            passed = pass_weights(self.losses, state, relaxed, batch, parts, with_mixture)
         added = [(part, passed.weight_gradient(part)) for part in parts]
         for part, extra in added:
             if extra is not None:
@@ -168,6 +171,8 @@ class Stepper:
                 group["weight_decay"] = self.weights.weight_decay_at(state.epoch)
         state.optimizer.step()
         state.optimizer.zero_grad(set_to_none=True)
+        if state.average is not None:
+            state.average.update(state.supernet, state.index)
         return StepResult(metrics, {name: gradient.detach() for name, gradient in passed.mixture_gradients.items()})
 
     def _metrics(self, name: str, loss: Tensor, outputs: Tensor, targets: Tensor, state: SearchState) -> BatchMetrics:

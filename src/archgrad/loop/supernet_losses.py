@@ -107,8 +107,8 @@ class SupernetLosses:
 
     @cached_property
     def modifiers(self) -> tuple[Modifier, ...]:
-        """The modifiers of the supernet's forward pass: of its options, and of the method's regularizers."""
-        return (*self.options.modifiers, *self.method.modifiers)
+        """The modifiers of the supernet's forward pass: of its options, of the space, and of the regularizers."""
+        return (*self.options.modifiers, *self.space.modifiers, *self.method.modifiers)
 
     def regularizers(self, state: SearchState) -> tuple[Regularizer, ...]:
         """Return the method's regularizers; those whose gradient differences mislead use exact derivatives."""

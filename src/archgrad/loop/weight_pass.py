@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from archgrad import random_streams
@@ -20,7 +21,7 @@ from archgrad.regularizers import Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
 from archgrad.tensors import Mixture, MixtureGradients, Weights
 
-__all__ = ["WeightPass", "added_gradient", "pass_weights"]
+__all__ = ["WeightPass", "added_gradient", "pass_in_parts", "pass_weights"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,21 @@ def pass_weights(
         kinks.pack()
     # Detached, to release all that the backward pass has used.
     return WeightPass(losses, state, batch, outputs.detach(), inputs, relaxed, mixture_gradients, kinks, start)
+
+
+def pass_in_parts(losses: SupernetLosses, state: SearchState, relaxed: Relaxed, batch: Batch, parts: int) -> WeightPass:
+    """Do the same in several parts of the batch, one after another, for less memory: ∂L1 = Σ Bᵢ/B · ∂L1(batch i).
+
+    Batch norms normalize each part by itself.
+    """
+    inputs, _ = split_trained(state.weights)
+    state.optimizer.zero_grad(set_to_none=True)
+    start, outputs = random_streams.SavedRandomState(state.device), []
+    for images, targets in zip(batch.inputs.chunk(parts), batch.targets.chunk(parts), strict=True):
+        loss, found = losses.inner(state.weights, relaxed, Batch(images, targets), state)
+        backward(loss * (len(targets) / len(batch.targets)), inputs, {})
+        outputs.append(found.detach())
+    return WeightPass(losses, state, batch, torch.cat(outputs), inputs, relaxed, {}, None, start)
 
 
 def added_gradient(

@@ -18,7 +18,7 @@ from archgrad.spaces.cost import Cost, ImageSize, cost
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.genotype_check import check_genotype, row_of
 from archgrad.spaces.restriction import Restriction, make_restriction, restrict_block
-from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Supernet, SupernetOptions
+from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Modifier, Supernet, SupernetOptions
 from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
 
@@ -113,6 +113,11 @@ class SearchSpace(ABC):
     def supernet_defaults(self) -> SupernetOptions:
         """The published options of the supernet, used where a method sets none."""
         return SupernetOptions()
+
+    @property
+    def modifiers(self) -> tuple[Modifier, ...]:
+        """What its supernets need in every forward pass, besides what options and methods bring."""
+        return ()
 
     @checked
     def completed_options(self, options: SupernetOptions | None = None) -> SupernetOptions:

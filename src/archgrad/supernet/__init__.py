@@ -5,6 +5,7 @@ from archgrad.supernet.mixture import CellMixture, Mixture
 from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, merge_arguments
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
 from archgrad.supernet.options import PLAIN, SupernetOptions
+from archgrad.supernet.plain_network import PlainNetwork, TrainingMode
 from archgrad.supernet.recomputation import recompute_cells
 from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
@@ -20,10 +21,12 @@ __all__ = [
     "Mixture",
     "Modifier",
     "NodeMixture",
+    "PlainNetwork",
     "Purpose",
     "SearchTime",
     "Supernet",
     "SupernetOptions",
+    "TrainingMode",
     "merge_arguments",
     "recompute_cells",
     "set_drop_path",

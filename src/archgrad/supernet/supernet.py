@@ -12,7 +12,7 @@ from archgrad.supernet.cell import MixedCell
 from archgrad.supernet.mixture import ForwardSettings, Mixture, split_by_cell
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights
 
-__all__ = ["Supernet"]
+__all__ = ["Supernet", "in_best_layout"]
 
 
 class Supernet(nn.Module):
@@ -72,14 +72,14 @@ class Supernet(nn.Module):
             )
         views = split_by_cell(self.shapes, mixture, active, seed, self.edges, x.shape[0], settings)
         if not auxiliary:
-            logits: Tensor = self.body(_in_best_layout(x), views)
+            logits: Tensor = self.body(in_best_layout(x), views)
             return logits
         if getattr(self.body, "auxiliary", None) is None:
             raise UserError(
                 "this supernet has no auxiliary head; build it with SupernetOptions(auxiliary_head=0.4) from a space "
                 "that can have one, such as DARTS()."
             )
-        both: tuple[Tensor, Tensor] = self.body(_in_best_layout(x), views, auxiliary=True)
+        both: tuple[Tensor, Tensor] = self.body(in_best_layout(x), views, auxiliary=True)
         return both
 
 
@@ -91,6 +91,6 @@ def _check_inputs(x: object, seed: object) -> None:
         raise UserError(f"seed is {shortened(seed)}; it must be a whole number.")
 
 
-def _in_best_layout(x: Tensor) -> Tensor:
+def in_best_layout(x: Tensor) -> Tensor:
     """Return channels-last memory on the CPU, where it makes every kernel of the supernet at least as fast."""
     return x.contiguous(memory_format=torch.channels_last) if x.device.type == "cpu" else x
