@@ -10,15 +10,19 @@ from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.known import KnownCell, known_cells
+from archgrad.spaces.named import PLAIN_SPACES, find_space
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.nasnet import NASNet
 from archgrad.spaces.reduced import S1, S2, S3, S4
+from archgrad.spaces.resnet import RESNET, ResNet
 from archgrad.spaces.space import SearchSpace
 from archgrad.spaces.staged import StagedNet, StagedSpace
 
 __all__ = [
     "DARTS",
+    "PLAIN_SPACES",
+    "RESNET",
     "S1",
     "S2",
     "S3",
@@ -38,6 +42,7 @@ __all__ = [
     "NASBench1Shot1",
     "NASBench201",
     "NASNet",
+    "ResNet",
     "Row",
     "SearchSpace",
     "StagedNet",
@@ -46,6 +51,7 @@ __all__ = [
     "cost",
     "edge_rows",
     "known_cells",
+    "named_space",
 ]
 
 SPACES = Registry[SearchSpace](
@@ -57,3 +63,12 @@ SPACES = Registry[SearchSpace](
     },
 )
 """The names on the command line."""
+
+
+def named_space(name: str) -> SearchSpace:
+    """Return a space by its name, at its default size; also those that cannot be searched.
+
+    >>> named_space("resnet").channels
+    16
+    """
+    return find_space(name, SPACES)
