@@ -57,7 +57,7 @@ HOUSE = (
     ("reactions",),
     ("config",),
     ("loop",),
-    ("evaluate",),
+    ("workflows",),
     ("tables",),
     ("cli",),
     ("__main__",),

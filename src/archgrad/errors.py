@@ -13,6 +13,7 @@ __all__ = [
     "ArchgradError",
     "DiskError",
     "DivergedError",
+    "NoTestImagesError",
     "ProcessLostError",
     "SearchInterrupted",
     "UserError",
@@ -45,6 +46,10 @@ class ArchgradError(Exception):
 
 class UserError(ArchgradError, ValueError):
     """The caller's mistake: a wrong value, a missing file, parts that do not fit. The command exits with 2."""
+
+
+class NoTestImagesError(UserError):
+    """The data has no part for tests."""
 
 
 class DivergedError(ArchgradError, ArithmeticError):

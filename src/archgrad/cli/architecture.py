@@ -9,7 +9,7 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.files import exists
-from archgrad.spaces import SPACES, Genotype, NASNet, SearchSpace, known_cells
+from archgrad.spaces import RESNET, SPACES, Genotype, NASNet, ResNet, SearchSpace, known_cells, named_space
 
 __all__ = ["Architecture", "find_architecture"]
 
@@ -31,6 +31,8 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
     """
     if exists(Path(text) / "config.toml"):
         found = _of_run(Path(text))
+    elif text == ResNet.name:
+        found = Architecture(ResNet(), RESNET)
     elif text in known_cells():
         cell = known_cells()[text]
         found = Architecture(_at_published_size(cell.space()), cell.genotype)
@@ -38,7 +40,7 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
         from archgrad.cli.query import read_architecture
 
         if text.replace("-", "").isalnum() and not exists(Path(text)):
-            raise unknown("well-known cell", text, known_cells())
+            raise unknown("well-known cell", text, (*known_cells(), ResNet.name))
         genotype = read_architecture(text)
         if not isinstance(genotype, Genotype):
             raise UserError("a NAS-Bench-101 module has no space here; give a genotype, a run or a well-known cell.")
@@ -65,7 +67,7 @@ def _of_run(run: Path) -> Architecture:
 def _space_of(genotype: Genotype, name: str | None) -> SearchSpace:
     """Return the named space, or the first that has this genotype."""
     if name is not None:
-        return SPACES.create(name)
+        return named_space(name)
     for space in (*map(SPACES.create, SPACES), NASNet()):
         try:
             space.check(genotype)

@@ -63,13 +63,19 @@ def search(
 
 
 def resume(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of an unfinished search.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of an unfinished search or training.")],
     workers: Annotated[int | None, typer.Option(help="Processes that read each part of the data. [as before]")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a search that was stopped or killed, to the same result."""
+    """Continue a search or a training that was stopped or killed, to the same result."""
     from archgrad.config import read_run_config
+    from archgrad.files import exists
 
+    if exists(folder / "training.json"):
+        from archgrad.cli.workflow_commands import resume_training
+
+        resume_training(folder, workers, as_json)
+        return
     config = read_run_config(folder)
     _run(config if workers is None else replace(config, workers=workers), folder, True, as_json)
 

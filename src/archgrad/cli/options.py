@@ -1,9 +1,9 @@
-"""The options of ``archgrad search`` that are fields of a configuration, with their help texts."""
+"""The options of commands that are fields of a configuration, with their help texts."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Annotated, Any
 
@@ -12,9 +12,19 @@ import typer
 from archgrad.config import SearchConfig
 from archgrad.config.toml import KINDS
 
-__all__ = ["AsJson", "with_config_options"]
+__all__ = ["TRAINING", "AsJson", "Settings", "with_config_options"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PART.KNOB=VALUE",
+        help="Set a knob of the training: weights.lr=0.05, weights.ema_decay=0.999, supernet.drop_path=0.2, "
+        "augmentation.cutout=16. Repeatable. [the preset's]",
+    ),
+]
+"""Knobs of a training."""
 
 _HELP = {
     "space": "Search space (see `archgrad list spaces`). [nasbench201]",
@@ -72,24 +82,47 @@ _PLACEHOLDERS = {
 }
 
 
-def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
+TRAINING: Mapping[str, str] = {
+    "data": "Training images (see `archgrad list data`), or module:Name[:PATH]. [those of the run, or digits]",
+    **{name: _HELP[name] for name in ("data_dir", "task")},
+    "epochs": "Epochs of the training. [the preset's]",
+    "seed": "First seed. [0]",
+    "channels": "Width of the first cells. [the preset's]",
+    "cells": "Depth: cells per stage (nasbench201) or in total (other spaces). [the preset's]",
+    "batch_size": "Images per batch. [the preset's]",
+    "limit": "Use only this many training images; class proportions stay. [all]",
+    **{name: _HELP[name] for name in ("image_size", "fit")},
+    "held_out": "Share of the training images that measures each epoch and trains nothing; 0: none. [0.1, or 0 if the "
+    "preset is a paper's and there are test images]",
+    **{name: _HELP[name] for name in ("device", "precision", "deterministic", "threads", "workers")},
+    **{name: _HELP[name] for name in ("local_batch_norm", "compile")},
+    "time_limit": "Choose the epochs so that each seed takes about this long here. [5 with the preset quick]",
+}
+"""The options of a training, with their help texts."""
+
+
+def with_config_options(command: Callable[..., None], helps: Mapping[str, str] | None = None) -> Callable[..., None]:
     """Give a command an option for each field of :class:`SearchConfig` that has a help text, before its own options.
 
     The command gets them as keyword arguments; None stands for an option that was not given.
     """
+    helps = _HELP if helps is None else helps
     added = {
         one.name: Annotated[
-            KINDS[one.name][0] | None, typer.Option(help=_HELP[one.name], metavar=_PLACEHOLDERS.get(one.name))
+            KINDS[one.name][0] | None, typer.Option(help=helps[one.name], metavar=_PLACEHOLDERS.get(one.name))
         ]
         for one in fields(SearchConfig)
-        if one.name in _HELP
+        if one.name in helps
     }
     signature = inspect.signature(command, eval_str=True)
     own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    first = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     taken: list[Any] = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
         for name, kind in added.items()
     ]
     command.__annotations__ = {**added, **command.__annotations__}
-    command.__signature__ = signature.replace(parameters=[*taken, *own])  # type: ignore[attr-defined]
+    arguments = [one for one in own if one.kind in first]
+    parameters = [*arguments, *taken, *(one for one in own if one not in arguments)]
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return command

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["LiveProgress", "PlainProgress", "progress_for", "reading_progress"]
 
 
-def progress_for(console: Console) -> LiveProgress | PlainProgress:
-    """Return the display that suits the console."""
-    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+def progress_for(console: Console, shows_cell: bool = True) -> LiveProgress | PlainProgress:
+    """Return the display that suits the console; a training, whose cell is given, does not show it."""
+    return (LiveProgress if console.is_terminal else PlainProgress)(console, shows_cell)
 
 
 class _Progress(Callback):
@@ -29,8 +29,8 @@ class _Progress(Callback):
 
     only_writes = True
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, shows_cell: bool = True) -> None:
+        self.console, self.shows_cell = console, shows_cell
         self._clock = _Clock()
 
     def on_stage_start(self, stage: Stage) -> None:
@@ -41,7 +41,8 @@ class _Progress(Callback):
     def on_search_start(self, search: Search) -> None:
         """Say how far α may move."""
         self._clock.start(search.index)
-        self._print(search.budget_line)
+        if search.budget_line:
+            self._print(search.budget_line)
 
     def on_decision(self, search: Search, decision: Decision) -> None:
         """Print the decision."""
@@ -63,8 +64,8 @@ class _Progress(Callback):
 class PlainProgress(_Progress):
     """Print the estimated time after a few steps, and two lines per epoch; explain each number once."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
+    def __init__(self, console: Console, shows_cell: bool = True) -> None:
+        super().__init__(console, shows_cell)
         self._explained: set[str] = set()
 
     def on_search_start(self, search: Search) -> None:
@@ -87,14 +88,15 @@ class PlainProgress(_Progress):
                 self._print(f"  {one.name}: {one.meaning}")
         line = ", ".join(f"{one.name} {one.value}" for one in numbers)
         self._print(f"epoch {record['epoch']}/{search.epochs}: {line}")
-        self._print(f"  {_cell(record)}")
+        if self.shows_cell:
+            self._print(f"  {_cell(record)}")
 
 
 class LiveProgress(_Progress):
     """Show bars for epochs and steps, the time left, the numbers of this and the last epoch, and the current cell."""
 
-    def __init__(self, console: Console) -> None:
-        super().__init__(console)
+    def __init__(self, console: Console, shows_cell: bool = True) -> None:
+        super().__init__(console, shows_cell)
         self._live: Live | None = None
         self._record: dict[str, Any] = {}
 
@@ -140,7 +142,8 @@ class LiveProgress(_Progress):
         for name, one in {**before, **now}.items():
             values = (told[name].value if name in told else "" for told in (now, before))
             numbers.add_row(Text(escaped(name)), *values, Text(one.meaning, style="dim"))
-        return Group(bars, *([numbers] if before or now else []), Text(escaped(_cell(self._record)), overflow="fold"))
+        cell = [Text(escaped(_cell(self._record)), overflow="fold")] if self.shows_cell else []
+        return Group(bars, *([numbers] if before or now else []), *cell)
 
 
 def _cell(record: dict[str, Any]) -> str:

@@ -29,7 +29,7 @@ DEFAULT_MINUTES = 5.0
 _MOST_THREADS = 256
 """So many threads can always be asked for: a run keeps its number of threads on a smaller machine."""
 
-__all__ = ["DEFAULT_MINUTES", "load", "run", "with_threads"]
+__all__ = ["DEFAULT_MINUTES", "load", "new_folder", "run", "with_threads"]
 
 
 def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     writes = processes().rank == 0
     oracles, sources = _oracles(config, config.build_space(), console) if writes else ([], "")
     reserved, first = out is None and writes, not exists(Path("runs"))
-    out = out or Path(from_first(lambda: str(_new_folder(config))))
+    out = out or Path(from_first(lambda: str(new_folder(_title(config), config.seed))))
     kinds = f"of {data.num_classes} classes" if data.classes else f"for {config.task}"
     loaded = f"{len(data):,} images {kinds}, {data.shape[1]}×{data.shape[2]} pixels"
     loaded += ", read when they are needed" if data.lazy else ""
@@ -126,11 +126,15 @@ def _sized(config: SearchConfig, data: Data, console: Console) -> SearchConfig:
     return sizes.config
 
 
-def _new_folder(config: SearchConfig) -> Path:
-    """Make a new folder under ``runs/``, named after the search; two searches never share one."""
+def _title(config: SearchConfig) -> str:
     kind, _, source = str(config.data).partition(":")
     data = f"{kind}-{Path(source).stem}" if source else kind
-    base = re.sub(r"[^\w.-]+", "-", f"{config.space}-{config.method}-{data}"[:100]) + f"-seed{str(config.seed)[:20]}"
+    return f"{config.space}-{config.method}-{data}"
+
+
+def new_folder(title: str, seed: int) -> Path:
+    """Make a new folder under ``runs/`` with this title in its name; two runs never share one."""
+    base = re.sub(r"[^\w.-]+", "-", title[:100]) + f"-seed{str(seed)[:20]}"
     for number in itertools.count(1):
         path = Path("runs") / (base if number == 1 else f"{base}-{number}")
         try:

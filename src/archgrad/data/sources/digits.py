@@ -10,7 +10,7 @@ from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
-from archgrad.errors import UserError
+from archgrad.errors import NoTestImagesError
 
 __all__ = ["Digits"]
 
@@ -28,7 +28,7 @@ class Digits(DataSource):
         from sklearn.datasets import load_digits
 
         if not options.train:
-            raise UserError("the digits have no test images; hold some out with archgrad.data.split.")
+            raise NoTestImagesError("the digits have no test images; hold some out with archgrad.data.split.")
         bunch = load_digits()
         images = torch.from_numpy(bunch.images).mul(255 / 16).round().to(torch.uint8)[:, None]
         labels = torch.from_numpy(bunch.target).long()

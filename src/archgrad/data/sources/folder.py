@@ -15,7 +15,7 @@ from archgrad.data.sources.common import default_augmentation
 from archgrad.data.sources.decode import decode_all, image_suffixes
 from archgrad.data.sources.file_list import FileList
 from archgrad.data.sources.lazy import fits_in_memory, lazy_images
-from archgrad.errors import UserError
+from archgrad.errors import NoTestImagesError, UserError
 from archgrad.files import existing_path, list_folder, shown_path
 from archgrad.warn_once import warn_once
 
@@ -63,7 +63,7 @@ def _class_folders(home: Path, train: bool) -> list[Path]:
     parts = {folder.name: folder for folder in found if folder.name in sum(_PARTS.values(), ()) and _subfolders(folder)}
     wanted = next((parts[name] for name in _PARTS[train] if name in parts), None)
     if wanted is None and not train:
-        raise UserError(
+        raise NoTestImagesError(
             f"the folder {shown_path(home)} has no sub-folder {' or '.join(_PARTS[False])}; add one with the test "
             f"images."
         )

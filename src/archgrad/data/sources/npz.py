@@ -17,7 +17,7 @@ from archgrad.data.base import check_labels
 from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, reason, shown_names
-from archgrad.errors import UserError
+from archgrad.errors import NoTestImagesError, UserError
 from archgrad.files import existing_path, open_regular, shown_path
 from archgrad.memory import check_images
 
@@ -65,7 +65,8 @@ def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:
             members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
             name = next((name for name in names if name in members), None)
             if name is None:
-                raise UserError(
+                kind = NoTestImagesError if names in _NAMES[False] else UserError
+                raise kind(
                     f"{shown_path(file)} has no array called {' or '.join(names)}; it has {shown_names(members)}."
                 )
             with archive.open(members[name]) as stream:  # a header may claim gigabytes: read only its beginning

@@ -15,7 +15,7 @@ from archgrad.data.sources.decode import decode_all
 from archgrad.data.sources.lazy import fits_in_memory, lazy_images
 from archgrad.data.sources.parquet_rows import ParquetRows
 from archgrad.data.sources.parquet_table import ParquetTable
-from archgrad.errors import UserError
+from archgrad.errors import NoTestImagesError, UserError
 from archgrad.files import existing_path, list_folder, shown_path
 
 __all__ = ["Parquet"]
@@ -44,6 +44,8 @@ class Parquet(DataSource):
         """
         found = existing_path(path or "", "parquet file or folder")
         files = _in_folder(found, options.train) if found.is_dir() else [found]
+        if files == [found] and not options.train and self.title is None:
+            raise NoTestImagesError(f"{shown_path(found)} is one file, which has no test part; give a folder.")
         table = ParquetTable(files)
         title = self.title or f"parquet:{files[0].name}"
         labels = table.labels()
@@ -72,4 +74,5 @@ def _in_folder(folder: Path, train: bool) -> list[Path]:
         return files
     wanted = " or ".join(_PARTS[train])
     found = shown_names(file.name for file in files) if files else "no parquet files"
-    raise UserError(f"the folder {shown_path(folder)} has {found}; give it files that start with {wanted}.")
+    kind = UserError if train else NoTestImagesError
+    raise kind(f"the folder {shown_path(folder)} has {found}; give it files that start with {wanted}.")

@@ -1,0 +1,28 @@
+"""How many epochs of a training fit into a time, from a few measured steps."""
+
+from __future__ import annotations
+
+from archgrad.config import SearchConfig
+from archgrad.data import Data
+from archgrad.loop.estimate import step_seconds
+from archgrad.loop.setup import Setup
+
+__all__ = ["epoch_seconds", "fitting_epochs"]
+
+_OVERHEAD = 1.1
+"""The time of an epoch relative to its steps: held-out images and checkpoints add to it."""
+MOST_EPOCHS = 300
+"""More epochs than this do not help small networks."""
+
+
+def epoch_seconds(config: SearchConfig, data: Data, at_most: float = 20.0) -> float:
+    """Measure a few steps, for about ``at_most`` seconds, and return the time of an epoch."""
+    space, method = config.build_space(), config.build_method()
+    steps = Setup.of(space, method, data, config).steps
+    return steps * step_seconds(config, space, method, data, at_most) * _OVERHEAD
+
+
+def fitting_epochs(config: SearchConfig, data: Data, seconds: float) -> int:
+    """Return the number of epochs that take about so many seconds; at least 1."""
+    found = int(seconds / epoch_seconds(config, data))
+    return min(max(found, 1), MOST_EPOCHS)

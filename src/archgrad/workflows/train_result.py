@@ -1,0 +1,160 @@
+"""The result of training one architecture, with one or several seeds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from archgrad.callbacks import Record
+from archgrad.data import Data
+from archgrad.loop import SearchResult
+from archgrad.models import Model, Preprocessing
+from archgrad.spaces import Cost, Genotype, SearchSpace
+from archgrad.tasks import MetricInfo
+from archgrad.workflows.single_architecture import SingleArchitecture
+from archgrad.workflows.test_images import measure, outputs_on
+
+__all__ = ["TrainResult", "TrainedSeed", "mean_and_deviation", "result_of", "trained_seed"]
+
+
+@dataclass(frozen=True)
+class TrainedSeed:
+    """The training with one seed: its model, its records, and its metrics on held-out and on test images.
+
+    ``heldout`` and ``test`` are metrics by name, None if there are no such images.
+    """
+
+    seed: int
+    model: Model = field(repr=False)
+    history: tuple[Record, ...] = field(repr=False)
+    seconds: float
+    heldout: Mapping[str, float] | None = None
+    test: Mapping[str, float] | None = None
+    folder: Path | None = None
+
+
+@dataclass(frozen=True)
+class TrainResult:
+    """Trainings of one architecture, one for each seed.
+
+    ``metric`` is the main metric of the task, and ``cost`` that of the network.
+    """
+
+    space: SearchSpace
+    genotype: Genotype
+    epochs: int
+    cost: Cost
+    metric: MetricInfo
+    runs: tuple[TrainedSeed, ...]
+
+    @property
+    def model(self) -> Model:
+        """The model of the best seed by held-out images; of the first seed where none are held out.
+
+        Test images choose nothing.
+        """
+        held = [run for run in self.runs if run.heldout is not None]
+        if not held:
+            return self.runs[0].model
+        sign = 1 if self.metric.higher_is_better else -1
+        return max(held, key=lambda run: sign * (run.heldout or {})[self.metric.name]).model
+
+    def values(self, part: str) -> list[float]:
+        """Return the main metric of every seed on the ``part``, "heldout" or "test"; empty if there are none."""
+        found = [getattr(run, part) for run in self.runs]
+        return [one[self.metric.name] for one in found if one is not None]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``result.json``."""
+        parts = {part: self.values(part) for part in ("heldout", "test")}
+        return {
+            "space": self.space.name,
+            "channels": self.space.channels,
+            "depth": getattr(self.space, self.space.depth_knob),
+            "genotype": str(self.genotype),
+            "epochs": self.epochs,
+            "parameters": self.cost.parameters,
+            "multiply_adds": self.cost.multiply_adds,
+            "metric": self.metric.name,
+            **{part: mean_and_deviation(values) for part, values in parts.items() if values},
+            "seeds": [
+                {
+                    "seed": run.seed, "seconds": round(run.seconds, 3), "heldout": _plain(run.heldout),
+                    "test": _plain(run.test), "model": None if run.folder is None else str(run.folder / "model"),
+                }
+                for run in self.runs
+            ],
+        }  # fmt: skip
+
+
+def mean_and_deviation(values: list[float]) -> dict[str, Any]:
+    """Return the mean, the standard deviation of a sample (None for one value), and the values.
+
+    >>> mean_and_deviation([90.0, 92.0])
+    {'mean': 91.0, 'std': 1.4142135623730951, 'values': [90.0, 92.0]}
+    """
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return {"mean": statistics.fmean(values), "std": deviation, "values": values}
+
+
+def _plain(metrics: Mapping[str, float] | None) -> dict[str, float] | None:
+    return None if metrics is None else dict(metrics)
+
+
+def trained_seed(found: SearchResult, seed: int, tests: Data | None, folder: Path | None) -> TrainedSeed:
+    """Return the model that a run of the loop has trained, and measure it."""
+    setup, normalization = found.stages.runs[-1][0], found.normalization
+    data, network = setup.weight_loader.data, _network(found)
+
+    def measured(images: Data, indices: Tensor) -> dict[str, float]:
+        return measure(setup.task, outputs_on(network, images, indices, normalization), images.targets[indices])
+
+    held = None if setup.held_out_loader is None else measured(data, setup.held_out_loader.indices)
+    test = None if tests is None else measured(tests, torch.arange(len(tests)))
+    task = setup.config.task if isinstance(setup.config.task, str) else "own"
+    about = {
+        "data": data.name,
+        "task": task,
+        "epochs": setup.weights.epochs,
+        "seed": seed,
+        "heldout": held,
+        "test": test,
+    }
+    space = _single(found)
+    model = Model(
+        network.cpu(), space.base, space.fixed,
+        Preprocessing(data.channels, data.image_size, normalization, setup.config.fit),
+        data.classes or tuple(map(str, range(setup.outputs))), about,
+    )  # fmt: skip
+    return TrainedSeed(seed, model, found.history, found.seconds, held, test, folder)
+
+
+def _single(found: SearchResult) -> SingleArchitecture:
+    space = found.stages.runs[-1][0].space
+    assert isinstance(space, SingleArchitecture)  # noqa: S101 - for the type checker
+    return space
+
+
+def _network(found: SearchResult) -> nn.Module:
+    """Return the plain network with the trained weights, or their average, without the auxiliary head."""
+    (setup, state), space = found.stages.runs[-1], _single(found)
+    shape: dict[str, Any] = setup.network_shape
+    network = space.base.network(space.fixed, **shape).to(setup.device)
+    weights = state.supernet.state_dict() if state.average is None else state.average.tensors
+    own = {name.removeprefix("body."): value for name, value in weights.items()}
+    network.load_state_dict({name: own[name] for name in network.state_dict()})
+    return network.eval()
+
+
+def result_of(found: SearchResult, runs: tuple[TrainedSeed, ...]) -> TrainResult:
+    """Return the result of all seeds; ``found`` is the run of any of them."""
+    setup, space = found.stages.runs[-1][0], _single(found)
+    data = setup.weight_loader.data
+    cost = space.base.cost(space.fixed, **setup.network_shape, image_size=data.shape[1:])
+    return TrainResult(space.base, space.fixed, setup.weights.epochs, cost, setup.task.main_metric.info, runs)

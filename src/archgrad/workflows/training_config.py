@@ -1,0 +1,136 @@
+"""From an architecture and a preset to the configuration of its training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from archgrad.arch_optimizers import Fixed
+from archgrad.config import SearchConfig
+from archgrad.data import Data
+from archgrad.discretizers import Argmax
+from archgrad.errors import UserError, look_up, shortened, unknown
+from archgrad.hypergradients import FirstOrder
+from archgrad.method import Method
+from archgrad.relaxations import Softmax
+from archgrad.schedule import Schedule
+from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, known_cells, named_space
+from archgrad.supernet import SupernetOptions
+from archgrad.workflows.presets import PRESETS, Preset
+from archgrad.workflows.single_architecture import SingleArchitecture
+from archgrad.workflows.time_plan import fitting_epochs
+
+__all__ = ["as_genotype", "is_training", "training_config", "with_epochs", "with_published_cutout"]
+
+_NOT_FOR_TRAINING = (
+    "space", "method", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "split",
+    "on_collapse", "alpha_budget", "oracle", "checkpoint_cells", "needs",
+)  # fmt: skip
+_PUBLISHED_SIZE = 32
+_SIZES = ("channels", "cells", "stem")
+
+
+def as_genotype(given: Genotype | str) -> Genotype:
+    """Return a genotype from an object, its text, or the name of a well-known cell.
+
+    >>> as_genotype("darts-v2") == known_cells()["darts-v2"].genotype
+    True
+    """
+    if isinstance(given, Genotype):
+        return given
+    if not isinstance(given, str):
+        raise UserError(f"the genotype is {shortened(given)}; give a Genotype, its text, or a well-known name.")
+    if given == ResNet.name:
+        return RESNET
+    return known_cells()[given].genotype if given in known_cells() else Genotype.parse(given)
+
+
+def is_training(config: SearchConfig) -> bool:
+    """Tell whether a configuration trains one architecture."""
+    named = f"{SingleArchitecture.__module__}:{SingleArchitecture.__qualname__}"
+    return config.space == named or isinstance(config.space, SingleArchitecture)
+
+
+def training_config(
+    space: SearchSpace | str,
+    genotype: Genotype | str,
+    data: Data | str,
+    preset: str = "quick",
+    start_from: str | None = None,
+    **options: Any,
+) -> SearchConfig:
+    """Return the configuration of a training; ``options`` are ``stem`` and fields of :class:`SearchConfig`.
+
+    A space by its name gets the size of the preset, and a space object keeps its own.
+    """
+    chosen = look_up("preset", preset, PRESETS)
+    known = [one.name for one in fields(SearchConfig) if one.name not in (*_NOT_FOR_TRAINING, "data")]
+    for name in options:
+        if name not in (*known, "stem"):
+            raise unknown("option of a training:", name, (*known, "stem"))
+    sizes = {name: value for name in _SIZES if (value := options.pop(name, None)) is not None}
+    network = _network(space, as_genotype(genotype), chosen, sizes, start_from)
+    task = options.get("task", "classification")
+    smoothing = {"task.label_smoothing": chosen.label_smoothing} if task == "classification" else {}
+    given: Mapping[str, Any] = options.pop("settings", {})
+    options = {"weights": chosen.weights} | {name: one for name, one in options.items() if one is not None}
+    return SearchConfig(
+        space=network, method=_method(chosen, network), data=data, on_collapse="ignore", alpha_budget="off",
+        oracle="none", settings={**smoothing, **given}, **options,
+    )  # fmt: skip
+
+
+def _network(
+    space: SearchSpace | str, genotype: Genotype, preset: Preset, sizes: Mapping[str, Any], start_from: str | None
+) -> SingleArchitecture:
+    base = named_space(space) if isinstance(space, str) else space
+    has_stem = "stem" in {one.name for one in fields(base)}
+    if isinstance(space, str):
+        size: dict[str, Any] = {**preset.sizes_of(base), **({"stem": preset.stem} if has_stem else {})}
+    else:
+        size = {"channels": base.channels, "cells": getattr(base, base.depth_knob)}
+        size |= {"stem": base.stem} if has_stem else {}  # type: ignore[attr-defined]
+    of: str | SearchSpace = base.name if base == replace(named_or(base), **_own_sizes(base)) else base
+    network = SingleArchitecture(of=of, architecture=str(genotype), start_from=start_from or "", **{**size, **sizes})
+    network.base.check(genotype)
+    return network
+
+
+def named_or(base: SearchSpace) -> SearchSpace:
+    """Return the space of this name at its default size, or the space itself if it has no such name."""
+    try:
+        found = named_space(base.name)
+    except UserError:
+        return base
+    return found if type(found) is type(base) else base
+
+
+def _own_sizes(base: SearchSpace) -> dict[str, Any]:
+    names = ("channels", base.depth_knob, *(["stem"] if "stem" in {one.name for one in fields(base)} else []))
+    return {name: getattr(base, name) for name in names}
+
+
+def _method(preset: Preset, network: SingleArchitecture) -> Method:
+    """Return the method that moves only the weights."""
+    return Method(
+        relaxation=Softmax(), hypergradient=FirstOrder(), arch_optimizer=Fixed(), discretizer=Argmax(),
+        schedule=Schedule(level="single"), supernet=SupernetOptions(**preset.settings(network)), name="train",
+    )  # fmt: skip
+
+
+def with_published_cutout(data: Data, preset: str, settings: Mapping[str, Any]) -> Data:
+    """Return the data with the cutout of a preset, scaled from 32 pixels, unless the settings have their own."""
+    pixels = PRESETS[preset].cutout
+    if not pixels or "augmentation.cutout" in settings:
+        return data
+    scaled = max(pixels * data.image_size // _PUBLISHED_SIZE, 1)
+    return data.with_fields(augmentation=replace(data.augmentation, cutout=scaled))
+
+
+def with_epochs(config: SearchConfig, data: Data, preset: str) -> SearchConfig:
+    """Choose the number of epochs by the time limit in minutes, if they are not given and the preset has no number."""
+    minutes = PRESETS[preset].minutes if config.time_limit is None else config.time_limit
+    if config.epochs is not None or "weights.epochs" in config.settings or not minutes:
+        return config
+    return replace(config, epochs=fitting_epochs(config, data, 60 * minutes))

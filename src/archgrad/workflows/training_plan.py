@@ -1,0 +1,77 @@
+"""What to train: a configuration, the seeds, and the test images."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from archgrad.config import SearchConfig
+from archgrad.data import Data
+from archgrad.errors import UserError, shortened
+from archgrad.workflows.presets import PRESETS
+from archgrad.workflows.test_images import find_test_images
+from archgrad.workflows.training_config import with_epochs, with_published_cutout
+
+__all__ = ["IN_PYTHON", "TrainingPlan", "seeds_of"]
+
+IN_PYTHON = "given in Python"
+"""Stands in a file for test images that it cannot name."""
+_MOST_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """A configuration, its preset, the seeds, and the test images: their name, an object, or None.
+
+    With ``trains_on_all``, no images are held out if there are test images and the preset says so.
+    """
+
+    config: SearchConfig
+    preset: str
+    seeds: tuple[int, ...]
+    test: Any = None
+    trains_on_all: bool = False
+
+    def complete(self, data: Data | None = None) -> tuple[TrainingPlan, Data, Data | None]:
+        """Load the images, and choose what is left open: cutout, epochs, and whether images are held out.
+
+        Return the complete plan, the training images, and the test images, None if there are none.
+        """
+        config = self.config
+        data = config.load_data() if data is None else data
+        if data.shape[1] != data.shape[2]:
+            raise UserError(
+                f"the images have {data.shape[1]}×{data.shape[2]} pixels, but a trained model takes square ones; give "
+                f"image_size (--image-size)."
+            )
+        tests = find_test_images(config, data, self.test)
+        if tests is not None and self.trains_on_all and PRESETS[self.preset].tests_on_all:
+            config = replace(config, held_out=0.0)
+        data = with_published_cutout(data, self.preset, config.settings)
+        config = with_epochs(config, data, self.preset)
+        return replace(self, config=config), data, tests
+
+    def to_text(self) -> str:
+        """Return the content of ``training.json``: what a configuration does not say."""
+        test = self.test if self.test is None or isinstance(self.test, str) else IN_PYTHON
+        return json.dumps({"preset": self.preset, "seeds": list(self.seeds), "test": test}, indent=2) + "\n"
+
+
+def seeds_of(given: int | Sequence[int], first: int) -> tuple[int, ...]:
+    """Return the seeds: so many from ``first`` on, or the given ones.
+
+    >>> seeds_of(3, 10), seeds_of([4, 2], 0)
+    ((10, 11, 12), (4, 2))
+    """
+    if isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= _MOST_SEEDS:
+        return tuple(range(first, first + given))
+    listed = tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else ()
+    if not 1 <= len(listed) <= _MOST_SEEDS or not all(type(one) is int for one in listed):
+        raise UserError(
+            f"seeds is {shortened(given)}; give a number of trainings from 1 to {_MOST_SEEDS}, or a list of seeds."
+        )
+    if len({*listed}) < len(listed):
+        raise UserError(f"seeds is {shortened(given)}; each seed may be there once.")
+    return listed
