@@ -22,6 +22,7 @@ HOUSE = (
         "files",
         "memory",
         "restricted_pickle",
+        "pickle_stream",
         "warn_once",
         "registry",
         "serialization",

@@ -167,7 +167,7 @@ def array_pickle(state: bytes) -> bytes:
         (b"Pname\n.", "persistent"),
         (b"(I1\nI2\nl.", "a list and not a dictionary"),
         (b"}I1\nI2\ns.", "a int where a name belongs"),
-        (b"}S'a'\ncnumpy\ndtype\ns.", "it holds a _StandIn"),
+        (b"}S'a'\ncnumpy\ndtype\ns.", "it holds a StandIn"),
         (b"}r\xff\xff\xff\x7f.", "it numbers an object 2147483647"),  # would reserve gigabytes
         (b"\x80\x05\x96\xff\xff\xff\xff\x0f\x00\x00\x00.", "bytearray8"),
         (b"", "pickle exhausted before seeing STOP"),

@@ -243,7 +243,7 @@ class Lines:
     def line(self) -> list[str]:
         """Return one command line."""
         draw = self.random
-        command = draw.choices([*self.options, "junk"], [12, 2, 3, 2, 2, 0.3, 2, 2, 0.5])[0]
+        command = draw.choices([*self.options, "junk"], [12, 2, 3, 2, 2, 1, 0.3, 2, 2, 0.5])[0]
         if command == "junk":
             return [draw.choice([*ODD, *self.options, "--version", "--help"]) for _ in range(draw.randint(0, 3))]
         line, params = [command], list(self.options[command])
@@ -290,7 +290,7 @@ class Lines:
             return [[CELL, MODULE], [*BAD_GENOTYPES, *BAD_GENOTYPES.values()], self.runs, self.paths, ODD]
         if name == "out":
             return [self.outs]
-        if name == "table":
+        if name in ("table", "source"):
             return [self.paths, ["x.csv", "fifo.csv", "zero.csv", "zero.tfrecord", "half.json"]]
         if name in ("data", "data_dir"):
             kinds = ["npz:", "folder:", "parquet:", "npz:zero.npz", "npz:missing", "folder:a folder"]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, resume, search
+from archgrad.cli.convert import convert
 from archgrad.cli.workflow_commands import train
 from archgrad.distributed.environment import launched
 from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
@@ -108,5 +109,5 @@ def _options(
     pass
 
 
-for _command in (search, resume, train, inspect, list_, query, cost, draw, plot):
+for _command in (search, resume, train, inspect, list_, query, convert, cost, draw, plot):
     app.command(_command.__name__.removesuffix("_"))(_command)

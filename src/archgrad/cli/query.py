@@ -48,7 +48,10 @@ def find_best(path: Path, progress: Progress | None = None) -> Answer:
     table = _table_by_name(path)
     if table is None:
         known = ", ".join(f"{' or '.join(table.suffixes)} for {table.title}" for table in TABLES.values())
-        raise UserError(f"the name of {path} does not tell which benchmark its table is from; it must end in {known}.")
+        raise UserError(
+            f"the name of {path} does not tell which benchmark its table is from; it must end in {known}. "
+            f"An official .pth or .pbz2 file becomes a table with: archgrad convert FILE."
+        )
     return table.best(path, progress)
 
 

@@ -10,6 +10,7 @@ from archgrad.tables.nasbench201 import (
     AccuracyOracle,
     AccuracyTable,
     NASBench201Table,
+    convert_table,
     find_table,
     open_table,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "CellTable",
     "Oracle",
     "Table",
+    "convert_table",
     "datasets",
     "find_cells",
     "find_table",

@@ -1,5 +1,6 @@
 """NAS-Bench-201: the accuracies of all 15,625 cells on three data sets."""
 
+from archgrad.tables.nasbench201.conversion import convert_table
 from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
 from archgrad.tables.nasbench201.table import DATASETS, Accuracies, AccuracyTable, find_table, open_table
 
@@ -9,6 +10,7 @@ __all__ = [
     "AccuracyOracle",
     "AccuracyTable",
     "NASBench201Table",
+    "convert_table",
     "find_table",
     "open_table",
 ]

@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from archgrad.errors import UserError
 from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
+from archgrad.tables.nasbench201.official_files import is_official
 
 __all__ = ["CSV_KIND", "CSV_LABEL", "read_csv"]
 
@@ -21,6 +22,11 @@ _LARGEST, _MOST_LINES = 100_000_000, 100_000
 def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
     """Return for each dataset the accuracies of all cells by code: ``[3][15625]``. Other columns are ignored."""
     try:
+        if (path.is_file() or path.is_dir()) and is_official(path):
+            raise UserError(
+                f"{path} is an official file, which takes minutes to read; convert it once with: archgrad convert "
+                f"{path} -o accuracy.csv, and give --table accuracy.csv."
+            )
         if not path.is_file():
             raise UserError(f"the table {path} is not a file; give a CSV file with the columns {', '.join(_NEEDED)}.")
         if path.stat().st_size > _LARGEST:

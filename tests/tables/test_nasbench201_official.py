@@ -1,0 +1,227 @@
+"""Official files become the CSV table: the right accuracies, and a sentence for every file that is not one."""
+
+from __future__ import annotations
+
+import bz2
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from official201 import NAMES, SETS, cell, content, pack, results, trial, write_file, write_folder
+
+from archgrad.errors import UserError
+from archgrad.tables import convert_table, open_table
+from archgrad.tables.nasbench201 import official_files
+from archgrad.tables.nasbench201.cells import CELLS
+
+FEW = NAMES[:3]
+ENDS = ((60.0, 61.0, 63.5), (10.0,), (20.0, 21.0))
+ROWS = """index,arch,cifar10_test,cifar100_test,imagenet16_test,cifar10_valid_12ep,cifar100_valid_12ep,\
+imagenet16_valid_12ep,cifar10_test_12ep,cifar100_test_12ep,imagenet16_test_12ep
+0,{},61.5,63.5,63.5,60.0,61.0,61.0,60.0,62.0,62.0
+1,{},10.0,12.0,12.0,10.0,11.0,11.0,10.0,12.0,12.0
+2,{},20.5,22.5,22.5,20.0,21.0,21.0,20.0,22.0,22.0
+"""
+"""Test images come third in cifar100 and imagenet: two points more; validation images second: one point more."""
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
+    """Three cells, which are all that the benchmark has in this test."""
+    monkeypatch.setattr(official_files, "CELLS", 3)
+    return {index: cell(name, ends) for index, (name, ends) in enumerate(zip(FEW, ENDS, strict=True))}
+
+
+@pytest.mark.parametrize("name", ["new.pth", "old.pth", "single.pickle.pbz2", "folder"])
+def test_every_format_gives_the_mean_over_the_seeds(tmp_path: Path, few: dict[int, Any], name: str) -> None:
+    source = (write_folder if name == "folder" else write_file)(tmp_path / name, few, FEW)
+    told: list[tuple[int, int]] = []
+    counts = convert_table(source, tmp_path / "table.csv", lambda done, total: told.append((done, total)))
+    assert (tmp_path / "table.csv").read_text() == ROWS.format(*FEW)
+    assert set(counts.values()) == {3}
+    assert told[-1][0] == told[-1][1]
+
+
+def test_a_file_without_some_short_trainings_leaves_their_columns_empty(tmp_path: Path, few: dict[int, Any]) -> None:
+    for index, name in enumerate(FEW):
+        few[index]["12"] = results(name, 12, (50.0, 52.0), ["cifar10-valid"])
+    counts = convert_table(write_file(tmp_path / "old.pth", few, FEW), tmp_path / "table.csv")
+    assert (tmp_path / "table.csv").read_text().splitlines()[2] == f"1,{FEW[1]},10.0,12.0,12.0,51.0,,,,,"
+    assert [counts["cifar10_valid_12ep"], counts["cifar10_test_12ep"]] == [3, 0]
+
+
+def test_all_cells_become_a_table_that_can_be_queried(tmp_path: Path) -> None:
+    """Cells share their trainings here, as equal objects of a pickle may."""
+    seeds = {dataset: [777] for dataset in SETS}
+    shared = [
+        {epochs: {(dataset, 777): trial(dataset, 777, epochs, 50 + end) for dataset in SETS} for epochs in (12, 200)}
+        for end in range(7)
+    ]
+    cells = {
+        index: {
+            str(epochs): {"arch_str": name, "all_results": shared[index % 7][epochs], "dataset_seed": seeds}
+            for epochs in (12, 200)
+        }
+        for index, name in enumerate(NAMES)
+    }
+    convert_table(write_file(tmp_path / "all.pickle.pbz2", cells, NAMES), tmp_path / "table.csv")
+    table = open_table(tmp_path / "table.csv")
+    assert [table.query(NAMES[code])["cifar10"] for code in range(8)] == [50, 51, 52, 53, 54, 55, 56, 50]
+    assert table.query(NAMES[CELLS - 1])["cifar100"] == 52 + (CELLS - 1) % 7
+
+
+# --- files that are not what they should be -------------------------------------------------------------------------
+
+
+class Hostile:
+    def __reduce__(self) -> tuple[Callable[[str], object], tuple[str]]:
+        return os.mkdir, ("hacked",)
+
+
+def set_accuracy(value: object) -> Callable[[dict[int, Any]], None]:
+    def change(few: dict[int, Any]) -> None:
+        few[1]["200"]["all_results"]["cifar100", 777]["eval_acc1es"]["x-test@199"] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda few: few.pop(1), r"lacks .*cell"),
+        (lambda few: few[1].pop("200"), "cell 1 .* has no trainings of 200 epochs"),
+        (lambda few: few[1].update({"200": 5}), "has no trainings of 200 epochs"),
+        (lambda few: few[1]["200"].update(arch_str=FEW[0]), "its results are those of another cell"),
+        (lambda few: few[1]["200"].pop("all_results"), "has no dicts"),
+        (lambda few: few[1]["200"]["dataset_seed"].pop("cifar10"), "was not trained on cifar10 for 200 epochs"),
+        (lambda few: few[1]["200"]["dataset_seed"].update(cifar10=5), "has no list of seeds for cifar10"),
+        (lambda few: few[1]["200"]["dataset_seed"].update(cifar10=[1]), "has no accuracy ori-test@199 on cifar10"),
+        (set_accuracy(101.0), "has no accuracy x-test@199 on cifar100"),
+        (set_accuracy(float("nan")), "has no accuracy x-test@199 on cifar100"),
+        (set_accuracy("90"), "has no accuracy x-test@199 on cifar100"),
+        (lambda few: few[1]["200"].update(more=Hostile()), r"asks to run (posix|nt)\.mkdir"),
+        (lambda few: few[1]["200"].update(more=torch.ones(2)), "holds trained weights"),
+    ],
+)
+@pytest.mark.parametrize("name", ["new.pth", "folder"])
+def test_wrong_content_is_named_and_nothing_is_overwritten(
+    tmp_path: Path, few: dict[int, Any], name: str, change: Callable[[dict[int, Any]], object], problem: str
+) -> None:
+    change(few)
+    if name == "new.pth" and 1 in few and "200" not in few[1]:
+        few[1]["200"] = None
+    source = (write_folder if name == "folder" else write_file)(tmp_path / name, few, FEW)
+    out = tmp_path / "table.csv"
+    out.write_text("mine")
+    with pytest.raises(UserError, match=problem):
+        convert_table(source, out)
+    assert out.read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "table.csv"])
+    assert not Path("hacked").exists()
+
+
+def packed(data: bytes) -> Callable[[Path], object]:
+    return lambda path: path.write_bytes(bz2.compress(data))
+
+
+def as_zip(name: str, data: bytes) -> Callable[[Path], object]:
+    def make(path: Path) -> None:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(name, data)
+
+    return make
+
+
+GOOD = pickle.dumps(content({}, FEW), protocol=4)
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda path: path.write_bytes(b""), "is no official file"),
+        (lambda path: path.write_text("arch,cifar10_test"), "is no official file"),
+        (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "is a damaged zip archive"),
+        (as_zip("a/weights", b""), "not one of PyTorch"),
+        (as_zip("a/data.pkl", GOOD[:-20]), "is truncated or damaged"),
+        (as_zip("a/data.pkl", b""), "it ends too early"),
+        (lambda path: path.write_bytes(GOOD), "not a file that PyTorch saved"),
+        (packed(GOOD[:-20]), "is truncated or damaged"),
+        (lambda path: path.write_bytes(bz2.compress(GOOD)[:-20]), "is truncated or damaged"),
+        (packed(pickle.dumps([1])), "has no list 'meta_archs'"),
+        (packed(pickle.dumps({"meta_archs": FEW[:2]})), "names 2 cells in 2 places; it needs all 3 once"),
+        (packed(pickle.dumps({"meta_archs": [*FEW[:2], FEW[0]]})), "names 2 cells in 3 places"),
+        (packed(pickle.dumps({"meta_archs": ["8:16:24:32:40"]})), "size space"),
+        (packed(pickle.dumps({"meta_archs": [{}]})), "size space"),
+        (packed(GOOD), "lacks the results of cell 0"),
+        (os.mkfifo, "is a pipe"),
+        (Path.mkdir, "has no meta.pickle.pbz2"),
+        (lambda path: None, "there is no benchmark file"),
+    ],
+)
+@pytest.mark.usefixtures("few")
+def test_wrong_files_are_answered_with_a_sentence(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
+    make(tmp_path / "source")
+    with pytest.raises(UserError, match=problem) as caught:
+        convert_table(tmp_path / "source", tmp_path / "table.csv")
+    assert not (tmp_path / "table.csv").exists()
+    assert len(str(caught.value)) < 2 * len(str(tmp_path)) + 400
+
+
+def test_a_bomb_is_named(tmp_path: Path, few: dict[int, Any]) -> None:
+    folder = write_folder(tmp_path / "folder", few, FEW)
+    (folder / "000001.pickle.pbz2").write_bytes(bz2.compress(b"\x80\x04" + b"]" * 20_000_000))
+    with pytest.raises(UserError, match=r"000001.pickle.pbz2 unpacks to more than 8 MB"):
+        convert_table(folder, tmp_path / "table.csv")
+
+
+def test_a_folder_with_a_missing_cell_is_refused_before_it_is_read(tmp_path: Path, few: dict[int, Any]) -> None:
+    folder = write_folder(tmp_path / "folder", few, FEW)
+    (folder / "000002.pickle.pbz2").unlink()
+    with pytest.raises(UserError, match=r"lacks 1 of 3 cells, the first of them 000002.pickle.pbz2"):
+        convert_table(folder, tmp_path / "table.csv")
+
+
+@pytest.mark.parametrize("out", ["folder", "source.pbz2", "source.pbz2/table.csv", "a\0b", "x" * 300])
+def test_a_table_that_cannot_be_written_is_said_before_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str
+) -> None:
+    source = pack(tmp_path / "source.pbz2", 5)
+    before = source.read_bytes()
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setattr("archgrad.tables.nasbench201.conversion.read_cells", None)
+    with pytest.raises(UserError, match="cannot be written"):
+        convert_table(source, tmp_path / out)
+    assert source.read_bytes() == before
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_converts_and_says_what_it_wrote(
+    tmp_path: Path, few: dict[int, Any], archgrad: Callable[..., tuple[int, str, str]]
+) -> None:
+    source = write_file(tmp_path / "old.pth", few, FEW)
+    code, out, _ = archgrad("convert", str(source), "-o", str(tmp_path / "table.csv"))
+    assert code == 0
+    assert "cifar10_test          3 cells" in out
+    code, _, err = archgrad("convert", str(tmp_path / "table.csv"), "-o", str(tmp_path / "other.csv"))
+    assert code == 2
+    assert "is no official file" in err
+
+
+@pytest.mark.parametrize("name", ["new.pth", "old.pth", "single.pickle.pbz2", "folder"])
+def test_a_query_of_an_official_file_says_how_to_convert_it(
+    tmp_path: Path, few: dict[int, Any], name: str, archgrad: Callable[..., tuple[int, str, str]]
+) -> None:
+    source = (write_folder if name == "folder" else write_file)(tmp_path / name, few, FEW)
+    code, _, err = archgrad("query", NAMES[0], "--table", str(source))
+    assert code == 2
+    assert "convert it once with: archgrad convert" in " ".join(err.split())
+    code, _, err = archgrad("query", "--best", "--table", str(source))
+    assert code == 2
+    assert "archgrad convert" in " ".join(err.split())
