@@ -8,29 +8,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from archgrad.data import Normalization
-from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.models import Model, Preprocessing, copy_matching_weights
+from archgrad.models import Model, copy_matching_weights
 from archgrad.spaces import DARTS, SPACES, NASBench201, SearchSpace
+from tests.models.trained import model_of, small
 
 
-def small(name: str) -> SearchSpace:
-    space = SPACES.create(name)
-    return SPACES.create(name, channels=4, **{space.depth_knob: 4 if space.depth_knob == "cells" else 1})
-
-
-def model_of(space: SearchSpace, seed: int = 1) -> Model:
-    """Return a model in float64 whose running statistics are not those of a new network."""
-    generator = torch.Generator().manual_seed(seed)
-    probabilities = {block.name: torch.rand(block.shape, generator=generator) * block.mask for block in space.blocks}
-    genotype = Argmax().select(space, probabilities)
-    torch.manual_seed(seed)
-    network = space.network(genotype, num_classes=3).double()
-    with torch.no_grad():
-        network(torch.randn(8, 3, 16, 16, dtype=torch.float64))
-    images = Preprocessing(3, 16, Normalization((0.5,) * 3, (0.5,) * 3))
-    return Model(network.eval(), space, genotype, images, ("a", "b", "c"))
+def double_model(space: SearchSpace) -> Model:
+    model = model_of(space, seed=1)
+    model.network.double()
+    return model
 
 
 def output(network: nn.Module, x: Tensor) -> Tensor:
@@ -51,7 +38,7 @@ def features(network: nn.Module, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", SPACES)
 def test_a_network_of_the_same_shape_computes_the_same(name: str) -> None:
-    model = model_of(small(name))
+    model = double_model(small(name))
     network = model.space.network(model.genotype, num_classes=3).double()
     x = torch.randn(2, 3, 16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert not torch.equal(output(network, x), output(model.network, x))
@@ -62,7 +49,7 @@ def test_a_network_of_the_same_shape_computes_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("name", SPACES)
 def test_with_other_classes_the_features_are_the_same(name: str) -> None:
-    model = model_of(small(name))
+    model = double_model(small(name))
     network = model.space.network(model.genotype, num_classes=7).double()
     before = network.classifier.weight.clone()  # type: ignore[union-attr, operator]
     told = copy_matching_weights(network, model)
@@ -75,7 +62,7 @@ def test_with_other_classes_the_features_are_the_same(name: str) -> None:
 
 
 def test_only_what_the_images_change_is_new() -> None:
-    model = model_of(NASBench201(channels=4, cells_per_stage=1))
+    model = double_model(NASBench201(channels=4, cells_per_stage=1))
     gray = model.space.network(model.genotype, num_classes=3, input_channels=1)
     assert copy_matching_weights(gray, model).new == ("stem.0.weight",)
     large = replace(model.space, stem="imagenet").network(model.genotype, num_classes=3)  # type: ignore[call-arg]
@@ -83,7 +70,7 @@ def test_only_what_the_images_change_is_new() -> None:
 
 
 def test_an_auxiliary_head_is_new() -> None:
-    model = model_of(DARTS(channels=4, cells=4))
+    model = double_model(DARTS(channels=4, cells=4))
     network = model.space.network(model.genotype, num_classes=3, auxiliary_head=True)
     told = copy_matching_weights(network, model)
     assert {name.split(".")[0] for name in told.new} == {"auxiliary"}
@@ -91,7 +78,7 @@ def test_an_auxiliary_head_is_new() -> None:
 
 
 def test_another_stem_changes_the_cells_that_read_it() -> None:
-    model = model_of(DARTS(channels=4, cells=6))
+    model = double_model(DARTS(channels=4, cells=6))
     network = replace(model.space, stem="imagenet").network(model.genotype, num_classes=3)  # type: ignore[call-arg]
     new = copy_matching_weights(network, model).new
     # The first cell halves its older input there; a batch norm of the same shape stays with its convolution.
@@ -100,7 +87,7 @@ def test_another_stem_changes_the_cells_that_read_it() -> None:
 
 
 def test_cells_of_another_width_or_stride_are_new() -> None:
-    model = model_of(DARTS(channels=4, cells=8))  # reduces at 2 and 5
+    model = double_model(DARTS(channels=4, cells=8))  # reduces at 2 and 5
     deeper = replace(model.space, cells=9)  # reduces at 3 and 6
     network = deeper.network(model.genotype, num_classes=3)
     shapes = {name: value.shape for name, value in model.network.state_dict().items()}
@@ -114,11 +101,11 @@ def test_cells_of_another_width_or_stride_are_new() -> None:
 
 
 def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
-    model = model_of(NASBench201(channels=4, cells_per_stage=1))
+    model = double_model(NASBench201(channels=4, cells_per_stage=1))
     network = NASBench201(channels=8, cells_per_stage=1).network(model.genotype, num_classes=3)
     before = {name: value.clone() for name, value in network.state_dict().items()}
     with pytest.raises(UserError, match=r"only 0 of \d+ tensors .* its width 4 and its depth 1, or train without"):
         copy_matching_weights(network, model)
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
     with pytest.raises(UserError, match="space 'nasbench201'"):
-        copy_matching_weights(DARTS(channels=4, cells=4).network(model_of(DARTS()).genotype), model)
+        copy_matching_weights(DARTS(channels=4, cells=4).network(double_model(DARTS()).genotype), model)
