@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, resume, search
+from archgrad.cli.model_commands import export, predict
 from archgrad.distributed.environment import launched
 from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
 
@@ -107,5 +108,5 @@ def _options(
     pass
 
 
-for _command in (search, resume, inspect, list_, query, cost, draw, plot):
+for _command in (search, resume, inspect, list_, query, cost, draw, plot, export, predict):
     app.command(_command.__name__.removesuffix("_"))(_command)
