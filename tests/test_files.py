@@ -5,6 +5,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
@@ -176,6 +177,22 @@ def test_a_regular_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "gone").symlink_to("nowhere")
     assert list_folder(tmp_path) == ([tmp_path / "b"], [tmp_path / "a", tmp_path / "gone"])
+
+
+def test_a_small_file_takes_little_memory_whatever_the_limit(tmp_path: Path) -> None:
+    write_bytes(tmp_path / "a", b"abc")
+    tracemalloc.start()
+    assert read_regular(tmp_path / "a", most=1 << 34) == b"abc"
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1 << 20
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs /proc")
+def test_a_file_that_tells_no_size_is_read_whole() -> None:
+    path = Path("/proc/self/limits")
+    assert path.stat().st_size == 0
+    assert read_regular(path) == path.read_bytes()
 
 
 def test_the_home_folder_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         discretizers,
         hypergradients,
         loop,
+        models,
         operations,
         recipes,
         regularizers,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from archgrad.errors import ArchgradError, DiskError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, resume, search
     from archgrad.method import Method
+    from archgrad.models import Model
     from archgrad.progressive import Progressive
     from archgrad.schedule import Schedule
     from archgrad.spaces import Genotype
@@ -53,6 +55,7 @@ __all__ = [
     "DivergedError",
     "Genotype",
     "Method",
+    "Model",
     "Progressive",
     "Schedule",
     "SearchConfig",
@@ -69,6 +72,7 @@ __all__ = [
     "discretizers",
     "hypergradients",
     "loop",
+    "models",
     "operations",
     "recipes",
     "regularizers",
@@ -90,6 +94,7 @@ _HOMES = {
     "DivergedError": "errors",
     "Genotype": "spaces",
     "Method": "method",
+    "Model": "models",
     "Progressive": "progressive",
     "Schedule": "schedule",
     "SearchConfig": "config",

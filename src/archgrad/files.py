@@ -42,6 +42,7 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }  # fmt: skip
 _TOKEN_BYTES = 8
+_PIECE = 1 << 16
 _UNFINISHED = re.compile(rf"\..+\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}\.part")
 
 
@@ -152,7 +153,10 @@ def read_regular(path: PathLike, what: str = "file", most: int = 1 << 30) -> byt
     """Return the content of a regular file of at most ``most`` bytes, even if it is endless or grows meanwhile."""
     with open_regular(path, what, most) as file:
         try:
-            content = file.read(most + 1)
+            # Not more at once than there is: Python takes memory for all that is asked for.
+            content = file.read(min(os.fstat(file.fileno()).st_size, most) + 1)
+            while len(content) <= most and (more := file.read(min(len(content) + _PIECE, most + 1 - len(content)))):
+                content += more
         except _PROBLEMS as problem:
             raise _unreadable(problem, path, what) from problem
     if len(content) > most:

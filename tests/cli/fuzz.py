@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import typer
+from PIL import Image
 from sklearn import datasets
 
 from archgrad.cli import cost, main
@@ -37,10 +38,12 @@ from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.loop import evaluation, restore, threads
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
+from archgrad.models import export
 from archgrad.recipes import RECIPES
-from archgrad.spaces import SPACES
+from archgrad.spaces import SPACES, NASBench201
 from archgrad.training import WeightTraining
 from archgrad.warn_once import forget_warnings
+from tests.models.trained import model_of
 
 STORED = Path(__file__).parents[1] / "stored" / "run-1"
 COUNT, SECONDS = 2000, 10
@@ -160,6 +163,23 @@ BAD_GENOTYPES = {
     "darts.txt": "Genotype(normal=[('x', 9999999)], normal_concat=[], reduce=[], reduce_concat=[])",
     "long.txt": "a b " * 5000,
 }
+BAD_MODELS: dict[str, dict[str, Any]] = {
+    "format": {"format": 7},
+    "space": {"space": {"name": "nasbench201", "channels": 9999, "cells_per_stage": 1000}},
+    "own-space": {"space": None},
+    "module": {"space": {"name": "raising:Part"}},
+    "genotype": {"genotype": ESCAPES},
+    "other-genotype": {"genotype": "Genotype(normal=[], normal_concat=[], reduce=[], reduce_concat=[])"},
+    "classes": {"classes": [ESCAPES, "a" * 5000]},
+    "many-classes": {"classes": ["a"] * 9999},
+    "preprocessing": {"preprocessing": {"channels": 3, "image_size": 10**9, "fit": "x", "mean": [], "std": []}},
+    "not-finite": {"preprocessing": {"channels": 1, "image_size": 8, "fit": "pad", "mean": [1e400], "std": [0]}},
+    "digest": {"weights_sha256": "0" * 64},
+}
+EXPORTS = [
+    "a.py", "net.py", "a.onnx", "a.pt2", "model/weights.py", "folder.py", "fifo.py", "x" * 300 + ".py", "class.py",
+    "circle/a.py", "half.toml/a.py", f"{ESCAPES}.py", "\udcff.py", "\udcff.onnx", "a.h5",
+]  # fmt: skip
 
 
 class Outcome(NamedTuple):
@@ -194,7 +214,31 @@ def make_folder(home: Path) -> None:
         (home / f"genotype-{name}" / "genotype.json").write_text(text)
     for name, text in MODULES.items():
         (home / name).write_text(text)
+    _make_models(home)
     _make_hostile(home)
+
+
+def _make_models(home: Path) -> None:
+    """Add a model, damaged ones, some that lie, and images."""
+    good = model_of(NASBench201(channels=2, cells_per_stage=1), channels=1).save(home / "model")
+    about = json.loads((good / "model.json").read_text())
+    for name, changes in BAD_MODELS.items():
+        shutil.copytree(good, home / f"model-{name}")
+        (home / f"model-{name}" / "model.json").write_text(json.dumps({**about, **changes}))
+    for name, text in BAD_GENOTYPES.items():
+        shutil.copytree(good, home / f"model-json-{name}")
+        (home / f"model-json-{name}" / "model.json").write_text(text)
+    for name, file in (("json", "model.json"), ("weights", "weights.safetensors")):
+        shutil.copytree(good, home / f"model-zero-{name}")
+        (home / f"model-zero-{name}" / file).unlink()
+        (home / f"model-zero-{name}" / file).symlink_to("/dev/zero")
+    shutil.copytree(good, home / "model-seeds" / "seed-0" / "model")
+    for name in ("rubbish.onnx", "rubbish.pt2", "broken.png"):
+        (home / name).write_bytes(bytes(range(256)))
+    Image.new("L", (9, 12)).save(home / "picture.png")
+    (home / "images").mkdir()
+    shutil.copy(home / "picture.png", home / "images" / f"{ESCAPES}.png")
+    (home / "images" / "circle").symlink_to(home / "images")
 
 
 def _make_hostile(home: Path) -> None:
@@ -204,10 +248,11 @@ def _make_hostile(home: Path) -> None:
     (home / "a folder").mkdir()
     (home / "folder.svg").mkdir()
     (home / "folder.toml").mkdir()
+    (home / "folder.py").mkdir()
     (home / "runs").mkdir()
     (home / ESCAPES.replace("/", "")).mkdir()
     shutil.copytree(STORED, home / f"run{ESCAPES}")
-    for name in ("fifo", "fifo.toml", "fifo.json", "fifo.csv", "fifo.svg", "fifo.npz"):
+    for name in ("fifo", "fifo.toml", "fifo.json", "fifo.csv", "fifo.svg", "fifo.npz", "fifo.py"):
         os.mkfifo(home / name)
     for link in ("zero.toml", "zero.json", "zero.csv", "zero.tfrecord", "zero.npz"):
         (home / link).symlink_to("/dev/zero")
@@ -243,7 +288,8 @@ class Lines:
     def line(self) -> list[str]:
         """Return one command line."""
         draw = self.random
-        command = draw.choices([*self.options, "junk"], [12, 2, 3, 2, 2, 1, 0.3, 2, 2, 0.5])[0]
+        commands = [*self.options, "junk"]
+        command = draw.choices(commands, [_SHARES.get(name, 2) for name in commands])[0]
         if command == "junk":
             return [draw.choice([*ODD, *self.options, "--version", "--help"]) for _ in range(draw.randint(0, 3))]
         line, params = [command], list(self.options[command])
@@ -255,6 +301,8 @@ class Lines:
         optional = [one for one in params if one.param_type_name == "option"]
         for _ in range(draw.choice([0, 0, 1, 2]) if command == "search" else 0):
             line += ["--set", self._setting()]
+        if command == "export" and draw.random() < 0.9:
+            line += ["-o", self._value(command, "out")]
         for one in draw.sample(optional, min(len(optional), draw.choice([0, 1, 1, 1, 2, 2, 3, 5]))):
             line += self._option(command, one)
         if draw.random() < 0.02:
@@ -289,7 +337,13 @@ class Lines:
         if name == "genotype":
             return [[CELL, MODULE], [*BAD_GENOTYPES, *BAD_GENOTYPES.values()], self.runs, self.paths, ODD]
         if name == "out":
-            return [self.outs]
+            return [self.outs] if command != "export" else [EXPORTS, EXPORTS, self.outs]
+        if name in ("model", "images"):
+            models = [path for path in self.paths if path.startswith("model") or path.endswith((".onnx", ".pt2"))]
+            images = ["picture.png", "broken.png", "a folder", "images"]
+            return (
+                [["model"], models, self.paths] if name == "model" else [["picture.png", "images"], images, self.paths]
+            )
         if name in ("table", "source"):
             return [self.paths, ["x.csv", "fifo.csv", "zero.csv", "zero.tfrecord", "half.json"]]
         if name in ("data", "data_dir"):
@@ -303,7 +357,7 @@ class Lines:
             return [NUMBERS, ["4", "600M", "1k", "16"]]
         if command == "search" and name in ("epochs", "channels", "cells", "batch_size", "limit", "image_size", "seed"):
             return [NUMBERS]
-        if name in ("threads", "time_limit", "held_out", "batches", "steps"):
+        if name in ("threads", "time_limit", "held_out", "batches", "steps", "tolerance", "top", "batch_size"):
             return [NUMBERS]
         return [self.names, self.names, IMPORTS, ODD]
 
@@ -314,6 +368,8 @@ class Lines:
         return f"{knob}{draw.choice(['=', '=', '=', '=', '=', '=', ''])}{draw.choice(list(value))}"
 
 
+_SHARES = {"search": 12, "inspect": 3, "cost": 0.3, "export": 1, "predict": 1, "junk": 0.5}
+"""How often each command is tried; 2 if it is not named here."""
 _WORDS = {
     "device": ["cpu", "cuda", "cuda:0", "cuda:99", "mps", "meta", "cpu:7", "xla", "vulkan", "hpu", "privateuseone"],
     "split": ["0.5:0.5", "1:1", "0:0", "nan:nan", "inf:1", "0.1", ":", "0.1:0.2:0.3", "-1:2", "1e-9:1e-9", "0.9:0.09"],
@@ -484,6 +540,7 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     replace(threads, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
     replace(threads, "_seconds", lambda *args: 1.0)
     replace(cost, "measure_latency", lambda *args, **sizes: 1.0)
+    replace(export, "SUFFIXES", {**export.SUFFIXES, ".onnx": _begin, ".pt2": _begin})
 
 
 def fuzz() -> None:

@@ -11,19 +11,42 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from archgrad.data.sources.common import shown_names
 from archgrad.errors import UserError, shortened
-from archgrad.files import as_path, exists, read_regular, read_text, write_bytes, write_text
+from archgrad.files import (
+    as_path,
+    existing_path,
+    exists,
+    list_folder,
+    read_regular,
+    read_text,
+    shown_path,
+    write_bytes,
+    write_text,
+)
 from archgrad.knobs import knobs_of
 from archgrad.models.model import Model
 from archgrad.models.preprocessing import Preprocessing
+from archgrad.registry import Registry
 from archgrad.spaces import SPACES, Genotype, NASNet, SearchSpace
 
-__all__ = ["describe_model", "load_model", "load_weights", "save_model"]
+__all__ = [
+    "describe_model",
+    "load_model",
+    "load_weights",
+    "model_folder",
+    "read_description",
+    "read_weights",
+    "save_model",
+]
 
 _FORMAT = "archgrad.model/1"
 _DESCRIPTION, _WEIGHTS = "model.json", "weights.safetensors"
-_FIELDS = ("format", "space", "genotype", "preprocessing", "classes", "weights_sha256", "about")
+_DIGEST = "weights_sha256"
+_FIELDS = ("format", "space", "genotype", "preprocessing", "classes", "about")
 _LARGEST = 1 << 34
+_MOST_OPERATIONS = 1000
+"""More are built only if the file of weights has tensors for them; otherwise a false description takes minutes."""
 
 
 def save_model(model: Model, folder: Path | str) -> Path:
@@ -32,7 +55,7 @@ def save_model(model: Model, folder: Path | str) -> Path:
 
     path = as_path("folder", folder)
     weights = save({name: value.cpu().contiguous() for name, value in model.network.state_dict().items()})
-    content = describe_model(model) | {"weights_sha256": hashlib.sha256(weights).hexdigest()}
+    content = describe_model(model) | {_DIGEST: hashlib.sha256(weights).hexdigest()}
     try:
         path.mkdir(parents=True, exist_ok=True)
         write_bytes(path / _WEIGHTS, weights)
@@ -57,37 +80,70 @@ def describe_model(model: Model) -> dict[str, Any]:
     }
 
 
+def model_folder(path: Path | str) -> Path:
+    """Return the folder of a model: the path itself, or ``model`` in it, as in the directory of a training run."""
+    given = existing_path(as_path("folder", path), "model")
+    if not given.is_dir():
+        raise UserError(f"{shown_path(given)} is a file; give the folder of a model, with {_DESCRIPTION} in it.")
+    for folder in (given, given / "model"):
+        if exists(folder / _DESCRIPTION):
+            return folder
+    folders, files = list_folder(given)
+    several = [folder for folder in folders if exists(folder / "model" / _DESCRIPTION)]
+    if several:
+        names = shown_names(folder.name for folder in several)
+        raise UserError(f"{shown_path(given)} has several models, in {names}; give one of these folders.")
+    if exists(given / "genotype.json"):
+        raise UserError(f"{shown_path(given)} is a run without a trained model; train one with `archgrad train`.")
+    raise UserError(
+        f"{shown_path(given)} is no model: it has no {_DESCRIPTION}, only "
+        f"{shown_names(one.name for one in (*folders, *files))}; train one with `archgrad train`."
+    )
+
+
 def load_model(folder: Path | str, space: SearchSpace | None = None) -> Model:
     """Read a model; every part of the description is checked before the network is built."""
-    path = as_path("folder", folder)
-    if not exists(path / _DESCRIPTION):
-        raise UserError(f"{path} is no model: it has no {_DESCRIPTION}; train one with `archgrad train`.")
-    content = _description(path / _DESCRIPTION)
+    path = model_folder(folder)
+    content = read_description(read_text(path / _DESCRIPTION, "description of a model", 1 << 26), path, _DIGEST)
+    weights = read_regular(path / _WEIGHTS, "file of weights", _LARGEST)
+    if hashlib.sha256(weights).hexdigest() != content[_DIGEST]:
+        raise UserError(
+            f"{shown_path(path / _WEIGHTS)} is damaged, or belongs to another {_DESCRIPTION}; get the model again."
+        )
+    tensors = read_weights(weights, path / _WEIGHTS)
     found = space or _space(content["space"], path)
     genotype = Genotype.parse(content["genotype"])
+    operations = len(genotype.decisions) * getattr(found, found.depth_knob)
+    if operations > max(_MOST_OPERATIONS, 2 * len(tensors)):
+        raise UserError(
+            f"{shown_path(path / _WEIGHTS)} does not fit: it has {len(tensors)} tensors, but the network has at least "
+            f"{operations:,} operations. Get the model again."
+        )
     preprocessing = Preprocessing.from_dict(content["preprocessing"])
     classes = tuple(content["classes"])
     with torch.device("meta"):
         network = found.network(genotype, num_classes=len(classes), input_channels=preprocessing.channels)
-    weights = read_regular(path / _WEIGHTS, "file of weights", _LARGEST)
-    if hashlib.sha256(weights).hexdigest() != content["weights_sha256"]:
-        raise UserError(f"{path / _WEIGHTS} is damaged, or belongs to another {_DESCRIPTION}; export the model again.")
-    network = network.to_empty(device="cpu")
-    load_weights(network, weights, path / _WEIGHTS)
+    load_weights(network, tensors, path / _WEIGHTS)
     return Model(network.eval(), found, genotype, preprocessing, classes, content["about"])
 
 
-def load_weights(network: nn.Module, weights: bytes, path: Path) -> None:
-    """Give a network the weights of a safetensors file; reject other names and shapes."""
+def read_weights(content: bytes, path: Path) -> dict[str, Tensor]:
+    """Return the tensors of a safetensors file by name."""
     from safetensors import SafetensorError
     from safetensors.torch import load
 
     try:
-        found = load(weights)
+        return load(content)
     except (SafetensorError, ValueError, KeyError) as error:
         raise UserError(f"{path} is no file of weights ({str(error)[:100]}); get it again.") from error
-    _check_weights(network.state_dict(), found, path)
-    network.load_state_dict(found)
+
+
+def load_weights(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Give a network, which may be on the device "meta", the tensors of a file; reject other names and shapes."""
+    _check_weights(network.state_dict(), tensors, path)  # before memory is taken for them
+    if next(network.parameters()).is_meta:
+        network.to_empty(device="cpu")
+    network.load_state_dict(tensors)
 
 
 def _check_weights(own: Mapping[str, Tensor], found: Mapping[str, Tensor], path: Path) -> None:
@@ -102,20 +158,21 @@ def _check_weights(own: Mapping[str, Tensor], found: Mapping[str, Tensor], path:
             )
 
 
-def _description(path: Path) -> dict[str, Any]:
-    text = read_text(path, "description of a model", 1 << 26)
+def read_description(text: str, path: Path, *more: str) -> dict[str, Any]:
+    """Read what :func:`describe_model` returned, and ``more`` texts; it may come from a stranger."""
+    where = shown_path(path)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{path} is not valid JSON; get the model again.") from error
-    if not isinstance(content, dict) or content.get("format") != _FORMAT or set(content) != set(_FIELDS):
-        raise UserError(f"{path} does not describe a model in the format {_FORMAT!r}; get the model again.")
-    kinds: dict[str, type] = {"genotype": str, "classes": list, "weights_sha256": str, "about": dict}
+        raise UserError(f"the description of the model {where} is not valid JSON; get the model again.") from error
+    if not isinstance(content, dict) or content.get("format") != _FORMAT or set(content) != {*_FIELDS, *more}:
+        raise UserError(f"{where} does not describe a model in the format {_FORMAT!r}; get the model again.")
+    kinds: dict[str, type] = {"genotype": str, "classes": list, "about": dict, **dict.fromkeys(more, str)}
     for name, kind in kinds.items():
         if not isinstance(content[name], kind):
-            raise UserError(f"{name} in {path} is {shortened(content[name])}; get the model again.")
+            raise UserError(f"{name} of the model {where} is {shortened(content[name])}; get the model again.")
     if not content["classes"] or not all(isinstance(one, str) for one in content["classes"]):
-        raise UserError(f"classes in {path} is {shortened(content['classes'])}; it must be a list of names.")
+        raise UserError(f"classes of the model {where} is {shortened(content['classes'])}; it must be a list of names.")
     return content
 
 
@@ -126,6 +183,5 @@ def _space(content: Any, path: Path) -> SearchSpace:
     if not isinstance(content, dict) or not isinstance(content.get("name"), str) or ":" in content["name"]:
         raise UserError(f"the space in {path} is {shortened(content)}; it must have a name and sizes.")
     sizes = {name: value for name, value in content.items() if name != "name"}
-    if content["name"] == NASNet.name:
-        return NASNet(**sizes)
-    return SPACES.create(content["name"], **sizes)
+    spaces = Registry("space", SearchSpace, {**SPACES, NASNet.name: NASNet})
+    return spaces.create(content["name"], **sizes)

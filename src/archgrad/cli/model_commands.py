@@ -1,0 +1,121 @@
+"""The commands that use a trained model: ``export`` and ``predict``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from archgrad.cli.options import AsJson
+from archgrad.errors import UserError, escaped
+
+if TYPE_CHECKING:
+    from archgrad.models import Classifier
+    from archgrad.models.image_files import FilePrediction
+
+__all__ = ["export", "predict"]
+
+
+def export(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="Folder of a model, or the run directory of a training.")
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.onnx, .pt2 (torch.export) or .py (no archgrad).")],
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Largest error of the exported outputs, as a share of the largest output or of 1. [0.0001]"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write a trained model for use elsewhere, and check that it computes the same."""
+    from archgrad.cli.console import print_result
+    from archgrad.models import Model
+    from archgrad.models.export import TOLERANCE, export_model
+
+    written = export_model(Model.load(model), out, TOLERANCE if tolerance is None else tolerance)
+    print_result({"files": [str(file) for file in written.files], "max_error": written.error}, _show_export, as_json)
+
+
+def _show_export(content: Mapping[str, Any]) -> str:
+    error = f"the outputs differ from PyTorch's by at most {content['max_error']:.1e}"
+    return "\n".join([*content["files"], error])
+
+
+def predict(
+    model: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL", help="Folder of a model, run directory of a training, or exported FILE.onnx."),
+    ],
+    images: Annotated[
+        list[Path], typer.Argument(metavar="IMAGES...", help="Image files, or folders: all images in them.")
+    ],
+    top: Annotated[int, typer.Option(min=1, help="Show this many classes for each image.")] = 1,
+    batch_size: Annotated[int, typer.Option(min=1, max=100_000, help="Images per batch.")] = 64,
+    device: Annotated[str, typer.Option(metavar="auto|cpu|cuda|cuda:N|mps", help="Where the model runs.")] = "cpu",
+    as_json: AsJson = False,
+) -> None:
+    """Classify images with a trained model.
+
+    Images that cannot be read are named on standard error, and the exit code is then 2.
+    """
+    from archgrad.cli.console import errors, print_result, say
+    from archgrad.cli.progress import reading_progress
+    from archgrad.models.image_files import find_images, predict_files
+
+    files, loaded = find_images(images), _load(model, device)
+    with reading_progress(errors(), images=True) as progress:
+        found = list(predict_files(loaded, files, batch_size, progress))
+    broken = [one.result for one in found if isinstance(one.result, UserError)]
+    for error in broken:
+        say(f"error: {error}", errors())
+    print_result(_content(found, loaded.classes, top), _show_predictions, as_json)
+    if broken:
+        raise UserError(f"{len(broken)} of {len(found)} images cannot be read; replace or remove them.")
+
+
+def _load(path: Path, device: str) -> Classifier:
+    """Return the model of a folder or of an ``.onnx`` file; refuse formats that run code when they are read."""
+    from archgrad.devices import AUTO, usable_device
+    from archgrad.files import shown_path
+    from archgrad.models import Model, OnnxModel
+
+    place, suffix = usable_device(device), path.suffix.lower()
+    if suffix == ".onnx":
+        if place.type != "cpu" and device != AUTO:
+            raise UserError(f"--device is {device!r}, but an .onnx file runs on the cpu here; leave --device out.")
+        return OnnxModel.load(path)
+    if suffix == ".pt2":
+        raise UserError(
+            f"{shown_path(path)} is not read: torch.export.load unpickles, so a stranger's file could run code here; "
+            f"give the model's folder, or export it to .onnx."
+        )
+    if suffix == ".py":
+        raise UserError(f"{shown_path(path)} is a program; run it with `python FILE.py IMAGE...`.")
+    loaded = Model.load(path)
+    loaded.network.to(place)
+    return loaded
+
+
+def _content(found: Sequence[FilePrediction], classes: Sequence[str], top: int) -> list[dict[str, Any]]:
+    """Return the predictions as plain objects."""
+    content = []
+    for path, result in found:
+        if not isinstance(result, UserError):
+            order = sorted(range(len(classes)), key=lambda one: -result.probabilities[one])[:top]
+            best = [{"label": classes[one], "probability": result.probabilities[one]} for one in order]
+            content.append({"path": str(path), **best[0], "top": best})
+    return content
+
+
+def _show_predictions(content: Sequence[Mapping[str, Any]]) -> str:
+    """Return a line for each image, in columns: its path, and labels with their probabilities."""
+    rows = []
+    for one in content:
+        best = ((escaped(each["label"], keep=""), f"{100 * each['probability']:5.1f} %") for each in one["top"])
+        rows.append([escaped(one["path"], keep=""), *chain.from_iterable(best)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(lines)
