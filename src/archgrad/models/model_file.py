@@ -28,7 +28,7 @@ from archgrad.knobs import knobs_of
 from archgrad.models.model import Model
 from archgrad.models.preprocessing import Preprocessing
 from archgrad.registry import Registry
-from archgrad.spaces import SPACES, Genotype, NASNet, SearchSpace
+from archgrad.spaces import PLAIN_SPACES, SPACES, Genotype, SearchSpace
 
 __all__ = [
     "describe_model",
@@ -68,7 +68,7 @@ def save_model(model: Model, folder: Path | str) -> Path:
 def describe_model(model: Model) -> dict[str, Any]:
     """Return everything but the weights, as plain objects."""
     space = model.space
-    named = space.name in SPACES or space.name == NASNet.name
+    named = space.name in SPACES or space.name in PLAIN_SPACES
     knobs = {name: value for name, value in knobs_of(space).items() if isinstance(value, int | str)}
     return {
         "format": _FORMAT,
@@ -183,5 +183,5 @@ def _space(content: Any, path: Path) -> SearchSpace:
     if not isinstance(content, dict) or not isinstance(content.get("name"), str) or ":" in content["name"]:
         raise UserError(f"the space in {path} is {shortened(content)}; it must have a name and sizes.")
     sizes = {name: value for name, value in content.items() if name != "name"}
-    spaces = Registry("space", SearchSpace, {**SPACES, NASNet.name: NASNet})
+    spaces = Registry("space", SearchSpace, {**SPACES, **PLAIN_SPACES})
     return spaces.create(content["name"], **sizes)
