@@ -72,9 +72,9 @@ def resume(
     from archgrad.files import exists
 
     if exists(folder / "training.json"):
-        from archgrad.cli.workflow_commands import resume_training
+        from archgrad.cli.workflow_commands import resume_workflow
 
-        resume_training(folder, workers, as_json)
+        resume_workflow(folder, workers, as_json)
         return
     config = read_run_config(folder)
     _run(config if workers is None else replace(config, workers=workers), folder, True, as_json)

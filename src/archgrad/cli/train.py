@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from archgrad.data import Data
 
-__all__ = ["run_plan", "show_training", "training_plan"]
+__all__ = ["load_training", "run_plan", "show_training", "training_plan"]
 
 
 def training_plan(
@@ -56,25 +56,31 @@ def training_plan(
     return TrainingPlan(config, preset, seeds_of(seeds, config.seed), test, "held_out" not in given)
 
 
-def run_plan(plan: TrainingPlan, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
-    """Carry out a plan with progress, and return the content of ``result.json`` and where it is."""
+def load_training(plan: TrainingPlan, console: Console) -> tuple[TrainingPlan, Data]:
+    """Load the training images, and choose the number of threads if it is left open."""
     config = with_threads(plan.config)
     validate(config)
-    with joined(config.device):
-        say(f"loading {str(config.data)[:100]}", console)
-        with reading_progress(console, images=True) as progress:
-            data = config.load_data(progress)
-        if config.threads is None:
-            config = replace(config, threads=choose_threads(replace(config, epochs=config.epochs or 1), data))
-            say(f"{config.threads} thread{'' if config.threads == 1 else 's'} (--threads)", console)
-        if config.epochs is None and PRESETS[plan.preset].minutes:
-            say("timing a few steps, to choose the number of epochs", console)
-        reserved = out is None
-        home = out or Path(from_first(lambda: str(new_folder(f"train-{_title(plan)}", config.seed))))
+    say(f"loading {str(config.data)[:100]}", console)
+    with reading_progress(console, images=True) as progress:
+        data = config.load_data(progress)
+    if config.threads is None:
+        config = replace(config, threads=choose_threads(replace(config, epochs=config.epochs or 1), data))
+        say(f"{config.threads} thread{'' if config.threads == 1 else 's'} (--threads)", console)
+    if config.epochs is None and PRESETS[plan.preset].minutes:
+        say("timing a few steps, to choose the number of epochs", console)
+    return replace(plan, config=config), data
+
+
+def run_plan(plan: TrainingPlan, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
+    """Carry out a plan with progress, and return the content of ``result.json`` and where it is."""
+    with joined(plan.config.device):
+        plan, data = load_training(plan, console)
+        reserved, seed = out is None, plan.config.seed
+        home = out or Path(from_first(lambda: str(new_folder(f"train-{_title(plan)}", seed))))
         shown = progress_for(console, shows_cell=False)
         try:
             result = run_training(
-                replace(plan, config=config), data=data, out=home, resume=resume, interruptible=True,
+                plan, data=data, out=home, resume=resume, interruptible=True,
                 callbacks=[shown], on_seed=lambda plan, seed: say(_begin(plan, seed, data, home), console),
             )  # fmt: skip
         finally:

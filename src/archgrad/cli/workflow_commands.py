@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 
 from archgrad.cli.options import TRAINING, AsJson, Settings, with_config_options
 
-__all__ = ["resume_training", "train"]
+__all__ = ["resume_workflow", "select", "train"]
 
 
 @partial(with_config_options, helps=TRAINING)
@@ -47,17 +48,58 @@ def train(
     print_result(run_plan(plan, out, False, console), show_training, as_json)
 
 
-def resume_training(folder: Path, workers: int | None, as_json: bool) -> None:
-    """Continue a training."""
-    from dataclasses import replace
+@partial(with_config_options, helps=TRAINING)
+def select(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="DIR|GENOTYPE...", help="Run directories of searches, or genotypes, of one space."),
+    ],
+    *,
+    searches: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Repeat the first search with new seeds up to so many runs. [-]")
+    ] = None,
+    space: Annotated[str | None, typer.Option(help="Their space. [the runs', or the first that has them]")] = None,
+    stem: Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")] = None,
+    preset: Annotated[
+        str, typer.Option(metavar="cifar|imagenet|quick", help="Settings of the papers, or a quick answer. [quick]")
+    ] = "quick",
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Fresh seeds of the last training. [3]")] = 3,
+    test: Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")] = None,
+    settings: Settings = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Train the architectures of several searches briefly, drop the poor ones, and train the best with fresh seeds.
 
+    In each round the better half goes on, and trains twice as long. Held-out images rank them.
+    """
     from archgrad.cli.console import print_result, say_loading
 
     console = say_loading(as_json)
+    from archgrad.cli.select import run_select, search_again, selection_plan, show_selection
+
+    given = {"space": space, "stem": stem, **{name: value for name, value in options.items() if value is not None}}
+    found = search_again(runs, searches or 1, console)
+    plan = selection_plan(found, preset, seeds, test, settings or [], given)
+    print_result(run_select(plan, out, False, console), show_selection, as_json)
+
+
+def resume_workflow(folder: Path, workers: int | None, as_json: bool) -> None:
+    """Continue a training or a selection."""
+    from archgrad.cli.console import print_result, say_loading
+    from archgrad.files import exists
+
+    console = say_loading(as_json)
+    from archgrad.cli.select import run_select, show_selection
     from archgrad.cli.train import run_plan, show_training
+    from archgrad.workflows.selection_folder import CANDIDATES, read_selection_plan
     from archgrad.workflows.training_folder import read_plan
 
-    plan = read_plan(folder, {})
-    if workers is not None:
-        plan = replace(plan, config=replace(plan.config, workers=workers))
+    if exists(folder / CANDIDATES):
+        selection = read_selection_plan(folder, {})
+        selection = replace(selection, training=selection.training.with_workers(workers))
+        print_result(run_select(selection, folder, True, console), show_selection, as_json)
+        return
+    plan = read_plan(folder, {}).with_workers(workers)
     print_result(run_plan(plan, folder, True, console), show_training, as_json)

@@ -10,14 +10,17 @@ from typing import Any
 from archgrad.config import SearchConfig
 from archgrad.data import Data
 from archgrad.errors import UserError, shortened
+from archgrad.spaces import Genotype
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.test_images import find_test_images
 from archgrad.workflows.training_config import with_epochs, with_published_cutout
 
-__all__ = ["IN_PYTHON", "TrainingPlan", "seeds_of"]
+__all__ = ["IN_PYTHON", "NO_TEST", "TrainingPlan", "seeds_of"]
 
 IN_PYTHON = "given in Python"
 """Stands in a file for test images that it cannot name."""
+NO_TEST = "none"
+"""Stands for no test images, even if the data has some."""
 _MOST_SEEDS = 1000
 
 
@@ -46,12 +49,31 @@ class TrainingPlan:
                 f"the images have {data.shape[1]}×{data.shape[2]} pixels, but a trained model takes square ones; give "
                 f"image_size (--image-size)."
             )
-        tests = find_test_images(config, data, self.test)
+        tests = None if self.test == NO_TEST else find_test_images(config, data, self.test)
         if tests is not None and self.trains_on_all and PRESETS[self.preset].tests_on_all:
             config = replace(config, held_out=0.0)
         data = with_published_cutout(data, self.preset, config.settings)
         config = with_epochs(config, data, self.preset)
         return replace(self, config=config), data, tests
+
+    def with_changes(
+        self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], tested: bool = True
+    ) -> TrainingPlan:
+        """Return a complete plan with another genotype, other epochs and seeds, and test images only if ``tested``.
+
+        The warm-up of the learning rate is at most a fifth of the epochs.
+        """
+        space = self.config.build_space()
+        changed = replace(space, architecture=str(genotype))  # type: ignore[call-arg]
+        settings = {path: one for path, one in self.config.settings.items() if not path.startswith("space.")}
+        weights = self.config.build_training(space, self.config.build_method())
+        settings["weights.lr_warmup_epochs"] = min(weights.lr_warmup_epochs, epochs // 5)
+        config = replace(self.config, space=changed, epochs=epochs, settings=settings)
+        return replace(self, config=config, seeds=seeds, test=self.test if tested else NO_TEST)
+
+    def with_workers(self, workers: int | None) -> TrainingPlan:
+        """Return the plan with other processes that read the data; None leaves them."""
+        return self if workers is None else replace(self, config=replace(self.config, workers=workers))
 
     def to_text(self) -> str:
         """Return the content of ``training.json``: what a configuration does not say."""

@@ -1,0 +1,52 @@
+"""What a selection leaves on disk beside its trainings: its plan and its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from archgrad.data import Data
+from archgrad.distributed.processes import in_first_process, processes
+from archgrad.errors import UserError
+from archgrad.files import exists, read_text, write_text
+from archgrad.spaces import Genotype
+from archgrad.workflows.training_folder import begin, read_plan
+from archgrad.workflows.training_plan import TrainingPlan
+
+if TYPE_CHECKING:
+    from archgrad.workflows.select import SelectionPlan
+
+__all__ = ["CANDIDATES", "SELECTION", "begin_selection", "read_selection_plan", "write_selection"]
+
+CANDIDATES, SELECTION = "candidates.json", "selection.json"
+_MOST = 1 << 24
+
+
+@in_first_process
+def begin_selection(folder: Path, plan: SelectionPlan, training: TrainingPlan, data: Data, resume: bool) -> None:
+    """Write the plan; reject a folder that holds anything else."""
+    begin(folder, training, data, resume)
+    content = {"genotypes": [str(one) for one in plan.genotypes], "seeds": plan.seeds}
+    if not exists(folder / CANDIDATES):
+        write_text(folder / CANDIDATES, json.dumps(content, indent=2) + "\n")
+
+
+def read_selection_plan(folder: Path, objects: Mapping[str, Any], test: Any = None) -> SelectionPlan:
+    """Read the plan of a begun selection."""
+    from archgrad.workflows.select import SelectionPlan
+
+    training = read_plan(folder, objects, test)
+    try:
+        content = json.loads(read_text(folder / CANDIDATES, "list of candidates", _MOST))
+        genotypes, seeds = tuple(map(Genotype.parse, content["genotypes"])), int(content["seeds"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise UserError(f"{folder / CANDIDATES} is no list of candidates; start a new selection.") from error
+    return SelectionPlan(training, genotypes, seeds)
+
+
+def write_selection(folder: Path, content: Mapping[str, Any]) -> None:
+    """Write ``selection.json``."""
+    if processes().rank == 0:
+        write_text(folder / SELECTION, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
