@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from archgrad.cli.cost import read_amount
+from archgrad.amounts import read_amount
 from archgrad.errors import UserError
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"

@@ -11,7 +11,7 @@ import typer
 from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, resume, search
 from archgrad.cli.convert import convert
 from archgrad.cli.model_commands import export, predict
-from archgrad.cli.workflow_commands import select, train
+from archgrad.cli.workflow_commands import fit, select, train
 from archgrad.distributed.environment import launched
 from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
 
@@ -110,5 +110,5 @@ def _options(
     pass
 
 
-for _command in (search, resume, train, select, inspect, list_, query, convert, cost, draw, plot, export, predict):
+for _command in (search, resume, fit, train, select, inspect, list_, query, convert, cost, draw, plot, export, predict):
     app.command(_command.__name__.removesuffix("_"))(_command)

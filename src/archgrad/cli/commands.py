@@ -67,11 +67,11 @@ def resume(
     workers: Annotated[int | None, typer.Option(help="Processes that read each part of the data. [as before]")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a search or a training that was stopped or killed, to the same result."""
+    """Continue a search, a training, a selection or a fit that was stopped or killed, to the same result."""
     from archgrad.config import read_run_config
     from archgrad.files import exists
 
-    if exists(folder / "training.json"):
+    if exists(folder / "training.json") or exists(folder / "fit.json"):
         from archgrad.cli.workflow_commands import resume_workflow
 
         resume_workflow(folder, workers, as_json)
@@ -283,9 +283,10 @@ def cost(
     as_json: AsJson = False,
 ) -> None:
     """Count parameters, multiply-adds and memory of an architecture's network, and time it."""
+    from archgrad.amounts import read_amount
     from archgrad.cli.architecture import find_architecture
     from archgrad.cli.console import print_result
-    from archgrad.cli.cost import measure_cost, read_amount, shape_of, show_cost
+    from archgrad.cli.cost import measure_cost, shape_of, show_cost
 
     limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
     found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})

@@ -12,7 +12,7 @@ import typer
 from archgrad.config import SearchConfig
 from archgrad.config.toml import KINDS
 
-__all__ = ["TRAINING", "AsJson", "Settings", "with_config_options"]
+__all__ = ["FIT", "TRAINING", "AsJson", "Settings", "with_config_options"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
@@ -99,6 +99,14 @@ TRAINING: Mapping[str, str] = {
     "time_limit": "Choose the epochs so that each seed takes about this long here. [5 with the preset quick]",
 }
 """The options of a training, with their help texts."""
+
+FIT: Mapping[str, str] = {
+    "data": "Images with their classes (see `archgrad list data`), such as folder:PATH. [digits]",
+    **{name: TRAINING[name] for name in ("data_dir", "limit", "fit", "device", "precision", "threads", "workers")},
+    "seed": "Seed of all random numbers. [0]",
+    "image_size": "Resize the images to this width and height. [their own, at most 32, or 64 with two hours]",
+}
+"""The options of a fit, with their help texts."""
 
 
 def with_config_options(command: Callable[..., None], helps: Mapping[str, str] | None = None) -> Callable[..., None]:

@@ -112,9 +112,9 @@ def _with_fastest_threads(config: SearchConfig, data: Data, choose: bool, consol
 
 def _sized(config: SearchConfig, data: Data, console: Console) -> SearchConfig:
     """Choose the open sizes for the time limit, and print them."""
-    from archgrad.cli.choose_sizes import candidate_sizes, fit_sizes
     from archgrad.cli.console import say
     from archgrad.loop.threads import choose_threads
+    from archgrad.workflows.search_sizes import candidate_sizes, fit_sizes
 
     limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
     say(f"choosing sizes that fit into {limit:g} minutes (--time-limit)", console)

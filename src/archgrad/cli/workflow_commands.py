@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from archgrad.cli.options import TRAINING, AsJson, Settings, with_config_options
+from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_options
 
-__all__ = ["resume_workflow", "select", "train"]
+__all__ = ["fit", "resume_workflow", "select", "train"]
 
 
 @partial(with_config_options, helps=TRAINING)
@@ -85,17 +85,57 @@ def select(
     print_result(run_select(plan, out, False, console), show_selection, as_json)
 
 
+@partial(with_config_options, helps=FIT)
+def fit(
+    *,
+    budget: Annotated[str, typer.Option(metavar="TIME", help="Time for everything: 90s, 30m, 2h. [30m]")] = "30m",
+    max_params: Annotated[str | None, typer.Option(help="Most parameters of the network, such as 1M. [any]")] = None,
+    max_madds: Annotated[str | None, typer.Option(help="Most multiply-adds for one image, such as 50M. [any]")] = None,
+    max_latency: Annotated[
+        str | None, typer.Option(help="Longest time for one image on this machine, such as 5ms. [any]")
+    ] = None,
+    test: Annotated[
+        str | None, typer.Option(help="Test images, as --data. [those of the data, or a fifth of the images]")
+    ] = None,
+    target: Annotated[
+        Path | None,
+        typer.Option("-o", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx, .pt2 or .py. [-]"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
+    """Make a model from images: search, select, train, test, and compare with a residual network of equal size."""
+    from archgrad.cli.console import print_result, say_loading
+
+    console = say_loading(as_json)
+    from archgrad.cli.fit import run_fit, show_fit
+
+    limits = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
+    given = {"budget": budget, "test": test, **limits, **options}
+    request = {"data": "digits"} | {name: value for name, value in given.items() if value is not None}
+    print_result(run_fit(request, out, target, False, console), show_fit, as_json)
+
+
 def resume_workflow(folder: Path, workers: int | None, as_json: bool) -> None:
-    """Continue a training or a selection."""
+    """Continue a training, a selection or a fit."""
     from archgrad.cli.console import print_result, say_loading
     from archgrad.files import exists
 
     console = say_loading(as_json)
+    from archgrad.cli.fit import run_fit, show_fit
     from archgrad.cli.select import run_select, show_selection
     from archgrad.cli.train import run_plan, show_training
+    from archgrad.workflows.fit_folder import FIT as FIT_FILE
+    from archgrad.workflows.fit_folder import read_request
     from archgrad.workflows.selection_folder import CANDIDATES, read_selection_plan
     from archgrad.workflows.training_folder import read_plan
 
+    if exists(folder / FIT_FILE):
+        request = read_request(folder)
+        request |= {} if workers is None else {"workers": workers}
+        print_result(run_fit(request, folder, None, True, console), show_fit, as_json)
+        return
     if exists(folder / CANDIDATES):
         selection = read_selection_plan(folder, {})
         selection = replace(selection, training=selection.training.with_workers(workers))

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad.cli import choose_sizes
-from archgrad.cli.choose_sizes import candidate_sizes, fit_sizes
 from archgrad.config import SearchConfig, read_config
 from archgrad.loop.setup import Setup
+from archgrad.workflows import search_sizes
+from archgrad.workflows.search_sizes import candidate_sizes, fit_sizes
 
 DIGITS = ag.data.digits()
 
@@ -37,8 +37,8 @@ class Machine:
 @pytest.fixture
 def speed(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    monkeypatch.setattr(choose_sizes, "_step_seconds", machine.step_seconds)
-    monkeypatch.setattr(choose_sizes, "time", machine)
+    monkeypatch.setattr(search_sizes, "_step_seconds", machine.step_seconds)
+    monkeypatch.setattr(search_sizes, "time", machine)
     return machine
 
 
@@ -122,8 +122,8 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     images = torch.randint(256, (len(labels), 1, 4, 4), dtype=torch.uint8)
     data = ag.data.ImageData("odd", images, labels, tuple(map(str, range(len(counts)))))
-    monkeypatch.setattr(choose_sizes, "candidate_sizes", lambda config: [(2, 1)])
-    monkeypatch.setattr(choose_sizes, "LONGEST", float("inf"))
+    monkeypatch.setattr(search_sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(search_sizes, "LONGEST", float("inf"))
     config = fit_sizes(SearchConfig(time_limit=1e-6, **options), data).config
     space, method = config.build_space(), config.build_method()
     part = data if config.limit is None else data.limited(config.limit, seed=0)
@@ -192,7 +192,7 @@ def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str)
 def test_a_search_without_sizes_chooses_them_and_says_so(
     archgrad: Any, speed: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(choose_sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(search_sizes, "candidate_sizes", lambda config: [(2, 1)])
     code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--out", "run")
     assert code == 0, err
     assert "measuring a few steps with 2 channels, depth 1" in out
