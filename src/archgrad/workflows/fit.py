@@ -209,8 +209,8 @@ class _Way:
             f"pixels, {len(self.tests):,} more to test; in about {minutes:.3g} minutes: {plan.searches} "
             f"search{'' if plan.searches == 1 else 'es'} ({plan.search_channels} channels, {plan.search_epochs} "
             f"epochs, {images}; {SEARCH_SHARE * minutes:.2g} minutes), selection and training of a network with up to "
-            f"{plan.channels} channels and {plan.cells} cells per stage ({0.4 * minutes:.2g} minutes), and ResNet-20 of equal size to "
-            f"compare with ({0.2 * minutes:.2g} minutes)"
+            f"{plan.channels} channels and {plan.cells} cells per stage ({0.4 * minutes:.2g} minutes), and "
+            f"ResNet-20 of equal size to compare with ({0.2 * minutes:.2g} minutes)"
         )
 
     def search(self) -> list[Genotype]:
