@@ -17,6 +17,7 @@ FILES = sorted(ROOT.rglob("*.py"))
 HOUSE = (
     (
         "errors",
+        "amounts",
         "devices",
         "fields",
         "files",

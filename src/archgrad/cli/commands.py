@@ -277,9 +277,10 @@ def cost(
     as_json: AsJson = False,
 ) -> None:
     """Count parameters, multiply-adds and memory of an architecture's network, and time it."""
+    from archgrad.amounts import read_amount
     from archgrad.cli.architecture import find_architecture
     from archgrad.cli.console import print_result
-    from archgrad.cli.cost import measure_cost, read_amount, shape_of, show_cost
+    from archgrad.cli.cost import measure_cost, shape_of, show_cost
 
     limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
     found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -18,23 +17,9 @@ from archgrad.spaces.cost_table import cost_table, training_memory
 from archgrad.spaces.fit_width import fit_width
 from archgrad.spaces.latency import measure_latency
 
-__all__ = ["measure_cost", "read_amount", "show_cost"]
+__all__ = ["measure_cost", "shape_of", "show_cost"]
 
 _BATCHES = (1, 64)
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
-
-
-def read_amount(option: str, text: str) -> int:
-    """Read a number with a unit.
-
-    >>> read_amount("--fit-madds", "600M")
-    600000000
-    """
-    found = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]{1,9})?)\s*([kKmMgG]?)\s*", text)
-    amount = int(float(found[1]) * _UNITS[found[2].lower()]) if found else 0
-    if not amount:
-        raise UserError(f"{option} is {text[:80]!r}; write a positive number with k, M or G, such as 600M.")
-    return amount
 
 
 def shape_of(run: Path | None) -> dict[str, int]:
