@@ -132,3 +132,27 @@ def test_latencies_are_measured_once_and_read_again() -> None:
 def test_latencies_need_operations_on_edges() -> None:
     with pytest.raises(UserError, match=r"is no sum over its choices.*choose the metric madds or params"):
         CostModel.measure(SPACES["nasbench1shot1-1"], "latency", SHAPE)
+
+
+@pytest.mark.parametrize("name", ["nasbench201", "s1", "nasbench1shot1-1"])
+def test_any_architecture_can_be_brought_within_any_limit_of_the_space(name: str) -> None:
+    space = SPACES[name]
+    model = CostModel.measure(space, "params", SHAPE)
+    for seed in range(3):
+        probabilities = drawn(space, seed)
+        genotype = Argmax().select(space, probabilities)
+        assert model.reduced(genotype, probabilities, model.highest) is genotype
+        for share in (0.0, 0.05, 0.3):
+            limit = model.lowest + share * (model.highest - model.lowest)
+            assert model.cost(model.reduced(genotype, probabilities, limit)) <= limit
+
+
+def test_the_least_probable_of_equal_savings_goes_first() -> None:
+    space = SPACES["nasbench201"]
+    model = CostModel.measure(space, "params", SHAPE)
+    probabilities = {"cell": torch.full((6, 5), 0.1)}
+    probabilities["cell"][:, 3] = torch.tensor([0.6, 0.6, 0.3, 0.6, 0.6, 0.6])  # 3×3 convolutions, the third barely
+    genotype = Argmax().select(space, probabilities)
+    found = model.reduced(genotype, probabilities, model.highest - 1)
+    changed = [one for one, other in zip(genotype["cell"], found["cell"], strict=True) if one != other]
+    assert [(one.target, one.source) for one in changed] == [(2, 1)]

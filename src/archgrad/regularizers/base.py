@@ -11,7 +11,7 @@ from torch import Tensor
 
 from archgrad.fields import check_fields
 from archgrad.relaxations import Relaxation
-from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Modifier
 from archgrad.tensors import Alpha, Mixture, MixtureGradients, Probabilities, Weights
@@ -142,6 +142,10 @@ class Regularizer:
     def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
         """Raise a UserError, before any training, if it does not work with these blocks."""
         return
+
+    def amend(self, genotype: Genotype, probabilities: Probabilities) -> Genotype:
+        """Return the architecture to take in place of the derived one; by default that itself."""
+        return genotype
 
     def outer_term(self, step: OuterStep) -> Tensor | None:
         """Return a scalar to add to the outer loss, differentiable in α."""

@@ -14,6 +14,7 @@ from archgrad.fields import NonNegative, Probability, check_value
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.spaces.cost_model import CostMetric, CostModel, NetworkShape
+from archgrad.tensors import Probabilities
 
 __all__ = ["CostPenalty"]
 
@@ -43,9 +44,12 @@ class CostPenalty(Regularizer):
     λ_t = ``weight`` · t / (1.05 − t) grows with the progress t, to 20 times the weight: first the loss decides, then
     the target. Division by the range of costs makes a weight mean the same in every space and metric.
 
+    A penalty steers, but the last step of a short search may still lead out of the budget. So a derived architecture
+    over the target has choices exchanged for cheaper ones, those first that lose least log-probability for what they
+    save, until it is within. The search says so if that happens at its end.
+
     Latencies come from a table: the median of warm runs of each operation at each width, stride and resolution, and a
-    fixed rest. A run measures it once and keeps it. A discretizer that measures architectures, such as Perturbation,
-    may choose another than the most probable one, and then exceed the target.
+    fixed rest. A run measures it once and keeps it. The time of the whole network may differ from the sum.
     """
 
     metric: CostMetric = "madds"
@@ -112,6 +116,10 @@ class CostPenalty(Regularizer):
         expected = costs.expected(step.probabilities)
         price = self.price(step.progress) / ((self.model.highest - self.model.lowest) or 1.0)
         return (price * (excess + expected - expected.detach())).to(next(iter(step.probabilities.values())))
+
+    def amend(self, genotype: Genotype, probabilities: Probabilities) -> Genotype:
+        """Exchange choices of a derived architecture over the target for cheaper ones, until it is within."""
+        return genotype if self.model is None else self.model.reduced(genotype, probabilities, self.limit)
 
     def price(self, progress: float) -> float:
         """Return λ_t."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from archgrad.spaces.block import DecisionBlock
 
-__all__ = ["ChoiceCosts", "Selected", "groups_of"]
+__all__ = ["ChoiceCosts", "Selected", "groups_of", "weights_of"]
 
 Selected = dict[str, list[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs, in order."""
@@ -41,7 +41,7 @@ class ChoiceCosts:
         """
         total = torch.tensor(self.fixed, dtype=torch.float64)
         for block in self.blocks:
-            weights = _weights(block, probabilities)
+            weights = weights_of(block, probabilities)
             groups = list(groups_of(block))
             group_of = {row: number for number, (rows, _) in enumerate(groups) for row in rows}
             index = torch.tensor([group_of[row] for row in range(len(block.rows))])
@@ -63,7 +63,7 @@ class ChoiceCosts:
         0 gives what the space's own derivation does, up to exact ties.
         """
         return {
-            block.name: _select(block, _weights(block, probabilities).tolist(), self.choices[block.name], margin)
+            block.name: _select(block, weights_of(block, probabilities).tolist(), self.choices[block.name], margin)
             for block in self.blocks
         }
 
@@ -84,7 +84,7 @@ def groups_of(block: DecisionBlock) -> Iterator[tuple[list[int], int]]:
             yield from (([row], block.rows[row].picks) for row in rows)
 
 
-def _weights(block: DecisionBlock, probabilities: Mapping[str, Tensor]) -> Tensor:
+def weights_of(block: DecisionBlock, probabilities: Mapping[str, Tensor]) -> Tensor:
     """Return the weights of a block's choices in float64; those that a genotype may not contain have weight 0."""
     allowed = torch.tensor(
         [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from statistics import fmean, median
 from typing import Any, Literal, NamedTuple
 
@@ -16,9 +17,10 @@ from archgrad.errors import UserError
 from archgrad.random_streams import SavedRandomState
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan
-from archgrad.spaces.choice_costs import ChoiceCosts, Selected, groups_of
+from archgrad.spaces.choice_costs import ChoiceCosts, Selected, groups_of, weights_of
 from archgrad.spaces.cost import ImageSize, count_parts
 from archgrad.spaces.genotype import Genotype
+from archgrad.spaces.genotype_check import row_of
 from archgrad.spaces.latency import measure_latency, time_parts
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import Edge, FixedCell
@@ -78,12 +80,16 @@ class CostModel:
     @cached_property
     def lowest(self) -> float:
         """The lowest cost in the space; without a table, the lowest that exchanges find."""
-        return self._extreme(cheapest=True)
+        return self._amount(self._cheapest)
 
     @cached_property
     def highest(self) -> float:
         """The highest cost in the space, found in the same way."""
-        return self._extreme(cheapest=False)
+        return self._amount(self._extreme(cheapest=False))
+
+    @cached_property
+    def _cheapest(self) -> Selected:
+        return self._extreme(cheapest=True)
 
     def around(self, probabilities: Mapping[str, Tensor]) -> ChoiceCosts:
         """Return the costs of choices: the table, or the differences around the strongest architecture."""
@@ -101,22 +107,43 @@ class CostModel:
         found = self.space.count(genotype, *self.shape)
         return float(found.multiply_adds if self.metric == "madds" else found.parameters)
 
-    def _extreme(self, cheapest: bool) -> float:
-        if self.table is not None:
-            return self.table.of(self.table.extreme(cheapest))
-        sign = 1.0 if cheapest else -1.0
-        return sign * min(self._descend(seed, sign) for seed in range(_STARTS))
+    def reduced(self, genotype: Genotype, probabilities: Mapping[str, Tensor], limit: float) -> Genotype:
+        """Return the architecture itself, or one like it whose cost is within the limit.
 
-    def _descend(self, seed: int, sign: float) -> float:
-        """Return the lowest ``sign`` · cost that single exchanges reach from a random architecture."""
+        Choices are exchanged one by one for cheaper ones: each time the exchange that loses least log-probability for
+        what it saves. If no exchange saves anything, the cheapest architecture is left.
+        """
+        selected = _selected(self.space.blocks, genotype)
+        if self._amount(selected) <= limit:
+            return genotype
+        weights = {block.name: weights_of(block, probabilities).clamp_min(1e-30).log() for block in self.space.blocks}
+        likely = ChoiceCosts(self.space.blocks, 0.0, weights)
+        while (cost := self._amount(selected)) > limit:
+            others = [(self._amount(other), other) for *_, other in _exchanges(self.space.blocks, selected)]
+            rates = [
+                ((likely.of(selected) - likely.of(other)) / (cost - amount), other)
+                for amount, other in others
+                if amount < cost
+            ]
+            selected = min(rates, key=itemgetter(0))[1] if rates else self._cheapest
+        return self.space.genotype(selected)
+
+    def _extreme(self, cheapest: bool) -> Selected:
+        if self.table is not None:
+            return self.table.extreme(cheapest)
+        sign = 1.0 if cheapest else -1.0
+        return min((self._descend(seed, sign) for seed in range(_STARTS)), key=lambda one: sign * self._amount(one))
+
+    def _descend(self, seed: int, sign: float) -> Selected:
+        """Return the architecture of the lowest ``sign`` · cost that single exchanges reach from a random one."""
         drawn = random_streams.generator(seed, "costs")
         best = self._strongest({block.name: torch.rand(block.shape, generator=drawn) for block in self.space.blocks})
-        lowest = sign * self._cost_of(best)
+        lowest = sign * self._amount(best)
         while True:
-            others = [other for _, _, _, other in _exchanges(self.space.blocks, best)]
-            costs = [sign * self._cost_of(other) for other in others]
+            others = [other for *_, other in _exchanges(self.space.blocks, best)]
+            costs = [sign * self._amount(other) for other in others]
             if not costs or min(costs) >= lowest:
-                return lowest
+                return best
             lowest, best = min(costs), others[costs.index(min(costs))]
 
     def _strongest(self, probabilities: Mapping[str, Tensor]) -> Selected:
@@ -124,8 +151,8 @@ class CostModel:
         free = ChoiceCosts(blocks, 0.0, {block.name: torch.zeros(block.shape) for block in blocks})
         return free.select(probabilities)
 
-    def _cost_of(self, selected: Selected) -> float:
-        return self.cost(self.space.genotype(selected))
+    def _amount(self, selected: Selected) -> float:
+        return self.cost(self.space.genotype(selected)) if self.table is None else self.table.of(selected)
 
     def _differences(self, selected: Selected) -> ChoiceCosts:
         """Return the cost of a selection, and by how much an exchange for each choice changes it on average."""
@@ -133,12 +160,21 @@ class CostModel:
         if genotype not in self._around:
             base, changes = self.cost(genotype), dict[tuple[str, int, int], list[float]]()
             for name, row, choice, other in _exchanges(self.space.blocks, selected):
-                changes.setdefault((name, row, choice), []).append(self._cost_of(other) - base)
+                changes.setdefault((name, row, choice), []).append(self._amount(other) - base)
             tables = {block.name: torch.zeros(block.shape, dtype=torch.float64) for block in self.space.blocks}
             for (name, row, choice), found in changes.items():
                 tables[name][row, choice] = fmean(found)
             self._around[genotype] = ChoiceCosts(self.space.blocks, base, tables)
         return self._around[genotype]
+
+
+def _selected(blocks: Sequence[DecisionBlock], genotype: Genotype) -> Selected:
+    """Return the rows and choices of a genotype."""
+    found: Selected = {}
+    for block in blocks:
+        rows = [(row_of(block, decision), decision.choice) for decision in genotype[block.name]]
+        found[block.name] = [(row, block.rows[row].choices.index(choice)) for row, choice in rows]
+    return found
 
 
 def _exchanges(blocks: Sequence[DecisionBlock], selected: Selected) -> Iterator[tuple[str, int, int, Selected]]:
