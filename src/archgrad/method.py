@@ -127,6 +127,12 @@ class Method:
                 f"{type(self.stop).__name__} ends a stage of a progressive search after its architecture has gone "
                 f"wrong, and the next stage would keep its choices; leave stop or progressive out."
             )
+        for regularizer in self.regularizers:
+            if regularizer.depends_on_size:
+                raise UserError(
+                    f"{type(regularizer).__name__} depends on the size of the networks, but the stages of a "
+                    f"progressive search differ in size; leave {type(regularizer).__name__} or progressive out."
+                )
         if self.supernet.skip_dropout is not None:
             raise UserError(
                 f"supernet.skip_dropout is {self.supernet.skip_dropout}, but the stages of a progressive search have "

@@ -6,9 +6,6 @@ import json
 
 import pytest
 
-from archgrad.amounts import read_amount
-from archgrad.errors import UserError
-
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 
 
@@ -52,10 +49,3 @@ def test_mistakes_are_explained(archgrad, arguments, sentence):
     assert code == 2
     assert sentence in err
     assert not out
-
-
-def test_amounts_have_units():
-    assert [read_amount("--n", text) for text in ("1", "2k", "1.5M", " 3 G ")] == [1, 2000, 1_500_000, 3 * 10**9]
-    for wrong in ("", "0", "-1", "1T", "nan", "1e9", "9" * 40):
-        with pytest.raises(UserError, match=r"--n is .*; write a positive number with k, M or G"):
-            read_amount("--n", wrong)

@@ -44,6 +44,11 @@ FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
     ),
     "darts, skip dropout": (SMALL, {"supernet.skip_dropout": 0.5}),
     "darts-2nd, recomputed cells": (SMALL, {"checkpoint_cells": True, "supernet.drop_path": 0.3}),
+    "darts, recomputed cells, a budget": (
+        SMALL,
+        {"checkpoint_cells": True, "regularizer": "+cost-penalty", "cost-penalty.metric": "params",
+         "cost-penalty.target": "1.5k"},
+    ),
     "darts, exact products": (SMALL, {"hypergradient": "unrolled", "hypergradient.products": "exact"}),
 }  # fmt: skip
 """What only two processes run."""

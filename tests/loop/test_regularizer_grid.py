@@ -15,7 +15,7 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, Fixed, MirrorDescent
 from archgrad.errors import UserError
-from archgrad.regularizers import REGULARIZERS, LayerAlignment, Regularizer
+from archgrad.regularizers import REGULARIZERS, CostPenalty, LayerAlignment, Regularizer
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax, Uniform
 from archgrad.schedule import Schedule
 from archgrad.spaces import SearchSpace
@@ -37,12 +37,13 @@ RELAXATIONS: dict[str, Relaxation] = {
     "uniform-per-cell": Uniform(per_cell=True),
 }
 MEMBERS: dict[str, Regularizer] = {name: kind() for name, kind in REGULARIZERS.items()} | {
+    "cost-penalty": CostPenalty("params", 5000),
     "layer-alignment": LayerAlignment(schedule="constant"),
     "layer-alignment-exact": LayerAlignment("sign", schedule="constant", difference="exact"),
     "layer-alignment-central": LayerAlignment(schedule="constant", difference="central", kinks="crossed"),
     "layer-alignment-outer": LayerAlignment(schedule="constant", objective="outer"),
 }
-ON_ALPHA = ("entropy", "dirichlet-kl", "beta-decay", "layer-alignment-outer")
+ON_ALPHA = ("entropy", "dirichlet-kl", "beta-decay", "cost-penalty", "layer-alignment-outer")
 """Those that add to the loss of the architecture; the others change the step of the weights."""
 
 

@@ -14,6 +14,7 @@ from archgrad.errors import UserError
 from archgrad.regularizers import (
     REGULARIZERS,
     AdversarialPerturbation,
+    CostPenalty,
     EntropyTerm,
     LayerAlignment,
     OuterStep,
@@ -22,8 +23,17 @@ from archgrad.regularizers import (
     WeightStep,
     name_of,
 )
-from archgrad.spaces import DecisionBlock, Row
+from archgrad.spaces import DecisionBlock, NASBench201, Row
+from archgrad.spaces.choice_costs import ChoiceCosts
+from archgrad.spaces.cost_model import CostModel, NetworkShape
 
+BLOCK = DecisionBlock("cell", 2, tuple(Row(target, 0, ("a", "b", "c")) for target in range(1, 5)))
+MODEL = CostModel(
+    NASBench201(),
+    "params",
+    NetworkShape(),
+    ChoiceCosts((BLOCK,), 1.0, {"cell": torch.arange(12.0).double().view(4, 3)}),
+)
 NAMED: dict[str, Regularizer] = {name: REGULARIZERS.create(name) for name in REGULARIZERS}
 MEMBERS: dict[str, Regularizer] = {
     "nothing": Regularizer(),
@@ -34,8 +44,8 @@ MEMBERS: dict[str, Regularizer] = {
     "layer-alignment-sign": LayerAlignment("sign"),
     "layer-alignment-outer": LayerAlignment(objective="outer"),
     "adversarial-perturbation-once": AdversarialPerturbation(steps=1),
+    "cost-penalty-bound": CostPenalty("params", 1.0, model=MODEL),
 }
-BLOCK = DecisionBlock("cell", 2, tuple(Row(target, 0, ("a", "b", "c")) for target in range(1, 5)))
 every_named = pytest.mark.parametrize("name", REGULARIZERS)
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 Tensors = dict[str, Tensor]

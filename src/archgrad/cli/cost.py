@@ -20,7 +20,6 @@ from archgrad.spaces.latency import measure_latency
 __all__ = ["measure_cost", "shape_of", "show_cost"]
 
 _BATCHES = (1, 64)
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 
 
 def shape_of(run: Path | None) -> dict[str, int]:

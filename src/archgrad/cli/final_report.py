@@ -22,6 +22,7 @@ def final_report(result: SearchResult, config: SearchConfig, data: Data, run: Pa
     return {
         "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
         "sizes": {} if result.undecided else _sizes(result, config, data),
+        "budgets": [] if result.undecided else _budgets(result, config, data),
         "next": _next(diagnosis.verdict, result, config, run),
         "run": str(run),
     }
@@ -55,6 +56,7 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
         )
         facts.append((metric.name, told))
     facts += [("size", f"{size} {where}") for where, size in summary["sizes"].items()]
+    facts += [("budget", text) for text in summary["budgets"]]
     return [*facts, *(("next", step) for step in summary["next"])]
 
 
@@ -78,6 +80,16 @@ def _sizes(result: SearchResult, config: SearchConfig, data: Data) -> dict[str, 
         f"{what}, {_size_of(sized, images)}": str(sized.cost(result.genotype, num_classes=outputs, **images))
         for what, (sized, images) in sizes.items()
     }
+
+
+def _budgets(result: SearchResult, config: SearchConfig, data: Data) -> list[str]:
+    """Return the cost of the cell's network against each target that the search was given."""
+    from archgrad.regularizers import CostPenalty
+    from archgrad.spaces.cost_model import NetworkShape
+
+    shape = NetworkShape(config.build_task().outputs(data), data.channels, data.shape[1:])
+    penalties = [part for part in config.build_method().regularizers if isinstance(part, CostPenalty)]
+    return [part.compare(config.build_space(), result.genotype, shape) for part in penalties]
 
 
 def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:

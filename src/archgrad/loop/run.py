@@ -214,13 +214,22 @@ class Run:
         method, space = self.stepper.method, self.setup.space
         probabilities = method.relaxation.probabilities(self.setup.blocks, state.alpha)
         last = state.epoch + 1 == state.epochs
-        state.genotype = self._derived(state, probabilities, last)
+        state.genotype = self._amended(self._derived(state, probabilities, last), probabilities, last)
         initial = method.relaxation.probabilities(self.setup.blocks, self.setup.first_alpha())
         ties = method.discretizer.ties(space, probabilities, last)
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, so the first in order is taken.", ties)
         undecided = ties.everywhere or (self.setup.is_unmoved(state.alpha) and not self._by_metric(last))
         return Snapshot(space, probabilities, state.genotype, None, last, initial, undecided, ties.rows)
+
+    def _amended(self, genotype: Genotype, probabilities: Probabilities, last: bool) -> Genotype:
+        """Return the architecture that the regularizers take in place of the derived one."""
+        for part in self.stepper.method.regularizers:
+            derived, genotype = genotype, part.amend(genotype, probabilities)
+            check_instance(part, "amend", genotype, Genotype)
+            if last and genotype != derived:
+                _log.warning("%s takes another architecture than the derived %s.", type(part).__name__, derived)
+        return genotype
 
     def _by_metric(self, last: bool) -> bool:
         """Tell whether the task's metric, not probabilities, chose the genotype of the epoch."""

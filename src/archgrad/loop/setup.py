@@ -37,14 +37,19 @@ from archgrad.loop.weight_average import WeightAverage
 from archgrad.method import Method
 from archgrad.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
+from archgrad.regularizers import Regularizer
 from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
+from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
 from archgrad.tasks import BaseTask
 from archgrad.tensors import Alpha
 from archgrad.training import WeightTraining
 
 __all__ = ["Setup"]
+
+_MEASURED = "measured"
+"""The part of an identity that holds what regularizers have measured on the machine."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,8 +111,31 @@ class Setup:
         check_heads(setup)
         check_network_settings(setup)
         check_task(task, setup.outputs, setup.weight_loader)
-        kept = None if begun is None else from_first(partial(_kept_factor, begun))
-        return setup._with_budget(config.budget, kept)
+        kept = {} if begun is None else from_first(partial(_kept_numbers, begun))
+        return setup._with_bound_parts(kept.get(_MEASURED))._with_budget(config.budget, kept.get("alpha_budget"))
+
+    def _with_bound_parts(self, kept: object) -> Setup:
+        """Return the setup with regularizers that know the networks; ``kept`` is what they measured when the run began.
+
+        Only the first of several processes measures.
+        """
+        shape = NetworkShape(**self.network_shape, image_size=self.weight_loader.data.shape[1:])
+
+        def bind(measured: object) -> dict[str, Regularizer]:
+            known, parts = measured if isinstance(measured, Mapping) else {}, self.method.regularizers
+            names = [f"{place} {type(part).__name__}" for place, part in enumerate(parts)]
+            return {
+                name: part.bound(self.space, shape, known.get(name)) for name, part in zip(names, parts, strict=True)
+            }
+
+        bound = {} if processes().rank else bind(kept)
+        found = from_first(lambda: {name: part.measured for name, part in bound.items() if part.measured is not None})
+        bound = bind(found) if processes().rank else bound
+        return replace(
+            self,
+            method=replace(self.method, regularizers=tuple(bound.values())),
+            described={**self.described, **({_MEASURED: found} if found else {})},
+        )
 
     def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
@@ -263,7 +291,7 @@ def _described(config: SearchConfig, task: BaseTask, data: Data) -> dict[str, An
     }  # fmt: skip
 
 
-def _kept_factor(folder: Path) -> float | None:
-    """Return the factor on α's rate that the run in a folder began with."""
-    factor = Checkpoints(folder).saved_identity().get("alpha_budget")
-    return factor if isinstance(factor, float) else None
+def _kept_numbers(folder: Path) -> dict[str, Any]:
+    """Return the numbers that the run in a folder began with: the factor on α's rate, and what it measured."""
+    saved = Checkpoints(folder).saved_identity()
+    return {name: saved[name] for name in ("alpha_budget", _MEASURED) if name in saved}

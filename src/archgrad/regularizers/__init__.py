@@ -5,6 +5,7 @@ from archgrad.regularizers.adversarial_perturbation import AdversarialPerturbati
 from archgrad.regularizers.auxiliary_skip import AuxiliarySkip
 from archgrad.regularizers.base import OuterStep, PerturbStep, Regularizer, WeightStep
 from archgrad.regularizers.beta_decay import BetaDecay
+from archgrad.regularizers.cost_penalty import CostPenalty
 from archgrad.regularizers.dirichlet_kl import DirichletKL
 from archgrad.regularizers.entropy import EntropyTerm
 from archgrad.regularizers.layer_alignment import LayerAlignment
@@ -15,6 +16,7 @@ __all__ = [
     "AdversarialPerturbation",
     "AuxiliarySkip",
     "BetaDecay",
+    "CostPenalty",
     "DirichletKL",
     "EntropyTerm",
     "LayerAlignment",
@@ -37,6 +39,7 @@ REGULARIZERS = Registry[Regularizer](
         "adversarial-perturbation": AdversarialPerturbation,
         "beta-decay": BetaDecay,
         "auxiliary-skip": AuxiliarySkip,
+        "cost-penalty": CostPenalty,
     },
 )
 """The names on the command line."""

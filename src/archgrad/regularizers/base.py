@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from archgrad.fields import check_fields
 from archgrad.relaxations import Relaxation
-from archgrad.spaces import DecisionBlock
+from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Modifier
 from archgrad.tensors import Alpha, Mixture, MixtureGradients, Probabilities, Weights
 
@@ -112,6 +114,23 @@ class Regularizer:
         """Whether it makes cells agree on their shared architecture, which usually prevents collapse."""
         return False
 
+    @property
+    def depends_on_size(self) -> bool:
+        """Whether it depends on the size of the networks, so that it does not fit a search in stages of many sizes."""
+        return False
+
+    @property
+    def measured(self) -> Any:
+        """What :meth:`bound` has measured on this machine, as JSON can hold it; a run keeps it. None: nothing."""
+        return None
+
+    def bound(self, space: SearchSpace, shape: NetworkShape, measured: Any = None) -> Regularizer:
+        """Return this term with what it needs to know of the networks; called once, before the search begins.
+
+        ``measured`` is what :attr:`measured` was when a run began that now continues.
+        """
+        return self
+
     def exact(self) -> Regularizer:
         """Return the same term without differences of gradients, for networks whose kinks cannot be frozen."""
         return self
@@ -123,6 +142,10 @@ class Regularizer:
     def check_blocks(self, blocks: Sequence[DecisionBlock]) -> None:
         """Raise a UserError, before any training, if it does not work with these blocks."""
         return
+
+    def amend(self, genotype: Genotype, probabilities: Probabilities) -> Genotype:
+        """Return the architecture to take in place of the derived one; by default that itself."""
+        return genotype
 
     def outer_term(self, step: OuterStep) -> Tensor | None:
         """Return a scalar to add to the outer loss, differentiable in α."""

@@ -52,7 +52,7 @@ def build_edges(
         site = plan.site(channels // plan.options.partial, stride, salt=index)
         operations = tuple(look_up("operation", choice, vocabulary)(site) for choice in row.choices)
         skip = skip_connection(site) if plan.options.auxiliary_skip else None
-        edges.append(Edge(row.source, row.target, operations, stride, plan.options.partial, skip, row.choices))
+        edges.append(Edge(row.source, row.target, operations, stride, plan.options.partial, skip, row.choices, block))
     return edges
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -13,7 +15,7 @@ from torch.utils.flop_counter import flop_registry
 from archgrad.errors import UserError
 from archgrad.fields import Count, Range, checked
 
-__all__ = ["Cost", "ImageSize", "cost", "sides"]
+__all__ = ["Cost", "ImageSize", "cost", "count_parts", "read_around", "sides"]
 
 _Side = Annotated[int, Range(1, 10_000)]
 ImageSize = _Side | tuple[_Side, _Side]
@@ -47,6 +49,39 @@ def cost(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 
     finally:
         network.train(training)
     return Cost(parameters, counter.operations // 2)
+
+
+def count_parts(
+    network: nn.Module, parts: Sequence[nn.Module], input_channels: int, image_size: ImageSize
+) -> tuple[float, list[float]]:
+    """Return the multiply-adds of a network on one image, and those of some of its modules."""
+    parameter = next(network.parameters())
+    image = torch.zeros(1, input_channels, *sides(image_size), dtype=parameter.dtype, device=parameter.device)
+    network.eval()
+    with torch.no_grad(), _OperationCounter() as counter, read_around(parts, lambda: counter.operations / 2) as found:
+        network(image)
+    return counter.operations / 2, [sum(found[part]) for part in parts]
+
+
+@contextmanager
+def read_around(parts: Iterable[nn.Module], read: Callable[[], float]) -> Iterator[dict[nn.Module, list[float]]]:
+    """Note by how much a reading grows in every call of these modules, inside the block."""
+    grown: dict[nn.Module, list[float]] = {part: [] for part in parts}
+    before: dict[nn.Module, float] = {}
+
+    def begin(part: nn.Module, inputs: object) -> None:
+        before[part] = read()
+
+    def end(part: nn.Module, inputs: object, output: object) -> None:
+        grown[part].append(read() - before[part])
+
+    handles = [part.register_forward_pre_hook(begin) for part in grown]
+    handles += [part.register_forward_hook(end) for part in grown]
+    try:
+        yield grown
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import ClassVar
 
 import torch.nn.functional as F
@@ -13,9 +14,11 @@ from archgrad.errors import UserError, shortened
 from archgrad.operations import ConvBNReLU, ReLUConvBN, Vocabulary
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan, CellViews, build_nodes
+from archgrad.spaces.cost import Cost, ImageSize
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench101Net
 from archgrad.spaces.nasbench101.conversion import module_of
+from archgrad.spaces.nasbench101.counting import Skeleton
 from archgrad.spaces.nasbench101.network import VOCABULARY
 from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.spaces.stem import StemName, single_stem
@@ -114,6 +117,15 @@ class NASBench1Shot1(SearchSpace):
             return OneShotNet(self, plan, input_channels, num_classes)
         module = module_of(_chosen(plan))
         return NASBench101Net(module, self.channels, self.cells, input_channels, num_classes, self.stem)
+
+    def count(self, genotype: Genotype, num_classes: int, input_channels: int, image_size: ImageSize) -> Cost:
+        """Return the same as :meth:`cost`, by a formula."""
+        self.check(genotype)
+        shape = self.channels, self.cells, input_channels, num_classes, self.stem, image_size
+        return _skeleton(*shape).cost(module_of(genotype))
+
+
+_skeleton = lru_cache(maxsize=8)(Skeleton.of)
 
 
 class OneShotNet(nn.Module):

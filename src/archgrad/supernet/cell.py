@@ -27,7 +27,8 @@ class Edge:
     """The operations between two nodes of a cell, all with the same stride.
 
     They compute 1/``partial`` of the nodes' channels. ``skip`` is the auxiliary skip connection beside them. Both are
-    the same for all edges of a cell. ``choices`` are the names of the operations, where they are known.
+    the same for all edges of a cell. ``choices`` are the names of the operations and ``block`` that of the block which
+    decides them, where they are known.
     """
 
     source: int
@@ -37,6 +38,7 @@ class Edge:
     partial: int = 1
     skip: Operation | None = None
     choices: tuple[str, ...] = ()
+    block: str = ""
 
 
 class _EdgeCell(nn.Module):
