@@ -71,12 +71,12 @@ def resume(
     from archgrad.config import read_run_config
     from archgrad.files import exists
 
-    if exists(folder / "training.json"):
+    config = None if exists(folder / "training.json") else read_run_config(folder)
+    if config is None or str(config.space).endswith(":SingleArchitecture"):
         from archgrad.cli.workflow_commands import resume_training
 
         resume_training(folder, workers, as_json)
         return
-    config = read_run_config(folder)
     _run(config if workers is None else replace(config, workers=workers), folder, True, as_json)
 
 
