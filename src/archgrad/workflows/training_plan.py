@@ -9,6 +9,7 @@ from typing import Any
 
 from archgrad.config import SearchConfig
 from archgrad.data import Data
+from archgrad.data.catalog import absolute_name
 from archgrad.errors import UserError, shortened
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.test_images import find_test_images
@@ -39,7 +40,7 @@ class TrainingPlan:
 
         Return the complete plan, the training images, and the test images, None if there are none.
         """
-        config = self.config
+        config = replace(self.config, seed=self.seeds[0])  # it chooses the images, if their number is limited
         data = config.load_data() if data is None else data
         if data.shape[1] != data.shape[2]:
             raise UserError(
@@ -55,7 +56,8 @@ class TrainingPlan:
 
     def to_text(self) -> str:
         """Return the content of ``training.json``: what a configuration does not say."""
-        test = self.test if self.test is None or isinstance(self.test, str) else IN_PYTHON
+        test = IN_PYTHON if self.test is not None else None
+        test = absolute_name(self.test) if isinstance(self.test, str) else test
         return json.dumps({"preset": self.preset, "seeds": list(self.seeds), "test": test}, indent=2) + "\n"
 
 
