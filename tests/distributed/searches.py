@@ -12,6 +12,7 @@ import torch
 import archgrad as ag
 from archgrad.operations import AveragePool, Identity, ReLUConvBN
 from archgrad.spaces.staged import StagedSpace
+from archgrad.workflows import SingleArchitecture
 
 
 class Tiny(StagedSpace):
@@ -45,6 +46,10 @@ FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
     "darts, skip dropout": (SMALL, {"supernet.skip_dropout": 0.5}),
     "darts-2nd, recomputed cells": (SMALL, {"checkpoint_cells": True, "supernet.drop_path": 0.3}),
     "darts, exact products": (SMALL, {"hypergradient": "unrolled", "hypergradient.products": "exact"}),
+    "random-nas, one architecture": (
+        SingleArchitecture(of=SMALL, architecture="|conv~0|+|skip_connect~0|pool~1|", channels=2, cells=1),
+        {"discretizer": "argmax", "weights.ema_decay": 0.5},
+    ),
 }  # fmt: skip
 """What only two processes run."""
 
@@ -91,7 +96,7 @@ def found(name: str) -> dict[str, Any]:
     result = search(name, callbacks=[writer])
     record = {key: value for key, value in result.history[-1].items() if key != "seconds"}
     return {
-        "weights": result.supernet.state_dict(),
+        "weights": {name: value.double() for name, value in result.supernet.state_dict().items()},
         "alpha": dict(result.alpha),
         "record": record,
         "written": writer.epochs,
