@@ -47,7 +47,7 @@ FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
     "darts-2nd, recomputed cells": (SMALL, {"checkpoint_cells": True, "supernet.drop_path": 0.3}),
     "darts, exact products": (SMALL, {"hypergradient": "unrolled", "hypergradient.products": "exact"}),
     "random-nas, one architecture": (
-        SingleArchitecture(of=SMALL, architecture="|conv~0|+|skip_connect~0|pool~1|", channels=2, cells=1),
+        SingleArchitecture(of="resnet", architecture=str(ag.spaces.RESNET), channels=2, cells=1),
         {"discretizer": "argmax", "weights.ema_decay": 0.5},
     ),
 }  # fmt: skip
