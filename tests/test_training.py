@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import pytest
@@ -166,3 +167,29 @@ def test_a_rate_that_would_rise_is_refused() -> None:
     with pytest.raises(UserError, match=r"weights.lr is 0.0001, less than weights.lr_min, 0.001"):
         WeightTraining(lr=1e-4)
     assert WeightTraining(lr=1e-4, lr_min=0).lr_at(49) < 1e-4
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear"])
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_schedules_in_closed_form(schedule: Any, warmup: int) -> None:
+    made = WeightTraining(lr=0.5, lr_min=0.1, epochs=10, lr_schedule=schedule, lr_warmup_epochs=warmup)
+    for epoch in range(10):
+        share = (1 + math.cos(math.pi * epoch / 10)) / 2 if schedule == "cosine" else 1 - epoch / 10
+        wanted = 0.5 * (epoch + 1) / 3 if epoch < warmup else 0.1 + 0.4 * share
+        assert made.lr_at(epoch) == pytest.approx(wanted, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "wanted"),
+    [
+        ({"lr_warmup_epochs": 10}, r"weights\.lr_warmup_epochs is 10, but there are only 10 epochs; give fewer"),
+        ({"lr_warmup_epochs": -1}, r"weights\.lr_warmup_epochs is -1; it must be"),
+        ({"lr_warmup_epochs": 1.5}, r"weights\.lr_warmup_epochs is 1\.5; it must be"),
+        ({"lr_schedule": "step"}, r"weights\.lr_schedule"),
+        ({"accumulate": 0}, r"weights\.accumulate is 0; it must be at least 1"),
+        ({"ema_decay": 1.0}, r"weights\.ema_decay is 1\.0; it must be a number from 0 to less than 1"),
+    ],
+)
+def test_wrong_settings_of_a_training_are_explained(wrong: dict[str, Any], wanted: str) -> None:
+    with pytest.raises(UserError, match=wanted):
+        WeightTraining(epochs=10, **wrong)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         supernet,
         tables,
         tasks,
+        workflows,
     )
     from archgrad.bilevel import BilevelProblem
     from archgrad.config import SearchConfig
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from archgrad.supernet import SupernetOptions
     from archgrad.tasks import Task
     from archgrad.training import WeightTraining
+    from archgrad.workflows import TrainResult, resume_training
+    from archgrad.workflows.train import train
 
 __version__ = "0.1.0"
 
@@ -63,6 +66,7 @@ __all__ = [
     "SearchResult",
     "SupernetOptions",
     "Task",
+    "TrainResult",
     "UserError",
     "WeightTraining",
     "arch_optimizers",
@@ -79,11 +83,14 @@ __all__ = [
     "relaxations",
     "report",
     "resume",
+    "resume_training",
     "search",
     "spaces",
     "supernet",
     "tables",
     "tasks",
+    "train",
+    "workflows",
 ]
 
 _HOMES = {
@@ -102,10 +109,13 @@ _HOMES = {
     "SearchResult": "loop",
     "SupernetOptions": "supernet",
     "Task": "tasks",
+    "TrainResult": "workflows",
     "UserError": "errors",
     "WeightTraining": "training",
     "resume": "loop",
+    "resume_training": "workflows",
     "search": "loop",
+    "train": "workflows",
 }
 
 

@@ -43,6 +43,7 @@ from archgrad.recipes import RECIPES
 from archgrad.spaces import SPACES, NASBench201
 from archgrad.training import WeightTraining
 from archgrad.warn_once import forget_warnings
+from archgrad.workflows import PRESETS
 from tests.models.trained import model_of
 
 STORED = Path(__file__).parents[1] / "stored" / "run-1"
@@ -293,13 +294,13 @@ class Lines:
         if command == "junk":
             return [draw.choice([*ODD, *self.options, "--version", "--help"]) for _ in range(draw.randint(0, 3))]
         line, params = [command], list(self.options[command])
-        if command == "search":
+        if command in ("search", "train"):
             line += self._small()
         for one in [one for one in params if one.param_type_name == "argument"]:
             for _ in range(draw.choice([1, 1, 1, 1, 1, 1, 2, 3, 0]) if one.nargs != 1 else 1):
                 line.append(self._value(command, one.name))
         optional = [one for one in params if one.param_type_name == "option"]
-        for _ in range(draw.choice([0, 0, 1, 2]) if command == "search" else 0):
+        for _ in range(draw.choice([0, 0, 1, 2]) if command in ("search", "train") else 0):
             line += ["--set", self._setting()]
         if command == "export" and draw.random() < 0.9:
             line += ["-o", self._value(command, "out")]
@@ -338,15 +339,15 @@ class Lines:
             return [[CELL, MODULE], [*BAD_GENOTYPES, *BAD_GENOTYPES.values()], self.runs, self.paths, ODD]
         if name == "out":
             return [self.outs] if command != "export" else [EXPORTS, EXPORTS, self.outs]
-        if name in ("model", "images"):
+        if name == "preset":
+            return [list(PRESETS), self.names]
+        if name in ("model", "images", "start_from"):
             models = [path for path in self.paths if path.startswith("model") or path.endswith((".onnx", ".pt2"))]
             images = ["picture.png", "broken.png", "a folder", "images"]
-            return (
-                [["model"], models, self.paths] if name == "model" else [["picture.png", "images"], images, self.paths]
-            )
+            return [["picture.png", "images"], images, self.paths] if name == "images" else [models, self.paths]
         if name in ("table", "source"):
             return [self.paths, ["x.csv", "fifo.csv", "zero.csv", "zero.tfrecord", "half.json"]]
-        if name in ("data", "data_dir"):
+        if name in ("data", "data_dir", "test"):
             kinds = ["npz:", "folder:", "parquet:", "npz:zero.npz", "npz:missing", "folder:a folder"]
             return [list(SOURCES), kinds, [f"npz:{path}" for path in self.paths], self.paths, ODD]
         if name == "settings":
@@ -355,9 +356,17 @@ class Lines:
             return [_WORDS[name], ODD, NUMBERS]
         if command == "cost" and name in ("channels", "cells", "image_size", "input_channels", "classes", "fit_madds"):
             return [NUMBERS, ["4", "600M", "1k", "16"]]
-        if command == "search" and name in ("epochs", "channels", "cells", "batch_size", "limit", "image_size", "seed"):
+        if command in ("search", "train") and name in (
+            "epochs",
+            "channels",
+            "cells",
+            "batch_size",
+            "limit",
+            "image_size",
+            "seed",
+        ):
             return [NUMBERS]
-        if name in ("threads", "time_limit", "held_out", "batches", "steps", "tolerance", "top", "batch_size"):
+        if name in ("threads", "time_limit", "held_out", "batches", "steps", "tolerance", "top", "batch_size", "seeds"):
             return [NUMBERS]
         return [self.names, self.names, IMPORTS, ODD]
 
@@ -368,7 +377,7 @@ class Lines:
         return f"{knob}{draw.choice(['=', '=', '=', '=', '=', '=', ''])}{draw.choice(list(value))}"
 
 
-_SHARES = {"search": 12, "inspect": 3, "cost": 0.3, "export": 1, "predict": 1, "junk": 0.5}
+_SHARES = {"search": 12, "inspect": 3, "cost": 0.3, "export": 1, "predict": 1, "train": 3, "junk": 0.5}
 """How often each command is tried; 2 if it is not named here."""
 _WORDS = {
     "device": ["cpu", "cuda", "cuda:0", "cuda:99", "mps", "meta", "cpu:7", "xla", "vulkan", "hpu", "privateuseone"],
@@ -529,7 +538,8 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     build = Setup.initial_state
 
     def begin_large(self: Setup) -> Any:
-        return build(self) if sum(block.cells for block in self.space.blocks) <= 12 else _begin()
+        space: Any = getattr(self.space, "base", self.space)
+        return build(self) if sum(block.cells for block in space.blocks) <= 12 else _begin()
 
     replace(Setup, "initial_state", begin_large)
     command, digits = typer.main.get_command(app), datasets.load_digits()

@@ -223,6 +223,7 @@ def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
         "tasks",
         "data",
         "genotypes",
+        "presets",
     ],
 )
 def test_lists_have_a_sentence_for_everything(archgrad, what):

@@ -12,6 +12,7 @@ import torch
 import archgrad as ag
 from archgrad.operations import AveragePool, Identity, ReLUConvBN
 from archgrad.spaces.staged import StagedSpace
+from archgrad.workflows import SingleArchitecture
 
 
 class Tiny(StagedSpace):
@@ -50,6 +51,10 @@ FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
          "cost-penalty.target": "1.5k"},
     ),
     "darts, exact products": (SMALL, {"hypergradient": "unrolled", "hypergradient.products": "exact"}),
+    "random-nas, one architecture": (
+        SingleArchitecture(of="resnet", architecture=str(ag.spaces.RESNET), channels=2, cells=1),
+        {"discretizer": "argmax", "weights.ema_decay": 0.5},
+    ),
 }  # fmt: skip
 """What only two processes run."""
 
@@ -96,7 +101,7 @@ def found(name: str) -> dict[str, Any]:
     result = search(name, callbacks=[writer])
     record = {key: value for key, value in result.history[-1].items() if key != "seconds"}
     return {
-        "weights": result.supernet.state_dict(),
+        "weights": {name: value.double() for name, value in result.supernet.state_dict().items()},
         "alpha": dict(result.alpha),
         "record": record,
         "written": writer.epochs,

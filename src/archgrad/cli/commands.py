@@ -71,12 +71,13 @@ def resume(
     from archgrad.config import read_run_config
     from archgrad.files import exists
 
-    if exists(folder / "training.json") or exists(folder / "fit.json"):
+    whole = exists(folder / "training.json") or exists(folder / "fit.json")
+    config = None if whole else read_run_config(folder)
+    if config is None or str(config.space).endswith(":SingleArchitecture"):
         from archgrad.cli.workflow_commands import resume_workflow
 
         resume_workflow(folder, workers, as_json)
         return
-    config = read_run_config(folder)
     _run(config if workers is None else replace(config, workers=workers), folder, True, as_json)
 
 

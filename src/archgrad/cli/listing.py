@@ -25,6 +25,7 @@ from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.registry import Registry
 from archgrad.spaces.known import known_cells
 from archgrad.supernet import SupernetOptions
+from archgrad.workflows.presets import PRESETS
 
 __all__ = ["FAMILIES", "LISTS", "list_settings", "methods_page", "shown"]
 
@@ -107,6 +108,22 @@ def list_data() -> str:
     return "\n".join([*lines, f"knobs (the defaults depend on the data): {knobs}"])
 
 
+def list_presets() -> str:
+    """Describe the presets of ``archgrad train`` and their settings."""
+    lines = []
+    for name, preset in PRESETS.items():
+        knobs = {
+            "supernet.drop_path": preset.drop_path, "supernet.auxiliary_head": preset.auxiliary_head,
+            "augmentation.cutout": preset.cutout, "task.label_smoothing": preset.label_smoothing,
+        }  # fmt: skip
+        text = ", ".join([*_settings(knobs, ""), *_settings(knobs_of(preset.weights), "weights.")])
+        lines += [
+            f"{name}: {preset.about}",
+            *textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    "),
+        ]
+    return "\n".join(lines)
+
+
 def list_genotypes() -> str:
     """Describe every well-known cell: its published sizes beside the ones of our networks, and its genotype."""
     lines = []
@@ -142,6 +159,7 @@ LISTS: dict[str, Callable[[], str]] = {
     **{name: partial(_list_parts, *family) for name, family in FAMILIES.items()},
     "data": list_data,
     "genotypes": list_genotypes,
+    "presets": list_presets,
 }
 
 _EXAMPLES = {

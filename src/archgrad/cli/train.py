@@ -13,7 +13,7 @@ from archgrad.cli.progress import progress_for, reading_progress
 from archgrad.cli.search import new_folder, with_threads
 from archgrad.config import read_run_config, validate
 from archgrad.distributed.processes import from_first, joined, processes
-from archgrad.errors import UserError
+from archgrad.errors import UserError, look_up
 from archgrad.files import exists
 from archgrad.knobs import parse_setting
 from archgrad.loop.threads import choose_threads
@@ -49,9 +49,10 @@ def training_plan(
         names = ("data", "data_dir", "image_size", "fit", "task")
         given = {name: one for name in names if (one := getattr(run, name)) is not None} | given
     start = None if start_from is None else str(start_from.resolve())
+    sizes = look_up("preset", preset, PRESETS).sizes_of(found.space)
     config = training_config(
-        found.space.name, found.genotype, given.pop("data", "digits"), preset, start,
-        settings=dict(map(parse_setting, settings)), **given,
+        found.space, found.genotype, given.pop("data", "digits"), preset, start,
+        settings=dict(map(parse_setting, settings)), **{**sizes, **given},
     )  # fmt: skip
     return TrainingPlan(config, preset, seeds_of(seeds, config.seed), test, "held_out" not in given)
 
@@ -64,7 +65,7 @@ def load_training(plan: TrainingPlan, console: Console) -> tuple[TrainingPlan, D
     with reading_progress(console, images=True) as progress:
         data = config.load_data(progress)
     if config.threads is None:
-        config = replace(config, threads=choose_threads(replace(config, epochs=config.epochs or 1), data))
+        config = replace(config, threads=choose_threads(config, data))
         say(f"{config.threads} thread{'' if config.threads == 1 else 's'} (--threads)", console)
     if config.epochs is None and PRESETS[plan.preset].minutes:
         say("timing a few steps, to choose the number of epochs", console)

@@ -97,7 +97,7 @@ def pass_in_parts(losses: SupernetLosses, state: SearchState, relaxed: Relaxed, 
     inputs, _ = split_trained(state.weights)
     state.optimizer.zero_grad(set_to_none=True)
     start, outputs = random_streams.SavedRandomState(state.device), []
-    for images, targets in zip(batch.inputs.chunk(parts), batch.targets.chunk(parts), strict=True):
+    for images, targets in zip(batch.inputs.tensor_split(parts), batch.targets.tensor_split(parts), strict=True):
         loss, found = losses.inner(state.weights, relaxed, Batch(images, targets), state)
         backward(loss * (len(targets) / len(batch.targets)), inputs, {})
         outputs.append(found.detach())

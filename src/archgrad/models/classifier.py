@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.models.preprocessing import Preprocessing
 
-__all__ = ["Classifier", "Prediction"]
+__all__ = ["CLASSES", "Classifier", "Prediction"]
+
+CLASSES = "classes"
+"""What ``about["predicts"]`` says of a model that names one class of an image."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Classifier(ABC):
 
     preprocessing: Preprocessing
     classes: tuple[str, ...]
+    about: Mapping[str, Any]
 
     @abstractmethod
     def logits(self, inputs: Tensor) -> Tensor:
@@ -35,6 +41,11 @@ class Classifier(ABC):
 
     def predict(self, images: Tensor) -> list[Prediction]:
         """Classify uint8 images ``[N, C, H, W]`` of any size."""
+        if self.about.get("predicts", CLASSES) != CLASSES:
+            raise UserError(
+                f"the model was trained for the task {shortened(self.about.get('task'))} and predicts numbers, not one "
+                f"class of an image; compute them in Python: model.logits(model.preprocessing(images))."
+            )
         if images.dtype != torch.uint8 or images.dim() != 4:
             raise UserError(
                 f"the images are {images.dtype} {list(images.shape)}; give uint8 [images, channels, height, width]."

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from archgrad.errors import UserError, check_number, unknown
 from archgrad.files import as_path, atomic_write, exists, shown_path
+from archgrad.models.classifier import CLASSES
 from archgrad.models.model import Model
 from archgrad.models.model_file import describe_model
 from archgrad.models.onnx_model import ENTRY, check_installed, open_session, run_session
@@ -127,6 +128,8 @@ def _to_onnx(model: Model, path: Path) -> Draft:
 def _to_py(model: Model, path: Path) -> Draft:
     from safetensors.torch import save
 
+    if model.about.get("predicts", CLASSES) != CLASSES:
+        raise UserError("a .py file classifies images, but this model predicts numbers; export it to .onnx or .pt2.")
     if not path.stem.isidentifier() or keyword.iskeyword(path.stem) or path.stem in _IMPORTED:
         raise UserError(
             f"{path.name[:100]!r} is no name of a module that can be imported; use letters, digits and underscores, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class OnnxModel(Classifier):
     session: Any = field(repr=False)
     preprocessing: Preprocessing
     classes: tuple[str, ...]
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def logits(self, inputs: Tensor) -> Tensor:
         """Run the exported network."""
@@ -58,8 +60,9 @@ class OnnxModel(Classifier):
             raise UserError(
                 f"{shown_path(file)} does not tell its classes and its preprocessing; write it with `archgrad export`."
             )
-        about = read_description(found, file)
-        return cls(session, Preprocessing.from_dict(about["preprocessing"]), tuple(about["classes"]))
+        told = read_description(found, file)
+        images = Preprocessing.from_dict(told["preprocessing"])
+        return cls(session, images, tuple(told["classes"]), told["about"])
 
 
 def check_installed(*libraries: str) -> None:

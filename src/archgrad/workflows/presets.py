@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from archgrad.spaces import SearchSpace
@@ -33,12 +33,13 @@ class Preset:
     tests_on_all: bool = False
     minutes: float | None = None
 
-    def sizes_of(self, space: SearchSpace) -> dict[str, int]:
-        """Return the width and the depth of the network: those of the preset, or those of the literature."""
+    def sizes_of(self, space: SearchSpace) -> dict[str, Any]:
+        """Return width, depth and stem of the network: those of the preset, or those of the literature."""
         published = {"channels": space.channels, space.depth_knob: getattr(space, space.depth_knob)}
         published |= space.compared_at
         depth = self.sizes.get(space.depth_knob, published[space.depth_knob])
-        return {"channels": self.sizes.get("channels", published["channels"]), "cells": depth}
+        stem = {"stem": self.stem} if "stem" in {one.name for one in fields(space)} else {}
+        return {"channels": self.sizes.get("channels", published["channels"]), "cells": depth, **stem}
 
     def settings(self, network: Any) -> dict[str, Any]:
         """Return the settings of the supernet for this :class:`SingleArchitecture`."""
@@ -69,7 +70,7 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "quick": Preset(
         "16 channels, 8 cells (or 2 per stage), as many epochs as fit into --time-limit, 5 minutes by default",
-        WeightTraining(lr=0.05, lr_min=0.0, nesterov=True, weight_decay=3e-4, clip=5.0, batch_size=64, epochs=1),
+        WeightTraining(lr=0.05, lr_min=0.0, nesterov=True, weight_decay=3e-4, clip=5.0, batch_size=64, epochs=300),
         sizes={"channels": 16, "cells": 8, "cells_per_stage": 2},
         minutes=5.0,
     ),

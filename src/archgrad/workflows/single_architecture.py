@@ -38,6 +38,11 @@ class SingleArchitecture(SearchSpace):
     start_from: str = ""
     restriction: None = field(default=None, metadata={"knob": False})
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.of, SearchSpace):  # so that two of different sizes do not tell two trainings apart
+            object.__setattr__(self, "of", self.base)
+
     @cached_property
     def base(self) -> SearchSpace:
         """The space of the architecture, at this size."""

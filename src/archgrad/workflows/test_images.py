@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from archgrad import data as data_room
 from archgrad.config import SearchConfig
 from archgrad.data import Data, Normalization, as_data
-from archgrad.errors import NoTestImagesError, UserError
+from archgrad.data.catalog import absolute_name
+from archgrad.errors import NoTestImagesError, UserError, shortened
 from archgrad.tasks import BaseTask, align
 
 __all__ = ["accuracy_interval", "find_test_images", "measure", "outputs_on"]
@@ -24,27 +25,52 @@ def find_test_images(config: SearchConfig, train: Data, given: Any = None) -> Da
 
     They must have the classes and the shape of the training images.
     """
-    if given is not None and not isinstance(given, str):
-        options = data_room.LoadOptions(False, None, config.image_size, config.fit)
-        given = as_data(given)
-        assert not isinstance(given, str)  # noqa: S101 - for the type checker
-        found = options.apply(given)
-    elif given is None and not isinstance(config.data, str):
-        return None
-    else:
-        how: dict[str, Any] = {"data_dir": config.data_dir, "image_size": config.image_size, "fit": config.fit}
-        try:
-            found = data_room.load(str(given or config.data), **how, train=False)
-        except NoTestImagesError:
-            if given is None:
-                return None
-            found = data_room.load(given, **how)  # all of it
-    _check_alike(train, found)
+    found = _test_part(config) if given is None else _given_images(config, given)
+    if given is None and found is not None and found.digest() == train.digest():
+        return None  # a user's own source that has no parts
+    if found is not None:
+        _check_alike(train, found)
     return found
 
 
+def _test_part(config: SearchConfig) -> Data | None:
+    """Return the test part of the source of the training images, None if there is none."""
+    name, folder, size, fit = config.data, config.data_dir, config.image_size, config.fit
+    if not isinstance(name, str):
+        origin = name.origin
+        if origin is None:
+            return None
+        name, folder, size, fit = origin.spec, origin.folder, origin.options.image_size, origin.options.fit
+    try:
+        found = data_room.load(name, data_dir=folder, image_size=size, fit=fit, train=False)
+    except NoTestImagesError:
+        return None
+    return found if isinstance(config.data, str) else _resized(config, found)
+
+
+def _given_images(config: SearchConfig, given: Any) -> Data:
+    """Return the images that a user gives for the test: the test part of a name, or all that it has."""
+    if not isinstance(given, str):
+        images = as_data(given)
+        assert not isinstance(images, str)  # noqa: S101 - for the type checker
+        return _resized(config, images)
+    how: dict[str, Any] = {"data_dir": config.data_dir, "image_size": config.image_size, "fit": config.fit}
+    try:
+        return data_room.load(given, **how, train=False)
+    except NoTestImagesError as error:
+        if isinstance(config.data, str) and absolute_name(given) == absolute_name(config.data):
+            raise UserError(
+                f"the test images {shortened(given)} are the training images; leave them out, or give others."
+            ) from error
+        return data_room.load(given, **how)
+
+
+def _resized(config: SearchConfig, images: Data) -> Data:
+    return data_room.LoadOptions(False, None, config.image_size, config.fit).apply(images)
+
+
 def _check_alike(train: Data, test: Data) -> None:
-    if test.classes != train.classes:
+    if test.classes != train.classes[: len(test.classes)] or bool(test.classes) != bool(train.classes):
         extra = sorted(set(test.classes) ^ set(train.classes))[:3] or ["their order"]
         raise UserError(
             f"the test images have {len(test.classes)} classes and the training images {len(train.classes)}; they "

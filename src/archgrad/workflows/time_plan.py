@@ -11,11 +11,13 @@ __all__ = ["epoch_seconds", "fitting_epochs"]
 
 _OVERHEAD = 1.1
 """The time of an epoch relative to its steps: held-out images and checkpoints add to it."""
+_LONGEST = 20.0
+"""Measuring takes a tenth of the time, and at most so many seconds."""
 MOST_EPOCHS = 300
 """More epochs than this do not help small networks."""
 
 
-def epoch_seconds(config: SearchConfig, data: Data, at_most: float = 20.0) -> float:
+def epoch_seconds(config: SearchConfig, data: Data, at_most: float = _LONGEST) -> float:
     """Measure a few steps, for about ``at_most`` seconds, and return the time of an epoch."""
     space, method = config.build_space(), config.build_method()
     steps = Setup.of(space, method, data, config).steps
@@ -24,5 +26,5 @@ def epoch_seconds(config: SearchConfig, data: Data, at_most: float = 20.0) -> fl
 
 def fitting_epochs(config: SearchConfig, data: Data, seconds: float) -> int:
     """Return the number of epochs that take about so many seconds; at least 1."""
-    found = int(seconds / epoch_seconds(config, data))
+    found = int(seconds / epoch_seconds(config, data, min(seconds / 10, _LONGEST)))
     return min(max(found, 1), MOST_EPOCHS)

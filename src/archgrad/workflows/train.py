@@ -10,13 +10,17 @@ from typing import Any
 from archgrad.callbacks import Callback
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import joined, processes
+from archgrad.errors import SearchInterrupted
 from archgrad.files import as_path, exists
 from archgrad.loop.entry import run_search
-from archgrad.loop.global_state import take_turns
+from archgrad.loop.global_state import own_global_state, take_turns
+from archgrad.loop.result import SearchResult
+from archgrad.loop.setup import Setup
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.tasks import BaseTask
 from archgrad.workflows.train_result import TrainedSeed, TrainResult, result_of, trained_seed
 from archgrad.workflows.training_config import training_config
-from archgrad.workflows.training_folder import PLAN, begin, read_plan, write_result
+from archgrad.workflows.training_folder import PLAN, begin, check_begun, read_plan, write_result
 from archgrad.workflows.training_plan import TrainingPlan, seeds_of
 
 __all__ = ["resume_training", "run_training", "train"]
@@ -62,15 +66,21 @@ def train(
 def resume_training(
     folder: Path | str,
     *,
+    space: SearchSpace | None = None,
     data: Any = None,
+    task: BaseTask | None = None,
     test: Any = None,
+    workers: int | None = None,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
-    **objects: Any,
 ) -> TrainResult:
-    """Continue the training in a run directory, to the same bits; give again what its files could not name."""
+    """Continue the training in a run directory, to the same bits as if it had never stopped.
+
+    Objects that the directory could not name, such as images in memory or a space of your own, must be given again. The
+    number of ``workers`` may differ from before.
+    """
     home = as_path("folder", folder)
-    given = {"data": None if data is None else as_data(data), **objects}
+    given = {"space": space, "data": None if data is None else as_data(data), "task": task, "workers": workers}
     plan = read_plan(home, {name: one for name, one in given.items() if one is not None}, test)
     return run_training(plan, out=home, resume=True, interruptible=interruptible, callbacks=callbacks)
 
@@ -89,18 +99,16 @@ def run_training(
     folder = None if out is None else as_path("out", out)
     with take_turns(), joined(plan.config.device):
         plan, data, tests = plan.complete(data)
-        if folder is not None and len(plan.seeds) > 1:
-            begin(folder, plan, data, resume)
+        if folder is not None and resume:
+            check_begun(folder, plan)
+        elif folder is not None and len(plan.seeds) > 1:
+            _check_start(plan, data)
+            begin(folder, plan, data)
         runs: list[TrainedSeed] = []
         for seed in plan.seeds:
             on_seed(plan, seed)
             home = folder if folder is None or len(plan.seeds) == 1 else folder / f"seed-{seed}"
-            again = resume and home is not None and exists(home / "config.toml")
-            found = run_search(
-                replace(plan.config, seed=seed), images=data, out=home, resume=again,
-                files=None if home is None or again else {PLAN: plan.to_text()},
-                interruptible=interruptible and home is not None, callbacks=callbacks, standard_callbacks=False,
-            )  # fmt: skip
+            found = _train_seed(plan, seed, data, folder, home, resume, interruptible, callbacks)
             runs.append(trained_seed(found, seed, tests, home))
             if home is not None and processes().rank == 0:
                 runs[-1].model.save(home / "model")
@@ -108,3 +116,35 @@ def run_training(
         if folder is not None and processes().rank == 0:
             write_result(folder, result)
         return result
+
+
+def _check_start(plan: TrainingPlan, data: Data) -> None:
+    """Raise the error of a training that cannot start, before anything is written."""
+    config = plan.config
+    setup = Setup.of(config.build_space(), config.build_method(), data, config)
+    with own_global_state(setup.device), setup.reading():
+        setup.initial_state()
+
+
+def _train_seed(
+    plan: TrainingPlan,
+    seed: int,
+    data: Data,
+    folder: Path | None,
+    home: Path | None,
+    resume: bool,
+    interruptible: bool,
+    callbacks: Sequence[Callback],
+) -> SearchResult:
+    """Train with one seed in its ``home``, from its beginning or from its checkpoint."""
+    again = resume and (home is None or exists(home / "config.toml"))
+    try:
+        return run_search(
+            replace(plan.config, seed=seed), images=data, out=home, resume=again,
+            files={PLAN: plan.to_text()} if home is not None and home == folder and not again else None,
+            interruptible=interruptible, callbacks=callbacks, standard_callbacks=False,
+        )  # fmt: skip
+    except SearchInterrupted as stop:
+        place = str(stop).partition(";")[0]
+        message = f"{place}, seed {seed}; continue with `archgrad resume {folder}`."
+        raise SearchInterrupted(message, stop.signal) from stop

@@ -13,10 +13,12 @@ from torch import Tensor, nn
 
 from archgrad.callbacks import Record
 from archgrad.data import Data
+from archgrad.errors import UserError
 from archgrad.loop import SearchResult
 from archgrad.models import Model, Preprocessing
+from archgrad.models.classifier import CLASSES
 from archgrad.spaces import Cost, Genotype, SearchSpace
-from archgrad.tasks import MetricInfo
+from archgrad.tasks import TASKS, BaseTask, MetricInfo
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.test_images import measure, outputs_on
 
@@ -117,10 +119,11 @@ def trained_seed(found: SearchResult, seed: int, tests: Data | None, folder: Pat
 
     held = None if setup.held_out_loader is None else measured(data, setup.held_out_loader.indices)
     test = None if tests is None else measured(tests, torch.arange(len(tests)))
-    task = setup.config.task if isinstance(setup.config.task, str) else "own"
+    names_class = bool(data.classes) and data.targets.dim() == 1
     about = {
         "data": data.name,
-        "task": task,
+        "task": _task_name(setup.task),
+        "predicts": CLASSES if names_class else "numbers",
         "epochs": setup.weights.epochs,
         "seed": seed,
         "heldout": held,
@@ -133,6 +136,13 @@ def trained_seed(found: SearchResult, seed: int, tests: Data | None, folder: Pat
         data.classes or tuple(map(str, range(setup.outputs))), about,
     )  # fmt: skip
     return TrainedSeed(seed, model, found.history, found.seconds, held, test, folder)
+
+
+def _task_name(task: BaseTask) -> str:
+    try:
+        return TASKS.name_of(task)
+    except UserError:  # no file can name it
+        return "own"
 
 
 def _single(found: SearchResult) -> SingleArchitecture:

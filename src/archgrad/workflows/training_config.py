@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields, replace
 from typing import Any
 
 from archgrad.arch_optimizers import Fixed
 from archgrad.config import SearchConfig
+from archgrad.config.search_config import SETTABLE
 from archgrad.data import Data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError, look_up, shortened, unknown
 from archgrad.hypergradients import FirstOrder
 from archgrad.method import Method
+from archgrad.registry import class_path, import_path
 from archgrad.relaxations import Softmax
 from archgrad.schedule import Schedule
 from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, known_cells, named_space
@@ -29,6 +32,7 @@ _NOT_FOR_TRAINING = (
 )  # fmt: skip
 _PUBLISHED_SIZE = 32
 _SIZES = ("channels", "cells", "stem")
+_TRAINED_PARTS = ("weights", "supernet", "augmentation", "task")
 
 
 def as_genotype(given: Genotype | str) -> Genotype:
@@ -48,8 +52,7 @@ def as_genotype(given: Genotype | str) -> Genotype:
 
 def is_training(config: SearchConfig) -> bool:
     """Tell whether a configuration trains one architecture."""
-    named = f"{SingleArchitecture.__module__}:{SingleArchitecture.__qualname__}"
-    return config.space == named or isinstance(config.space, SingleArchitecture)
+    return config.space == class_path(SingleArchitecture) or isinstance(config.space, SingleArchitecture)
 
 
 def training_config(
@@ -71,39 +74,56 @@ def training_config(
             raise unknown("option of a training:", name, (*known, "stem"))
     sizes = {name: value for name in _SIZES if (value := options.pop(name, None)) is not None}
     network = _network(space, as_genotype(genotype), chosen, sizes, start_from)
-    task = options.get("task", "classification")
-    smoothing = {"task.label_smoothing": chosen.label_smoothing} if task == "classification" else {}
-    given: Mapping[str, Any] = options.pop("settings", {})
-    options = {"weights": chosen.weights} | {name: one for name, one in options.items() if one is not None}
+    options = {name: one for name, one in options.items() if one is not None}
+    smoothing = {"task.label_smoothing": chosen.label_smoothing}
+    given = _checked_settings(options.pop("settings", {}))
+    given = {**smoothing, **given} if options.get("task", "classification") == "classification" else given
+    options = {"weights": chosen.weights} | options
     return SearchConfig(
         space=network, method=_method(chosen, network), data=data, on_collapse="ignore", alpha_budget="off",
-        oracle="none", settings={**smoothing, **given}, **options,
+        oracle="none", settings=given, **options,
     )  # fmt: skip
+
+
+def _checked_settings(given: Any) -> Mapping[str, Any]:
+    """Return the knobs by path; reject those of parts that only a search has."""
+    if not isinstance(given, Mapping):
+        raise UserError(f"settings is {shortened(given)}; it must be a dictionary of knobs by path.")
+    for path in given:
+        part = str(path).rpartition(".")[0]
+        if part == "space":
+            raise UserError(f"the setting {shortened(path)} is for searches; give channels, cells or stem instead.")
+        if part in SETTABLE and part not in _TRAINED_PARTS:
+            raise UserError(
+                f"the setting {shortened(path)} is for searches; a training has knobs of {', '.join(_TRAINED_PARTS)}."
+            )
+    return given
 
 
 def _network(
     space: SearchSpace | str, genotype: Genotype, preset: Preset, sizes: Mapping[str, Any], start_from: str | None
 ) -> SingleArchitecture:
-    base = named_space(space) if isinstance(space, str) else space
-    has_stem = "stem" in {one.name for one in fields(base)}
-    if isinstance(space, str):
-        size: dict[str, Any] = {**preset.sizes_of(base), **({"stem": preset.stem} if has_stem else {})}
-    else:
-        size = {"channels": base.channels, "cells": getattr(base, base.depth_knob)}
-        size |= {"stem": base.stem} if has_stem else {}  # type: ignore[attr-defined]
-    of: str | SearchSpace = base.name if base == replace(named_or(base), **_own_sizes(base)) else base
-    network = SingleArchitecture(of=of, architecture=str(genotype), start_from=start_from or "", **{**size, **sizes})
+    base = replace(named_space(space) if isinstance(space, str) else space, restriction=None)
+    own = {"cells" if name == base.depth_knob else name: value for name, value in _own_sizes(base).items()}
+    size: dict[str, Any] = {**(preset.sizes_of(base) if isinstance(space, str) else own), **sizes}
+    network = SingleArchitecture(of=_name(base), architecture=str(genotype), start_from=start_from or "", **size)
     network.base.check(genotype)
     return network
 
 
-def named_or(base: SearchSpace) -> SearchSpace:
-    """Return the space of this name at its default size, or the space itself if it has no such name."""
-    try:
-        found = named_space(base.name)
-    except UserError:
-        return base
-    return found if type(found) is type(base) else base
+def _name(base: SearchSpace) -> str | SearchSpace:
+    """Return the name from which this space can be built again at its size, or the space itself."""
+    with suppress(UserError, TypeError):
+        if _rebuilds(base.name, base):
+            return base.name
+    with suppress(UserError, TypeError):
+        if _rebuilds(path := import_path(type(base)), base):
+            return path
+    return base
+
+
+def _rebuilds(name: str, base: SearchSpace) -> bool:
+    return replace(named_space(name), **_own_sizes(base)) == base
 
 
 def _own_sizes(base: SearchSpace) -> dict[str, Any]:

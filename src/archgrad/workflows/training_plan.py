@@ -9,6 +9,7 @@ from typing import Any
 
 from archgrad.config import SearchConfig
 from archgrad.data import Data
+from archgrad.data.catalog import absolute_name
 from archgrad.errors import UserError, shortened
 from archgrad.spaces import Genotype
 from archgrad.workflows.presets import PRESETS
@@ -42,7 +43,7 @@ class TrainingPlan:
 
         Return the complete plan, the training images, and the test images, None if there are none.
         """
-        config = self.config
+        config = replace(self.config, seed=self.seeds[0])  # it chooses the images, if their number is limited
         data = config.load_data() if data is None else data
         if data.shape[1] != data.shape[2]:
             raise UserError(
@@ -77,7 +78,9 @@ class TrainingPlan:
 
     def to_text(self) -> str:
         """Return the content of ``training.json``: what a configuration does not say."""
-        test = self.test if self.test is None or isinstance(self.test, str) else IN_PYTHON
+        test = None if self.test is None else IN_PYTHON
+        if isinstance(self.test, str):
+            test = self.test if self.test == NO_TEST else absolute_name(self.test)
         return json.dumps({"preset": self.preset, "seeds": list(self.seeds), "test": test}, indent=2) + "\n"
 
 

@@ -1,0 +1,91 @@
+"""`archgrad train`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import archgrad as ag
+from tests.workflows.small import CELL
+
+SMALL = ["--channels", 2, "--cells", 1, "--epochs", 1, "--limit", 60, "--batch-size", 20, "--threads", 1]
+PIXELS = np.random.default_rng(0).integers(0, 255, (60, 8, 8), np.uint8)
+
+
+def test_images_to_predictions(archgrad: Any) -> None:
+    np.savez("a.npz", x_train=PIXELS, y_train=np.arange(60) % 3, x_test=PIXELS[:9], y_test=np.arange(9) % 3)
+    code, out, err = archgrad("train", CELL, *SMALL, "--data", "npz:a.npz", "--seeds", 2)
+    assert code == 0, err
+    shown = " ".join(out.split())
+    for text in ("held-out accuracy ", "test accuracy ", "over 2 seeds", "M parameters", "next archgrad predict runs/"):
+        assert text in shown
+    (run,) = Path("runs").iterdir()
+    content = json.loads((run / "result.json").read_text())
+    assert content["test"]["std"] is not None
+    code, out, err = archgrad("train", run, *SMALL, "--data", "npz:a.npz", "--json", "--out", "again")  # its cell
+    assert code == 0, err
+    assert json.loads(out)["genotype"] == CELL
+    code, _, err = archgrad("cost", run)
+    assert code == 0, err
+    code, _, err = archgrad("inspect", run / "seed-0")
+    assert code == 0, err
+
+
+def test_the_run_of_a_search_brings_space_data_and_task(archgrad: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez("a.npz", x=PIXELS, y=PIXELS.mean((1, 2)) / 255)
+    search = ["--epochs", 1, "--batch-size", 20, "--channels", 2, "--cells", 1, "--threads", 1]
+    told = ["--space", "tests.workflows.small:Own", "--data", "npz:a.npz", "--task", "regression", "--method", "darts"]
+    code, _, err = archgrad("search", *search, *told, "--out", "run")
+    assert code == 0, err
+    code, out, err = archgrad("train", "run", *SMALL, "--json", "--out", "trained")
+    assert code == 0, err
+    content = json.loads(out)
+    assert (content["space"], content["metric"]) == ("own", ag.tasks.TASKS.create("regression").main_metric.name)
+    assert "tests.workflows.small:Own" in Path("trained/config.toml").read_text()
+    code, _, err = archgrad("resume", "trained")
+    assert code == 0, err
+    code, _, err = archgrad("predict", "trained", "a.npz")
+    assert code == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ([CELL, "--space", "darts"], "darts"),
+        ([CELL, "--preset", "slow"], "unknown preset 'slow'"),
+        ([CELL, "--data", "npz:one.npz"], "class"),
+        ([CELL, "--data", "npz:wide.npz"], "takes square ones; give image_size"),
+        (["resnet", "--stem", "imagenet"], "have one kind of stem"),
+        ([CELL, "--set", "supernet.partial=4"], "is for searches, not for one architecture"),
+        ([CELL, "--set", "relaxation.tau=4"], "is for searches; a training has knobs of"),
+        ([CELL, "--start-from", "missing"], "missing"),
+        ([CELL, "--out", "full"], "is not empty"),
+        (["darts-v9"], "unknown well-known cell 'darts-v9'"),
+        ([CELL, "--test", "npz:missing.npz"], "missing.npz"),
+    ],
+)
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_mistake_is_a_sentence_and_leaves_nothing_behind(
+    archgrad: Any, line: list[str], wanted: str, seeds: int
+) -> None:
+    np.savez("one.npz", x=PIXELS, y=np.zeros(60, np.int64))
+    np.savez("wide.npz", x=PIXELS[:, :4], y=np.arange(60) % 2)
+    Path("full").mkdir()
+    Path("full/kept.txt").write_text("mine")
+    before = sorted(Path().rglob("*"))
+    code, out, err = archgrad("train", *line, *SMALL, "--seeds", seeds, "--json")
+    assert code == 2
+    assert wanted in " ".join(err.split())
+    assert "Traceback" not in err
+    assert out == ""
+    assert [path for path in sorted(Path().rglob("*")) if path != Path("runs")] == before
+
+
+def test_the_help_names_the_presets(archgrad: Any) -> None:
+    code, out, _ = archgrad("train", "--help")
+    assert code == 0
+    assert "cifar|imagenet|quick" in out

@@ -1,0 +1,159 @@
+"""What a training returns, starts from, and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import archgrad as ag
+from archgrad.errors import UserError
+from archgrad.models.export import export_model
+from archgrad.spaces import DARTS, NASBench201
+from archgrad.workflows import SingleArchitecture
+from archgrad.workflows.train_result import mean_and_deviation
+from archgrad.workflows.training_config import training_config
+from tests.workflows.small import CELL, TINY, tensors, trained
+
+PIXELS = np.random.default_rng(0).integers(0, 255, (60, 8, 8), np.uint8)
+
+
+def test_the_result(tmp_path: Path) -> None:
+    found = trained(seeds=2, epochs=1, out=tmp_path)
+    assert (found.space, found.epochs, found.metric.name) == (NASBench201(channels=4, cells_per_stage=1), 1, "accuracy")
+    values = found.values("heldout")
+    assert found.values("test") == []
+    assert found.model is found.runs[int(values[1] > values[0])].model
+    content = found.to_dict()
+    assert content["heldout"] == mean_and_deviation(values)
+    assert "test" not in content
+    assert content["parameters"] == sum(one.numel() for one in found.model.network.parameters())
+    assert [one["model"] for one in content["seeds"]] == [str(tmp_path / f"seed-{seed}" / "model") for seed in (0, 1)]
+    assert not found.model.network.training
+
+
+def test_other_data_than_that_of_the_model(tmp_path: Path) -> None:
+    """The features start from the model's; the classifier of other classes is new."""
+    first = trained(epochs=1, out=tmp_path / "first", settings={"weights.ema_decay": 0.5})
+    config = training_config("nasbench201", CELL, "digits", "quick", str(tmp_path / "first"), channels=4, cells=1)
+    for classes in (10, 3):
+        torch.manual_seed(7)
+        own = config.build_space().supernet(num_classes=classes, input_channels=1).state_dict()
+        same = {name for name, value in tensors(first.model).items() if _equal(value, own[f"body.{name}"])}
+        new = set(tensors(first.model)) - same
+        assert new == (set() if classes == 10 else {"classifier.weight", "classifier.bias"})
+    labels = np.arange(60) % 3
+    found = ag.train("nasbench201", CELL, (PIXELS, labels), **{**TINY, "limit": None}, start_from=tmp_path / "first")
+    assert found.model.network(torch.zeros(1, 1, 8, 8)).shape == (1, 3)
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and torch.equal(one, other)
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+@pytest.mark.parametrize(
+    ("bad", "wanted"),
+    [
+        ({"start_from": "missing"}, "missing"),
+        ({"start_from": "empty"}, "is no model: it has no model.json"),
+        ({"start_from": "damaged"}, "is damaged, or belongs to another"),
+        ({"start_from": "other"}, "tensors of the model fit this network"),
+        ({"settings": {"supernet.partial": 4}}, "supernet.partial is for searches, not for one architecture"),
+        ({"settings": {"supernet.auxiliary_head": 0.4}}, "have no auxiliary head; set it to 0"),
+        ({"data": (PIXELS, np.zeros(60, np.int64)), "limit": None}, "class"),
+        (
+            {"data": (PIXELS[:, :4], np.arange(60) % 2), "limit": None},
+            "8 pixels, but a trained model takes square ones",
+        ),
+        ({"batch_size": 1000}, "batch_size"),
+        ({"genotype": "darts-v2"}, "'nasbench201'"),
+        ({"genotype": 7}, "the genotype is 7; give a Genotype"),
+        ({"channels": 0}, "channels of the space 'network' is 0"),
+        ({"stem": "wide"}, "stem"),
+        ({"space": "resnet", "genotype": "resnet", "stem": "imagenet"}, "have one kind of stem; leave the stem out"),
+        (
+            {"space": "resnet", "genotype": "resnet", "settings": {"supernet.drop_path": 0.2}},
+            "no operations on edges to drop; set it to 0",
+        ),
+        ({"settings": {"weights.lr_warmup_epochs": 2}}, "weights.lr_warmup_epochs is 2, but there are only 2 epochs"),
+    ],
+)
+def test_bad_input_writes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bad: dict[str, Any], wanted: str, seeds: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if "start_from" in bad:
+        Path("empty").mkdir()
+        damaged = _model().save("damaged") / "weights.safetensors"
+        damaged.write_bytes(damaged.read_bytes()[:-8] + bytes(8))
+        _model(channels=7).save("other")
+    options: dict[str, Any] = {"space": "nasbench201", "genotype": CELL, **TINY, "seeds": seeds, **bad}
+    before = torch.get_rng_state()
+    with pytest.raises(UserError, match=wanted):
+        ag.train(out="run", **options)
+    assert not Path("run").exists()
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def _model(channels: int = 4) -> ag.Model:
+    from tests.models.trained import built
+
+    return built(NASBench201(channels=channels, cells_per_stage=1), ag.Genotype.parse(CELL), channels=1)
+
+
+def test_a_folder_with_anything_in_it_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "kept.txt").write_text("mine")
+    for seeds in (1, 2):
+        with pytest.raises(UserError, match=r"is not empty"):
+            trained(epochs=1, seeds=seeds, out=tmp_path)
+        assert [one.name for one in tmp_path.iterdir()] == ["kept.txt"]
+    trained(epochs=1, out=tmp_path / "run")
+    before = (tmp_path / "run" / "result.json").read_text()
+    with pytest.raises(UserError, match=r"already holds a search; continue it with `archgrad resume"):
+        trained(epochs=1, out=tmp_path / "run")
+    assert (tmp_path / "run" / "result.json").read_text() == before
+
+
+@pytest.mark.parametrize("task", ["regression", "multilabel"])
+def test_other_tasks_have_their_metric_and_no_classes(tmp_path: Path, task: str) -> None:
+    shade = PIXELS.mean((1, 2)) / 255
+    targets = shade if task == "regression" else np.stack([shade > 0.5, shade > 0.4, shade < 0.5], 1).astype(np.float32)
+    found = ag.train("nasbench201", CELL, (PIXELS, targets), task=task, **{**TINY, "limit": None}, out=tmp_path)
+    assert found.metric.name == ag.tasks.TASKS.create(task).main_metric.name
+    assert np.isfinite(found.values("heldout")).all()
+    model = ag.Model.load(tmp_path)
+    assert model.about["task"] == task
+    images = torch.from_numpy(PIXELS[:5])[:, None]
+    assert model.logits(model.preprocessing(images)).shape == (5, 1 if task == "regression" else 3)
+    with pytest.raises(UserError, match=rf"trained for the task '{task}' and predicts numbers, not one class of an im"):
+        model.predict(images)
+    with pytest.raises(UserError, match=r"a \.py file classifies images, but this model predicts numbers"):
+        export_model(model, tmp_path / "net.py")
+
+
+def test_half_precision() -> None:
+    found = trained(precision="bf16")
+    assert all(value.dtype != torch.bfloat16 for value in tensors(found.model).values())
+    assert found.runs[0].history[-1]["train_loss"] == pytest.approx(
+        trained().runs[0].history[-1]["train_loss"], rel=0.1
+    )
+
+
+def test_a_batch_of_one_image_leaves_the_statistics_alone() -> None:
+    """The check whether a batch norm can normalize one image is a pass of the network."""
+    found = trained(batch_size=1, limit=12, epochs=1, held_out=0)
+    assert int(tensors(found.model)["stem.1.num_batches_tracked"]) == 12
+
+
+def test_a_space_with_a_size_keeps_it() -> None:
+    space = DARTS(channels=6, cells=4)
+    config = training_config(space, "darts-v2", "digits", "cifar")
+    assert config.build_space() == SingleArchitecture(
+        of="darts", architecture=str(ag.workflows.training_config.as_genotype("darts-v2")), channels=6, cells=4
+    )
+    restricted = space.restricted({"normal": [("sep_conv_3x3", "none")] * 14})
+    assert training_config(restricted, "darts-v2", "digits").build_space().of == "darts"  # type: ignore[attr-defined]
