@@ -12,7 +12,7 @@ from archgrad.distributed.processes import in_first_process, processes
 from archgrad.errors import UserError
 from archgrad.files import exists, read_text, write_text
 from archgrad.spaces import Genotype
-from archgrad.workflows.training_folder import begin, read_plan
+from archgrad.workflows.training_folder import PLAN, begin, read_plan
 from archgrad.workflows.training_plan import TrainingPlan
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ _MOST = 1 << 24
 @in_first_process
 def begin_selection(folder: Path, plan: SelectionPlan, training: TrainingPlan, data: Data, resume: bool) -> None:
     """Write the plan; reject a folder that holds anything else."""
-    begin(folder, training, data, resume)
+    if not (resume and exists(folder / PLAN)):
+        begin(folder, training, data)
     content = {"genotypes": [str(one) for one in plan.genotypes], "seeds": plan.seeds}
     if not exists(folder / CANDIDATES):
         write_text(folder / CANDIDATES, json.dumps(content, indent=2) + "\n")
