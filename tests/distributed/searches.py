@@ -10,23 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from tiny_space import Tiny
 
 import archgrad as ag
-from archgrad.operations import AveragePool, Identity, ReLUConvBN
-from archgrad.spaces.staged import StagedSpace
-
-
-class Tiny(StagedSpace):
-    """Three edges with three operations."""
-
-    name = "tiny"
-    nodes = 3
-    operations = {  # noqa: RUF012
-        "skip_connect": lambda site: Identity(),
-        "conv": lambda site: ReLUConvBN(site.channels, site, 3),
-        "pool": AveragePool,
-    }
-
 
 SMALL = Tiny(channels=2, cells_per_stage=1)
 CASES: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {

@@ -20,7 +20,7 @@ from archgrad.cli import main
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
 
 SEARCH = [
-    "search", "--space", "searches:Tiny", "--channels", "2", "--cells", "1", "--data", "digits", "--limit", "60",
+    "search", "--space", "tiny_space:Tiny", "--channels", "2", "--cells", "1", "--data", "digits", "--limit", "60",
     "--batch-size", "10", "--method", "darts", "--oracle", "none", "--callback", "searches:Waiting", "--epochs", "2",
 ]  # fmt: skip
 
