@@ -76,10 +76,10 @@ def test_each_batch_of_the_architecture_serves_once_in_an_epoch_however_many_inn
 @pytest.mark.parametrize("method", [ag.recipes.idarts(inner_steps=2), ag.recipes.darts(order=2)], ids=lambda m: m.name)
 def test_a_stopped_search_goes_on_to_the_same_bits(method: ag.Method, tmp_path: Path) -> None:
     def stop(event: Event) -> None:
-        if isinstance(event, StepFinished) and event.state.index == 6:
+        if isinstance(event, StepFinished) and event.state.index == 4:
             raise KeyboardInterrupt
 
-    settings: dict[str, Any] = {"epochs": 2, "batch_size": 12}
+    settings: dict[str, Any] = {"epochs": 2, "batch_size": 16}
     settings |= {"standard_callbacks": False}
     curvature = InnerCurvature(0.01, every=3, steps=2)
     whole = found(method, callbacks=[curvature], **settings)
