@@ -36,12 +36,13 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 # Two processes of one thread each: the steps are small, and threads wait for each other longer than they compute.
+# Each begins with one half of the tests, so that tests of one file share what they prepare.
 unit: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal
 
 ## the tests with the oldest PyTorch, in an environment of their own
 test-oldest: .venv-oldest/.installed
-	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest --numprocesses 2
+	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest --numprocesses 2 --dist worksteal
 
 .venv-oldest/.installed: pyproject.toml
 	$(PYTHON) -m venv .venv-oldest
@@ -51,7 +52,7 @@ test-oldest: .venv-oldest/.installed
 
 ## the same with the lines that no test reaches, which takes half as long again
 coverage: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --cov=archgrad --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal --cov=archgrad --cov-report=term:skip-covered
 
 ## time and memory of supernets, hypergradients, methods, regularizers, diagnostics, recomputed cells and processes; takes an hour
 bench: $(STAMP)

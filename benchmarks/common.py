@@ -66,12 +66,12 @@ def options(about: str | None, cases: Sequence[Case], arguments: Sequence[str] |
     chosen = [case for case in cases if given.space in (None, case.space)]
     torch.set_num_threads(1)
     if given.tiny:
-        return Options([chosen[0].tiny()], 1, False, given.json)
+        return Options([chosen[0].tiny()], 0, False, given.json)
     return Options(chosen, given.repeats, True, given.json)
 
 
 def times(steps: Sequence[Step], repeats: int) -> list[float]:
-    """Return the milliseconds of each step: the fastest of ``repeats`` turns after one to warm up."""
+    """Return the milliseconds of each step: the fastest of ``repeats`` turns after one to warm up, or that one."""
     taken: list[list[float]] = [[] for _ in steps]
     began = time.process_time()
     for turn in range(repeats + 1):
@@ -81,7 +81,7 @@ def times(steps: Sequence[Step], repeats: int) -> list[float]:
             before = time.process_time()
             step()
             found.append(time.process_time() - before)
-    return [1e3 * min(found[1:]) for found in taken]
+    return [1e3 * min(found[1:] or found) for found in taken]
 
 
 def in_new_process(measure: Callable[..., T], *arguments: object) -> T:

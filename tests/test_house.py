@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from each_of import each_of
 
 import archgrad
 
@@ -100,13 +101,13 @@ def violations(path: Path) -> Iterator[str]:
             yield f"{name_of(path)}:{line}: {here} must not import {module}"
 
 
-@pytest.mark.parametrize("path", [path for path in FILES if path != ROOT / "__init__.py"], ids=name_of)
+@each_of(path for path in FILES if path != ROOT / "__init__.py")
 def test_imports_point_one_way(path: Path) -> None:
     assert room_of(path) in FLOOR, f"{name_of(path)} has no place in the house; give it one here"
     assert list(violations(path)) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
+@each_of(FILES)
 def test_every_module_says_what_it_offers(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     assert ast.get_docstring(tree), "a module begins with what it is for"
@@ -118,7 +119,7 @@ def test_every_module_says_what_it_offers(path: Path) -> None:
     assert bare or "__all__" in [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "loop").glob("*.py")), ids=name_of)
+@each_of(sorted((ROOT / "loop").glob("*.py")))
 def test_the_loop_names_no_member_of_a_family(path: Path) -> None:
     from archgrad import callbacks, hypergradients, regularizers
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from each_of import each_of
 
 from archgrad.errors import UserError
 from archgrad.restricted_pickle import read_arrays, read_plain
@@ -26,7 +27,7 @@ def random_value(draw: Random, depth: int = 0) -> object:
     return values if kind == "list" else {str(index): value for index, value in enumerate(values)}
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each_of(range(100))
 def test_plain_data_is_read_as_it_was_written(seed: int) -> None:
     value = random_value(Random(seed))  # noqa: S311  # cases to try, not secrets
     assert read_plain(pickle.dumps(value, protocol=4), "file") == value
@@ -51,7 +52,7 @@ ARGUMENTS = (b"", b"1\n1\n.", b"'1'\n.", b"\0" * 8 + b".")
 """One of them follows every instruction in a stream without mistakes."""
 
 
-@pytest.mark.parametrize("code", sorted(set(range(256)) - {code for code in NAMES if NAMES[code] in KNOWN}))
+@each_of(sorted(set(range(256)) - {code for code in NAMES if NAMES[code] in KNOWN}))
 def test_every_other_instruction_is_refused(code: int) -> None:
     problems = []
     for arguments in ARGUMENTS:

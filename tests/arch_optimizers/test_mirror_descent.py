@@ -56,7 +56,7 @@ def test_a_minimum_inside_the_simplex_is_found(geometry: str) -> None:
 
 @pytest.mark.parametrize(
     ("member", "steps"),
-    [(ExponentiatedGradient(), 100_000), (MirrorDescent("euclidean"), 5_000)],
+    [(ExponentiatedGradient(), 20_000), (MirrorDescent("euclidean"), 5_000)],
     ids=["entropy", "euclidean"],
 )
 def test_very_many_steps_stay_on_the_simplex(member: ArchOptimizer, steps: int) -> None:

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked import context
 
+from benchmarks import hypergradients
 from benchmarks.common import Case, growth
+from benchmarks.hypergradients import ESTIMATORS, KINDS
 from benchmarks.supernets import convolutions, inputs
 
 SCRIPTS = {
@@ -24,8 +27,13 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_prints_a_table_and_stores_it(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_script_prints_a_table_and_stores_it(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "rows.json"
+    forking = context()
+    monkeypatch.setattr("multiprocessing.get_context", lambda kind: forking)
+    monkeypatch.setattr(hypergradients, "ESTIMATORS", {one: ESTIMATORS[one] for one in ("Unrolled", "ReverseMode T=1")})
     importlib.import_module(f"benchmarks.{name}").main(["--tiny", "--space", "nasbench201", "--json", str(path)])
     rows = json.loads(path.read_text())["rows"]
     lines = capsys.readouterr().out.strip().splitlines()
@@ -33,6 +41,11 @@ def test_a_script_prints_a_table_and_stores_it(name: str, tmp_path: Path, capsys
     for row in rows:
         assert SCRIPTS[name] <= set(row)
         assert all(value > 0 for column, value in row.items() if column.endswith("_ms") and value is not None)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_takes_every_kind_of_products(name: str) -> None:
+    assert [ESTIMATORS[name](products=kind).products for kind in KINDS] == list(KINDS)  # type: ignore[attr-defined]
 
 
 def test_every_convolution_is_timed() -> None:

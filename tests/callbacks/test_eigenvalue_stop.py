@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from listening import EpochFinished, Event, SearchFinished, SearchStarted, StepFinished, listening, measuring
+from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
@@ -146,7 +147,7 @@ def found(
     heard = Wild(after)
     method = replace(darts(), stop=EigenvalueStop(window=2, steps=1), discretizer=BestSampled(samples=1))
     result = ag.search(
-        ag.spaces.NASBench201(channels=2, cells_per_stage=1),
+        Tiny(channels=2, cells_per_stage=1),
         method,
         data(),
         epochs=EPOCHS,
@@ -227,7 +228,7 @@ def test_the_real_eigenvalue_is_measured_in_every_epoch() -> None:
     method = replace(darts(), stop=EigenvalueStop(window=1, ratio=1e-9, steps=1))
     for standard in (True, False):
         result = ag.search(
-            ag.spaces.NASBench201(channels=2, cells_per_stage=1),
+            Tiny(channels=2, cells_per_stage=1),
             method,
             data(),
             epochs=3,
@@ -248,7 +249,7 @@ def test_a_search_does_not_count_its_warm_up() -> None:
     def stopped(warmup: int) -> list[int | None]:
         done.clear()
         method = replace(darts(), stop=EigenvalueStop(1, steps=1), schedule=ag.Schedule(warmup_epochs=warmup))
-        space = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+        space = Tiny(channels=2, cells_per_stage=1)
         result = ag.search(
             space,
             method,
@@ -280,7 +281,7 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
         for given in ((), (ArchCurvature(7, minimum=1),)):
             measured.clear()
             space, settings = (
-                ag.spaces.NASBench201(channels=2, cells_per_stage=1),
+                Tiny(channels=2, cells_per_stage=1),
                 {"standard_callbacks": standard, "callbacks": given},
             )
             result = ag.search(space, method, data(), epochs=2, batch_size=8, on_collapse="ignore", **settings)
@@ -292,7 +293,7 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
 def test_it_stops_a_search_by_any_method_as_a_callback_too() -> None:
     with pytest.raises(UserError, match="EigenvalueStop watches the curvature of the loss"):
         ag.search(
-            ag.spaces.NASBench201(channels=2, cells_per_stage=1),
+            Tiny(channels=2, cells_per_stage=1),
             drnas(),
             data(),
             epochs=1,

@@ -51,9 +51,10 @@ def test_a_search_that_cannot_run_is_refused(archgrad: Any) -> None:
 
 
 def test_stages_are_added_up(archgrad: Any) -> None:
-    stages = ("--method", "p-darts", "--set", "progressive.cells=3,3,4", "--set", "schedule.warmup_epochs=1")
-    sizes = ("--space", "darts", "--channels", 2, "--limit", 60, "--batch-size", 10, "--epochs", 2)
+    stages = ("--method", "p-darts", "--set", "progressive.cells=1,1,2", "--set", "progressive.keep=5,4,3")
+    stages += ("--set", "schedule.warmup_epochs=1")
+    sizes = ("--space", "nasbench201", "--channels", 2, "--limit", 60, "--batch-size", 10, "--epochs", 2)
     code, out, err = archgrad("search", *sizes, *stages, "--dry-run", "--json")
     assert code == 0, err
     found = json.loads(out)
-    assert (found["depth"], found["weight_steps"], found["arch_steps"]) == ([3, 3, 4], 3 * 2 * 3, 3 * 3)
+    assert (found["depth"], found["weight_steps"], found["arch_steps"]) == ([1, 1, 2], 3 * 2 * 3, 3 * 3)

@@ -47,11 +47,11 @@ def test_each_space_is_compared_at_its_own_size(archgrad: Any, space: str, size:
 
 
 def test_of_stages_the_last_is_the_searched_size(archgrad: Any) -> None:
-    stages = ["--set", "progressive.cells=3,3,4", "--set", "progressive.keep=8,5,3"]
+    stages = ["--set", "progressive.cells=1,1,2", "--set", "progressive.keep=5,4,3"]
     options = ["--set", "schedule.warmup_epochs=0", "--channels", 2, "--limit", 80, "--batch-size", 20, "--epochs", 1]
-    code, out, err = archgrad("search", "--space", "darts", "--method", "p-darts", *stages, *options)
+    code, out, err = archgrad("search", "--space", "nasbench201", "--method", "p-darts", *stages, *options)
     assert code == 0, err
-    assert "as searched, 2 channels and 4 cells in total" in out
+    assert "as searched, 2 channels and 2 cells" in out
     assert "left in stage 3 of 3" in out
 
 

@@ -5,27 +5,15 @@ They have few batch norms: where more processes than cores run, each of them wai
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
 
 import torch
+from tiny_space import Tiny
 
 import archgrad as ag
-from archgrad.operations import AveragePool, Identity, ReLUConvBN
-from archgrad.spaces.staged import StagedSpace
 from archgrad.workflows import SingleArchitecture
-
-
-class Tiny(StagedSpace):
-    """Three edges with three operations."""
-
-    name = "tiny"
-    nodes = 3
-    operations = {  # noqa: RUF012
-        "skip_connect": lambda site: Identity(),
-        "conv": lambda site: ReLUConvBN(site.channels, site, 3),
-        "pool": AveragePool,
-    }
-
 
 SMALL = Tiny(channels=2, cells_per_stage=1)
 CASES: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
@@ -38,6 +26,8 @@ CASES: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
     "pc-darts": (Tiny(channels=4, cells_per_stage=1), {"schedule.warmup_epochs": 0}),
     "gdas": (SMALL, {}),
 }
+OF_THREE = ("darts", "darts-2nd", "lambda-darts", "gdas")
+"""What three processes run: a gradient, differences, gradients of cells, and random draws."""
 FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
     "xnas": (SMALL, {}),
     "darts, drop-path, noise, auxiliary head": (
@@ -62,8 +52,8 @@ FURTHER: dict[str, tuple[ag.spaces.SearchSpace, dict[str, Any]]] = {
 def images() -> ag.data.ImageData:
     """Return random images of four classes that can be told apart."""
     draws = torch.Generator().manual_seed(0)
-    labels = torch.arange(152) % 4
-    pixels = torch.randint(128, (152, 1, 8, 8), dtype=torch.uint8, generator=draws) + 32 * labels.view(-1, 1, 1, 1)
+    labels = torch.arange(60) % 4
+    pixels = torch.randint(128, (60, 1, 8, 8), dtype=torch.uint8, generator=draws) + 32 * labels.view(-1, 1, 1, 1)
     return ag.data.ImageData("noise", pixels.to(torch.uint8), labels, tuple("abcd"), ag.data.Augmentation(1, True))
 
 
@@ -80,8 +70,21 @@ class Writer(ag.callbacks.Callback):
         self.epochs += 1
 
 
+@dataclass(frozen=True)
+class Waiting(ag.callbacks.Callback):
+    """Waits after the first epoch, if a FIFO is there, until somebody has opened it: signals come at no other time."""
+
+    only_writes: ClassVar[bool] = True
+
+    def on_epoch_end(self, search: ag.callbacks.Search, record: ag.callbacks.Record) -> None:
+        """Wait in the first process, and with it all others."""
+        if record["epoch"] == 1 and Path("go").exists():
+            print("waiting", flush=True)  # noqa: T201
+            Path("go").read_text()
+
+
 def search(name: str, **more: Any) -> ag.SearchResult:
-    """Search for ten steps of 13 images in double precision."""
+    """Search for two epochs of two steps of 13 images in double precision."""
     space, settings = {**CASES, **FURTHER}[name]
     own = {path: value for path, value in settings.items() if "." in path}
     options = {name: value for name, value in settings.items() if "." not in name}

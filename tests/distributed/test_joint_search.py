@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 import torch
-from searches import CASES, FURTHER, found
+from searches import CASES, FURTHER, OF_THREE, found
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("ranks", [2], indirect=True)
+@pytest.mark.parametrize("name", [*CASES, *FURTHER])
 def test_a_joint_search_is_that_of_one_process(ranks: list[dict[str, Any]], name: str) -> None:
     check(ranks, name)
 
 
-@pytest.mark.parametrize("ranks", [2], indirect=True)
-@pytest.mark.parametrize("name", FURTHER)
-def test_random_draws_and_other_products_are_those_of_one_process(ranks: list[dict[str, Any]], name: str) -> None:
+@pytest.mark.parametrize("ranks", [3], indirect=True)
+@pytest.mark.parametrize("name", OF_THREE)
+def test_a_search_of_three_is_that_of_one_process(ranks: list[dict[str, Any]], name: str) -> None:
     check(ranks, name)
 
 

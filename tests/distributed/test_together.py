@@ -6,49 +6,57 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from forked import Forked
+
+from archgrad.cli import main
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
 
 SEARCH = [
-    "search", "--space", "nasbench201", "--channels", "2", "--cells", "1", "--data", "digits", "--limit", "60",
-    "--batch-size", "10", "--method", "darts", "--oracle", "none",
+    "search", "--space", "tiny_space:Tiny", "--channels", "2", "--cells", "1", "--data", "digits", "--limit", "60",
+    "--batch-size", "10", "--method", "darts", "--oracle", "none", "--callback", "searches:Waiting", "--epochs", "2",
 ]  # fmt: skip
 
 
 class Together:
     """Two processes of one command, started as torchrun does."""
 
-    def __init__(self, folder: Path, *arguments: str, size: int = 2) -> None:
+    def __init__(self, folder: Path, *arguments: str, at_once: bool = False, waiting: bool = False) -> None:
+        self.go = folder / "go"
+        if waiting:
+            os.mkfifo(self.go)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = str(probe.getsockname()[1])
-        settings = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
-        settings |= {"PYTHONUNBUFFERED": "1"}
-        command = [sys.executable, "-m", "archgrad", *arguments]
+        settings = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
         self.ranks = [
-            subprocess.Popen(
-                command, cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                env={**os.environ, **settings, "RANK": str(rank), "LOCAL_RANK": str(rank)},
-            )
-            for rank in range(size)
-        ]  # fmt: skip
+            Forked(partial(run, arguments), folder, settings | {"RANK": rank, "LOCAL_RANK": rank}, at_once)
+            for rank in ("0", "1")
+        ]
 
     def after_an_epoch(self, number: int, rank: int) -> None:
-        """Send a signal to a process once the first one has printed, and so saved, an epoch."""
-        assert self.ranks[0].stdout is not None
-        assert any(line.startswith("epoch 1/") for line in self.ranks[0].stdout), self.end()
-        self.ranks[rank].send_signal(number)
+        """Send a signal to a process once the first one has saved an epoch; then let it go on."""
+        assert any("waiting" in line for line in self.ranks[0].output), self.end()
+        os.kill(self.ranks[rank].process.pid or 0, number)
+        self.go.write_text("")
+        self.go.unlink()
 
-    def end(self) -> list[tuple[int, str, str]]:
+    def end(self) -> list[tuple[int | None, str, str]]:
         """Return the exit code, the output and the errors of each process."""
-        said = [rank.communicate(timeout=200) for rank in self.ranks]
-        return [(rank.returncode, *texts) for rank, texts in zip(self.ranks, said, strict=True)]
+        return [rank.end() for rank in self.ranks]
+
+
+def run(arguments: Sequence[str]) -> None:
+    """Run the command."""
+    sys.argv = ["archgrad", *arguments]
+    main()
 
 
 def epochs_in(run: Path) -> int:
@@ -62,7 +70,7 @@ def saved(run: Path) -> dict[str, torch.Tensor]:
 
 def test_a_killed_process_ends_the_others_and_the_run_resumes_with_any_number(tmp_path: Path, archgrad) -> None:
     run = tmp_path / "run"
-    processes = Together(tmp_path, *SEARCH, "--epochs", "15", "--out", "run")
+    processes = Together(tmp_path, *SEARCH, "--out", "run", waiting=True)
     processes.after_an_epoch(signal.SIGKILL, 1)
     (code, _, said), (killed, silent, nothing) = processes.end()
     assert (code, killed) == (1, -signal.SIGKILL)
@@ -73,20 +81,20 @@ def test_a_killed_process_ends_the_others_and_the_run_resumes_with_any_number(tm
     code, _, said = archgrad("resume", "run")
     assert code == 0
     assert "began with 2 processes and continues with 1" in said
-    assert epochs_in(run) == 15
+    assert epochs_in(run) == 2
 
 
 def test_a_signal_to_one_process_ends_all_with_a_checkpoint_that_resumes_exactly(tmp_path: Path) -> None:
     run, whole = tmp_path / "run", tmp_path / "whole"
-    options = [*SEARCH, "--epochs", "3", "--seed", "1", "--out"]
-    processes = Together(tmp_path, *options, "run")
+    options = [*SEARCH, "--seed", "1", "--out"]
+    processes = Together(tmp_path, *options, "run", waiting=True)
     processes.after_an_epoch(signal.SIGTERM, 1)
     (code, _, said), (other, silent, nothing) = processes.end()
     assert (code, other) == (143, 143)
     assert said.count("stopped after") == 1
     assert silent == nothing == ""
     for command in (["resume", "run"], [*options, "whole"]):
-        assert [code for code, *_ in Together(tmp_path, *command).end()] == [0, 0]
+        assert [code for code, *_ in Together(tmp_path, *command, at_once=True).end()] == [0, 0]
     assert all(torch.equal(value, saved(whole)[name]) for name, value in saved(run).items())
     assert json.loads((run / "summary.json").read_text())["genotype"]
 
@@ -95,7 +103,7 @@ def test_a_signal_to_one_process_ends_all_with_a_checkpoint_that_resumes_exactly
     ("arguments", "sentence"),
     [
         (["search", "--method", "nope"], "unknown method 'nope'"),
-        ([*SEARCH, "--batch-size", "1", "--epochs", "1"], "smaller than the number of processes, 2"),
+        ([*SEARCH, "--batch-size", "1"], "smaller than the number of processes, 2"),
     ],
 )
 def test_an_error_of_all_is_said_once(tmp_path: Path, arguments: list[str], sentence: str) -> None:

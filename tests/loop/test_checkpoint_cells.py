@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tiny_space import Tiny
 from torch import nn
 
 import archgrad as ag
@@ -24,10 +25,10 @@ DEEPER = TINY | {"cells": 2}
 DARTS = TINY | {"channels": 4, "cells": 3, "settings": {"schedule.warmup_epochs": 0}}
 STAGES = {"progressive.cells": (3, 3), "progressive.keep": (8, 2), "progressive.skip_dropout": (0.1, 0.4)}
 SEARCHES = {
-    "darts": ("nasbench201", TINY), "darts-2nd": ("nasbench201", TINY), "idarts": ("nasbench201", TINY),
-    "amended": ("nasbench201", TINY), "gaea-simultaneous": ("nasbench201", TINY), "sdarts-adv": ("nasbench201", TINY),
-    "gdas": ("nasbench201", TINY), "lambda-darts": ("nasbench201", DEEPER), "darts-minus": ("nasbench201", TINY),
-    "gaea-pc-darts": ("nasbench1shot1-1", DARTS), "pc-darts": ("darts", DARTS),
+    "darts": ("nasbench201", TINY), "darts-2nd": (Tiny(), TINY), "idarts": (Tiny(), TINY), "amended": (Tiny(), TINY),
+    "gaea-simultaneous": (Tiny(), TINY), "sdarts-adv": (Tiny(), TINY), "gdas": ("nasbench201", TINY),
+    "lambda-darts": (Tiny(), DEEPER), "darts-minus": ("nasbench201", TINY),
+    "gaea-pc-darts": ("nasbench1shot1-1", DARTS), "pc-darts": ("s3", DARTS),
     "p-darts": ("darts", TINY | {"cells": None, "settings": {"schedule.warmup_epochs": 0, **STAGES}}),
 }  # fmt: skip
 

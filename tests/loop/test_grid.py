@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from listening import Event, SearchStarted, StepFinished, listening
+from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, MirrorDescent
@@ -34,18 +35,21 @@ RELAXATIONS: dict[str, Relaxation] = {
     "dirichlet": Dirichlet(),
     "dirichlet-per-cell": Dirichlet(per_cell=True),
 }
-# With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in regularizers
-# alone, which have a grid of their own.
-SAME = ("darts-2nd", "idarts", "amended", "gaea-bilevel")
+# With another hypergradient these are DARTS or, at the other level, GAEA; or they differ from DARTS in the weight decay
+# or in regularizers alone, which have a grid of their own.
+SAME = ("darts-2nd", "idarts", "amended", "gaea-bilevel", "r-darts-l2")
 STABILIZED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts-es")
 METHODS = [name for name in RECIPES if name not in (*SAME, *STABILIZED) and not name.startswith("lambda-")]
 SAMPLED = ("gdas", "gaea-gdas", "snas", "drnas", "random-nas")
 # Operations on edges, and on nodes: every recipe searches the cheapest space of both kinds.
 KINDS = ("nasbench201", "nasbench1shot1-3")
-# Two kinds of cells and two inputs to each: these differ in what their rows offer, so every recipe searches one.
-CELL_PAIRS = ("darts", "s1", "s2", "s3", "s4", "amended-a1")
-# What a space can get wrong: a mixture, partial channels with weighted edges, one drawn operation, fewer choices.
-EVERYWHERE = ("darts", "gaea-pc-darts", "gdas", "p-darts")
+# Two kinds of cells and two inputs to each: these differ in what their rows offer, so every recipe searches one. DARTS
+# itself has the same cells with the most operations; some recipes search it.
+CELL_PAIRS = ("s1", "s2", "s3", "s4", "amended-a1")
+# What a space can get wrong: partial channels with weighted edges, one drawn operation, a mixture of fewer choices.
+EVERYWHERE = ("gaea-pc-darts", "gdas", "p-darts")
+ALIKE = (("unrolled", "t1-t2"), ("neumann", "conjugate-gradient"), ("reverse", "truncated-reverse"))
+"""Hypergradients that ask a method for the same; each method meets one of each pair, in turns."""
 
 
 def refusal(method: str, hypergradient: str) -> str | None:
@@ -73,12 +77,12 @@ class Steps:
         self.count += isinstance(event, StepFinished)
 
 
-def searched(method: ag.Method, space: str = "nasbench201", **settings: Any) -> tuple[ag.SearchResult, Steps]:
+def searched(method: ag.Method, space: str = "tiny", **settings: Any) -> tuple[ag.SearchResult, Steps]:
     steps = Steps()
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0, inner_steps=1))
     images = 20 if method.schedule.level == "bilevel" else 40
-    depth = {"cells_per_stage": 1} if space == "nasbench201" else {"cells": 4 if _aligns(method) else 3}
-    small = ag.spaces.SPACES.constructor(space)(channels=4, **depth)
+    depth = {"cells_per_stage": 1} if space in ("tiny", "nasbench201") else {"cells": 4 if _aligns(method) else 3}
+    small = (Tiny if space == "tiny" else ag.spaces.SPACES.constructor(space))(channels=4, **depth)
     result = ag.search(
         small,
         method,
@@ -110,6 +114,13 @@ def recipes_in_spaces() -> list[tuple[str, str]]:
     return chosen
 
 
+def methods_with_hypergradients() -> list[tuple[str, str]]:
+    """Every method with each kind of hypergradient, and every hypergradient with every second method."""
+    left_out = {(name, pair[place % 2]) for place, name in enumerate(METHODS) for pair in ALIKE}
+    pairs = [(name, hypergradient) for name in METHODS for hypergradient in HYPERGRADIENTS]
+    return [pair for pair in pairs if pair not in left_out]
+
+
 def shortened(method: ag.Method) -> ag.Method:
     """Return the method with one small stage, and without tuning or many samples in its derivation."""
     if method.progressive is not None:
@@ -131,8 +142,7 @@ def check(result: ag.SearchResult, steps: Steps, moving: bool) -> None:
         torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]))
 
 
-@pytest.mark.parametrize("hypergradient", HYPERGRADIENTS)
-@pytest.mark.parametrize("recipe", METHODS)
+@pytest.mark.parametrize(("recipe", "hypergradient"), methods_with_hypergradients())
 def test_every_method_with_every_hypergradient(
     recipe: str, hypergradient: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +180,7 @@ DIFFERENTIATED = ("neumann", "unrolled", "amended")
     [
         (relaxation, space, hypergradient)
         for place, relaxation in enumerate(RELAXATIONS)
-        for space, turn in (("nasbench201", 0), ("nasbench1shot1-3", 1))
+        for space, turn in (("tiny", 0), ("nasbench1shot1-3", 1))
         for hypergradient in ("first-order", DIFFERENTIATED[(place + turn) % 3])
     ],
 )
@@ -209,7 +219,7 @@ def test_alignment_is_refused_where_every_cell_decides_alone(recipe: str) -> Non
 @pytest.mark.parametrize("recipe", ["darts", "gaea-simultaneous", "pc-darts", "gdas", "random-nas"])
 def test_every_discretizer_ends_searches_of_every_kind(recipe: str, discretizer: str) -> None:
     method = shortened(replace(ag.recipes.named(recipe), discretizer=ag.discretizers.DISCRETIZERS.create(discretizer)))
-    space = "s2" if discretizer == "top-edges" else "nasbench201"
+    space = "s2" if discretizer == "top-edges" else "tiny"
     check(*searched(method, space), moving=recipe != "random-nas")
 
 

@@ -13,10 +13,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from listening import Event, SearchStarted, StepFinished, listening
+from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.config import SearchConfig
+from archgrad.discretizers import BestSampled
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import SearchResult
@@ -28,7 +30,7 @@ from archgrad.schedule import Level, Schedule, Updates
 from archgrad.tensors import Alpha
 
 DATA = ag.data.digits(limit=64)
-SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+SPACE = Tiny(channels=2, cells_per_stage=1)
 LEVELS: list[tuple[Level, Updates]] = [
     ("bilevel", "alternate"),
     ("single", "alternate"),
@@ -134,12 +136,13 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
 
 
 EDGES, NODES = (
-    ag.spaces.NASBench201(channels=4, cells_per_stage=1),
+    Tiny(channels=4, cells_per_stage=1),
     ag.spaces.NASBench1Shot1(number=3, channels=4, cells=3),
 )
 STOPPED = ["xnas", "drnas", "gdas", "gaea-gdas", "snas", "pc-darts", "gaea-pc-darts", "random-nas", "darts-erm", "gaea"]
 
 
+@pytest.mark.usefixtures("_trusted_differences")
 @pytest.mark.parametrize(
     ("recipe", "space"),
     [
@@ -156,8 +159,11 @@ def test_a_method_stopped_within_an_epoch_goes_on_to_the_same_bits(
 
     method = ag.recipes.named(recipe)
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
+    if isinstance(method.discretizer, BestSampled):
+        method = replace(method, discretizer=replace(method.discretizer, samples=3))
     batch = 16 if method.schedule.level == "bilevel" else 32  # two steps in an epoch
     settings: dict[str, Any] = {"epochs": 2, "batch_size": batch, "seed": 2, "held_out": 0}
+    settings["standard_callbacks"] = False
     whole = ag.search(space, method, DATA, **settings)
     with pytest.raises(SearchInterrupted, match="continue with"):
         ag.search(space, method, DATA, out=tmp_path, interruptible=True, callbacks=listening(stop), **settings)
@@ -215,7 +221,7 @@ def test_regularizers_take_part_in_a_simultaneous_step() -> None:
     plain = found(single("simultaneous"), epochs=1, alpha_budget="off")
     pulled = found(method, epochs=1, alpha_budget="off")
     assert pulled.alpha["cell"][0, 0] < 1e-3 < plain.alpha["cell"][0, 0]
-    assert [slope["cell"].shape for slope in pull.shown] == [(3, 6, 5)] * 4
+    assert [slope["cell"].shape for slope in pull.shown] == [(3, 3, 3)] * 4
     assert all(slope["cell"].abs().sum() > 0 for slope in pull.shown)
 
 

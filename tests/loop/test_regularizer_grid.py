@@ -10,6 +10,7 @@ from typing import NamedTuple
 import pytest
 import torch
 from listening import Event, StepFinished, listening
+from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
@@ -23,7 +24,7 @@ from archgrad.spaces import SearchSpace
 pytestmark = pytest.mark.usefixtures("_trusted_differences")
 
 DATA = ag.data.digits(limit=40)
-EDGES = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
+EDGES = Tiny(channels=4, cells_per_stage=1)
 NODES = ag.spaces.NASBench1Shot1(number=3, channels=4, cells=3)
 RELAXATIONS: dict[str, Relaxation] = {
     "softmax": Softmax(),

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from listening import Event, SearchStarted, StepFinished, listening
+from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
@@ -33,7 +34,7 @@ ONE_STEP = replace(TRAINING, batch_size=32, epochs=1)
 
 
 def cell_space() -> SearchSpace:
-    return ag.spaces.NASBench201(channels=4, cells_per_stage=1)
+    return Tiny(channels=4, cells_per_stage=1)
 
 
 def loaders(training: ag.WeightTraining) -> tuple[Loader, Loader]:
@@ -94,7 +95,7 @@ def equal(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 @pytest.mark.parametrize(
     ("space", "training"),
     [(cell_space(), TRAINING), (ag.spaces.S2(channels=2, cells=3), replace(TRAINING, nesterov=False, clip=5.0))],
-    ids=["nasbench201", "s2"],
+    ids=["tiny", "s2"],
 )
 def test_steps_are_those_of_a_plain_loop(space: SearchSpace, training: ag.WeightTraining) -> None:
     trace = traced(ag.recipes.darts(), training, space)
@@ -350,9 +351,9 @@ class Watch(Regularizer):
         self.losses.append(step.loss(step.weights, step.mixture).item())
 
 
-@pytest.mark.parametrize("name", ["nasbench201", "s1"])
+@pytest.mark.parametrize("name", ["tiny", "s1"])
 def test_the_mixture_gradient_is_that_of_every_cell(name: str) -> None:
-    space = cell_space() if name == "nasbench201" else ag.spaces.S1(channels=2, cells=3)
+    space = cell_space() if name == "tiny" else ag.spaces.S1(channels=2, cells=3)
     watch = Watch()
     trace = traced(shown(watch)[0], space=space)
     step, batch = watch.steps[0], loaders(ONE_STEP)[0].batch(0)
@@ -405,9 +406,9 @@ class OneHot(Relaxation):
         return Relaxed(mixture, active)
 
 
-@pytest.mark.parametrize("name", ["nasbench201", "s4"])
+@pytest.mark.parametrize("name", ["tiny", "s4"])
 def test_a_sampled_relaxation_is_reproducible(name: str) -> None:
-    space = cell_space() if name == "nasbench201" else ag.spaces.S4(channels=2, cells=3)
+    space = cell_space() if name == "tiny" else ag.spaces.S4(channels=2, cells=3)
     relaxation = OneHot()
     first = traced(replace(ag.recipes.darts(), relaxation=relaxation), TRAINING, space)
     second = traced(replace(ag.recipes.darts(), relaxation=OneHot()), TRAINING, space)
@@ -563,7 +564,7 @@ def test_a_compiled_search_is_the_same_and_compiles_once_per_kind_of_step(monkey
             graphs.append(counters["stats"]["unique_graphs"])
 
     counters.clear()
-    space = ag.spaces.NASBench201(channels=2, cells_per_stage=1, exclude=("nor_conv_3x3", "avg_pool_3x3"))
+    space = Tiny(channels=2, cells_per_stage=1)
     settings = {"seed": SEED, "weights": TRAINING, "alpha_budget": "off"}
     plain = ag.search(space, ag.recipes.darts(), DATA, **settings)
     monkeypatch.setattr(torch, "compile", without_compiler)

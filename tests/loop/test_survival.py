@@ -16,6 +16,7 @@ from types import FrameType
 import pytest
 import torch
 from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
+from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
@@ -39,6 +40,7 @@ import archgrad as ag
 import archgrad.loop.folder
 from archgrad.callbacks import Callback
 from archgrad.errors import SearchInterrupted
+from tiny_space import Tiny
 
 count = 0
 
@@ -93,7 +95,7 @@ def run(out, resume, where, number, told, heard):
 
     images = torch.randint(256, (64, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = ag.data.ImageData("noise", images, torch.arange(64) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
-    space, method = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.darts()
+    space, method = Tiny(channels=2, cells_per_stage=1), ag.recipes.darts()
     settings = {"epochs": 3, "seed": 7, "batch_size": 8}
     try:
         ag.search(space, method, data, **settings, out=out, resume=resume, interruptible=True, callbacks=[Speaking()])
@@ -127,7 +129,7 @@ def search(**settings: object) -> SearchResult:
     """What the driver does, in this process."""
     images = torch.randint(256, (64, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = ag.data.ImageData("noise", images, torch.arange(64) % 4, tuple("abcd"), ag.data.Augmentation(1, True))
-    space, method = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.recipes.darts()
+    space, method = Tiny(channels=2, cells_per_stage=1), ag.recipes.darts()
     settings = {"interruptible": "out" in settings, **settings}
     return ag.search(space, method, data, epochs=EPOCHS, seed=7, batch_size=8, **settings)
 
@@ -149,6 +151,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def started(script: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join(map(str, sys.path))  # for tiny_space
     with subprocess.Popen([sys.executable, str(script), *arguments], env=environment, **pipes) as process:
         try:
             yield process

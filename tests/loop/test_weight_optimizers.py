@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from listening import Event, StepFinished, listening
+from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.callbacks import Callback
@@ -19,7 +20,7 @@ from archgrad.loop import SearchResult, evaluation
 from archgrad.loop.state import SearchState
 
 DATA = ag.data.digits(limit=60)
-SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+SPACE = Tiny(channels=2, cells_per_stage=1)
 
 
 class Counted(torch.optim.SGD):
@@ -83,7 +84,7 @@ def test_it_resumes_to_the_bit(name: str, tmp_path: Path) -> None:
     whole = run(weights=weights)
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, weights=weights, callbacks=dying_at(3))
-    resumed = ag.resume(tmp_path, data=DATA)  # the optimizer comes from config.toml
+    resumed = ag.resume(tmp_path, space=SPACE, data=DATA)  # the optimizer comes from config.toml
     assert same(whole, resumed)
     assert all(value.isfinite().all() for value in resumed.supernet.state_dict().values())
 
@@ -106,7 +107,7 @@ def test_a_discretizer_that_tunes_does_so_with_the_same_optimizer(monkeypatch: p
     original = evaluation._copied
     monkeypatch.setattr(evaluation, "_copied", lambda *given: copies.append(original(*given)) or copies[-1])
     weights = ag.WeightTraining(optimizer="adamw", lr=1e-3)
-    run(method=replace(ag.recipes.darts(), discretizer=Perturbation()), weights=weights, epochs=1)
+    run(method=replace(ag.recipes.darts(), discretizer=Perturbation(tune_epochs=1)), weights=weights, epochs=1)
     assert [type(copy.optimizer) for copy in copies] == [torch.optim.AdamW]
     assert copies[0].optimizer.state
 

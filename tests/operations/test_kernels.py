@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 import torch.nn.functional as F
+from each_of import each_of
 from torch import Tensor, nn
 from torch.autograd import gradcheck, gradgradcheck
 
@@ -31,15 +34,16 @@ def same(actual: Tensor, expected: Tensor, *inputs: Tensor) -> None:
 
 
 @layouts
-@pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.parametrize(("stride", "dilation"), STRIDES)
 @pytest.mark.parametrize("kernel", [1, 3, 5, 7])
-def test_depthwise_conv_is_the_textbook_convolution(
-    kernel: int, stride: int, dilation: int, size: tuple[int, int], layout: torch.memory_format
-) -> None:
-    x, weight = images(2, 3, *size, layout=layout), images(3, 1, kernel, kernel, seed=1)
-    expected = F.conv2d(x, weight, None, stride, dilation * (kernel // 2), dilation, groups=3)
-    same(depthwise_conv(x, weight, stride, dilation), expected, x, weight)
+def test_depthwise_conv_is_the_textbook_convolution(kernel: int, layout: torch.memory_format) -> None:
+    @each_of(product(STRIDES, SIZES))
+    def check(strides: tuple[int, int], size: tuple[int, int]) -> None:
+        (stride, dilation), x = strides, images(2, 3, *size, layout=layout)
+        weight = images(3, 1, kernel, kernel, seed=1)
+        expected = F.conv2d(x, weight, None, stride, dilation * (kernel // 2), dilation, groups=3)
+        same(depthwise_conv(x, weight, stride, dilation), expected, x, weight)
+
+    check()
 
 
 @layouts

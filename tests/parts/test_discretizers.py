@@ -51,7 +51,7 @@ def evaluation() -> SupernetEvaluation:
 def test_genotypes_belong_to_their_space(member: Discretizer, name: str) -> None:
     space = SPACES.constructor(name)()
     member.check(space)
-    for seed in range(5):
+    for seed in range(2):
         probabilities = probabilities_of(space, seed)
         copies = {key: value.clone() for key, value in probabilities.items()}
         genotype = member.select(space, probabilities, evaluation())
@@ -138,7 +138,7 @@ def test_none_is_never_picked_in_darts() -> None:
 
 def test_top_edges_is_argmax_where_the_space_keeps_two() -> None:
     space = DARTS()
-    for seed in range(5):
+    for seed in range(2):
         probabilities = probabilities_of(space, seed)
         assert TopEdges(2).select(space, probabilities) == Argmax().select(space, probabilities)
 

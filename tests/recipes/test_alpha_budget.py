@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
+from each_of import each_of
 
 import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
@@ -68,10 +69,9 @@ def fits(recipe: str, space: spaces.SearchSpace) -> bool:
 SIZED = [
     (name, replace(space(), **recipes.sized(name, space()))) for name in RECIPES for space in spaces.SPACES.values()
 ]
-FITTING = [pytest.param(*pair, id=f"{pair[0]}-{pair[1].name}") for pair in SIZED if fits(*pair)]
 
 
-@pytest.mark.parametrize(("recipe", "space"), FITTING)
+@each_of(pair for pair in SIZED if fits(*pair))
 def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.SearchSpace) -> None:
     for sized, method in stages_of(recipe, space):
         epochs = method.schedule.warmup_epochs + 160  # enough steps for a factor below the largest

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from listening import Event, StepFinished, listening
+from tiny_space import Tiny
 
 import archgrad as ag
 from archgrad.config import SearchConfig
@@ -24,7 +25,7 @@ from archgrad.spaces import SPACES
 from archgrad.supernet import SearchTime
 
 DATA = ag.data.digits(limit=48)
-SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
+SPACE = Tiny(channels=2, cells_per_stage=1)
 
 
 def found(method: ag.Method, space: ag.spaces.SearchSpace = SPACE, **settings: Any) -> SearchResult:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from listening import Event, StepFinished, listening
+from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
@@ -188,10 +189,7 @@ def test_a_stabilized_search_that_was_stopped_goes_on_to_the_same_bits(method: a
         if isinstance(event, StepFinished) and event.state.index == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
-    space, images = (
-        ag.spaces.NASBench201(channels=2, cells_per_stage=1),
-        40 if method.schedule.level == "bilevel" else 20,
-    )
+    space, images = Tiny(channels=2, cells_per_stage=1), 40 if method.schedule.level == "bilevel" else 20
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 2, "held_out": 0, "standard_callbacks": False}
     data = ag.data.digits(limit=images)
     whole = ag.search(space, method, data, **settings)

@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from each_of import each_of
 
 from archgrad.errors import UserError
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
@@ -65,7 +66,7 @@ def error_of(text: str) -> str:
 # --- round trips --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_of(range(200))
 def test_nasbench201_round_trip(seed: int) -> None:
     genotype = nasbench201(seeded(seed))
     assert str(genotype) == genotype.format("nasbench201")
@@ -73,7 +74,7 @@ def test_nasbench201_round_trip(seed: int) -> None:
     assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
 
 
-@pytest.mark.parametrize("seed", range(200))
+@each_of(range(200))
 def test_darts_round_trip(seed: int) -> None:
     draw = seeded(seed)
     genotype = Genotype.of({"normal": darts_cell(draw), "reduce": darts_cell(draw)})
@@ -82,7 +83,7 @@ def test_darts_round_trip(seed: int) -> None:
     assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
 
 
-@pytest.mark.parametrize("seed", range(100))
+@each_of(range(100))
 def test_nodes_in_brackets_round_trip(seed: int) -> None:
     draw = seeded(seed)
     text = ""
@@ -126,7 +127,7 @@ def test_what_brackets_cannot_hold_is_printed_as_json(block: str, decisions: tup
         genotype.format("nodes")
 
 
-@pytest.mark.parametrize("seed", range(500))
+@each_of(range(500))
 def test_whatever_a_genotype_is_its_print_parses_back(seed: int) -> None:
     genotype = anything(seeded(seed))
     assert Genotype.parse(str(genotype)) == genotype == Genotype.parse(genotype.to_json())
@@ -412,7 +413,7 @@ def test_text_that_python_would_warn_about_gives_an_error_and_no_warning(text: s
     assert not caught
 
 
-@pytest.mark.parametrize("seed", range(300))
+@each_of(range(300))
 def test_damaged_text_parses_or_is_refused(seed: int) -> None:
     draw = seeded(seed)
     whole = draw.choice([nasbench201(draw), Genotype.of({"n": darts_cell(draw)}), NODES])
