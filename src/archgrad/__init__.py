@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     from archgrad.supernet import SupernetOptions
     from archgrad.tasks import Task
     from archgrad.training import WeightTraining
+    from archgrad.workflows.fit import FitResult, fit
+    from archgrad.workflows.fit_plan import FitPlan
+    from archgrad.workflows.select import Selection, select
 
 __version__ = "0.1.0"
 
@@ -53,6 +56,8 @@ __all__ = [
     "Descent",
     "DiskError",
     "DivergedError",
+    "FitPlan",
+    "FitResult",
     "Genotype",
     "Method",
     "Model",
@@ -61,6 +66,7 @@ __all__ = [
     "SearchConfig",
     "SearchInterrupted",
     "SearchResult",
+    "Selection",
     "SupernetOptions",
     "Task",
     "UserError",
@@ -70,6 +76,7 @@ __all__ = [
     "data",
     "diagnostics",
     "discretizers",
+    "fit",
     "hypergradients",
     "loop",
     "models",
@@ -80,6 +87,7 @@ __all__ = [
     "report",
     "resume",
     "search",
+    "select",
     "spaces",
     "supernet",
     "tables",
@@ -92,6 +100,8 @@ _HOMES = {
     "Descent": "descent",
     "DiskError": "errors",
     "DivergedError": "errors",
+    "FitPlan": "workflows.fit_plan",
+    "FitResult": "workflows.fit",
     "Genotype": "spaces",
     "Method": "method",
     "Model": "models",
@@ -100,12 +110,15 @@ _HOMES = {
     "SearchConfig": "config",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
+    "Selection": "workflows.select",
     "SupernetOptions": "supernet",
     "Task": "tasks",
     "UserError": "errors",
     "WeightTraining": "training",
+    "fit": "workflows.fit",
     "resume": "loop",
     "search": "loop",
+    "select": "workflows.select",
 }
 
 
