@@ -17,7 +17,7 @@ from archgrad.workflows.limits import cost_of
 SHAPE = {"num_classes": 10, "input_channels": 3, "image_size": 32}
 
 
-@pytest.mark.parametrize("parameters", [4_000, 50_000, 1_000_000])
+@pytest.mark.parametrize("parameters", [4_000, 1_000_000])
 def test_equal_size_is_the_widest_that_is_not_larger(parameters: int) -> None:
     space = equal_resnet(Cost(parameters, 0), SHAPE)
     own, wider = (cost_of(replace(space, channels=space.channels + more), RESNET, SHAPE).parameters for more in (0, 1))

@@ -53,7 +53,7 @@ def test_a_fit_without_a_folder_finds_the_same(done: FitResult) -> None:
 
 def test_test_images_train_nothing(done: FitResult, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[bytes] = set()
-    read = ImageData.read
+    tests, read = {bytes(one.numpy()) for one in done.tests.read(torch.arange(20))}, ImageData.read
 
     def watch(self: ImageData, indices: torch.Tensor, *args: Any, **more: Any) -> torch.Tensor:
         found = read(self, indices, *args, **more)
@@ -66,7 +66,6 @@ def test_test_images_train_nothing(done: FitResult, monkeypatch: pytest.MonkeyPa
         train_result, "outputs_on", lambda network, data, chosen, how: torch.eye(10)[data.targets[chosen]]
     )
     small_fit()
-    tests = {bytes(one.numpy()) for one in done.tests.read(torch.arange(20))}
     assert len(seen) == 80
     assert not tests & seen
 

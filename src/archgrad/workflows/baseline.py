@@ -53,8 +53,8 @@ def compare(outputs: Tensor, others: Tensor, targets: Tensor) -> Comparison:
 def _exact(first: int, second: int) -> float:
     """Return the two-sided probability of such a split of coin tosses, or a less even one.
 
-    >>> _exact(5, 5), round(_exact(0, 6), 4)
-    (1.0, 0.0312)
+    >>> _exact(5, 5), round(_exact(0, 6), 3)
+    (1.0, 0.031)
     """
     tosses, fewer = first + second, min(first, second)
     logs = (math.lgamma(tosses + 1) - math.lgamma(k + 1) - math.lgamma(tosses - k + 1) for k in range(fewer + 1))

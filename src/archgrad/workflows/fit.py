@@ -77,7 +77,7 @@ def fit(
             check_limits(limits, plan, shape_of(images))
         folder.begin(plan, images, tests, request, time.monotonic() - started)
         steps = FitSteps(
-            plan, images, tests, seconds, limits, seed, left, folder, tell, interruptible, tuple(callbacks)
+            plan, images, tests, seconds, started, limits, seed, left, folder, tell, interruptible, tuple(callbacks)
         )  # fmt: skip
         tell(steps.announcement())
         selection = steps.select(steps.search())

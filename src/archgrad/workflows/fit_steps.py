@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -45,12 +46,13 @@ _MEASURING_SHARE = 0.05
 
 @dataclass(frozen=True)
 class FitSteps:
-    """The steps of a fit, one after another; ``seconds`` is the time for all of them."""
+    """The steps of a fit, one after another; ``seconds`` is the time for all of them, from ``started`` on."""
 
     plan: FitPlan
     images: Data
     tests: Data
     seconds: float
+    started: float
     limits: Limits
     seed: int
     options: dict[str, Any]
@@ -122,8 +124,12 @@ class FitSteps:
 
     @property
     def _left(self) -> float:
-        """The seconds that are left after the searches; not less than a small share of all."""
-        spent = self.folder.seconds["search"] + self.folder.seconds["planning"]
+        """The seconds that are left after the searches; not less than a small share of all.
+
+        After a resume, the time of the earlier process counts by its parts.
+        """
+        parts = self.folder.seconds["search"] + self.folder.seconds["planning"]
+        spent = max(time.monotonic() - self.started, parts)
         return max(REST * self.seconds - spent, 0.1 * self.seconds)
 
     def train_baseline(self, selection: Selection) -> TrainResult:

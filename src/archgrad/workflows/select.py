@@ -26,6 +26,9 @@ from archgrad.workflows.training_plan import TrainingPlan
 
 __all__ = ["Candidate", "Round", "Selection", "SelectionPlan", "run_selection", "select"]
 
+_FINAL = "final"
+"""The folder of the last training."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -162,38 +165,51 @@ def run_selection(
         final = training.config.build_training(training.config.build_space(), training.config.build_method()).epochs
         if folder is not None:
             begin_selection(folder, plan, training, data, resume)
-
-        def train(genotype: Genotype, epochs: int, seeds: tuple[int, ...], place: str, title: str) -> TrainResult:
-            tell(title)
-            home = None if folder is None else folder / place
-            again = home is not None and resume and exists(home / "config.toml")
-            return run_training(
-                training.with_changes(genotype, epochs, seeds, tested=place == "final"), data=data, out=home,
-                resume=again, interruptible=interruptible, callbacks=callbacks,
-            )  # fmt: skip
-
+        trainings = _Trainings(training, data, folder, resume, interruptible, callbacks, tell)
         left, rounds = plan.genotypes, list[Round]()
         for number in range(1, plan.rounds + 1):
-            done = _round(plan, number, plan.epochs_of(number, final), left, train)
+            done = _round(plan, number, plan.epochs_of(number, final), left, trainings)
             rounds.append(done)
             left = tuple(one.genotype for one in done.candidates[: done.kept])
         seeds = tuple(range(training.config.seed + 1, training.config.seed + 1 + plan.seeds))
-        best = train(left[0], final, seeds, "final", f"training the best one with {_count(len(seeds), 'fresh seed')}")
+        title = f"training the best one with {_count(len(seeds), 'fresh seed')}"
+        best = trainings.run(left[0], final, seeds, _FINAL, title)
         selection = Selection(tuple(rounds), best, best.metric, plan.search_seconds)
         if folder is not None:
             write_selection(folder, selection.to_dict())
         return selection
 
 
-def _round(
-    plan: SelectionPlan, number: int, epochs: int, left: tuple[Genotype, ...], train: Callable[..., TrainResult]
-) -> Round:
+@dataclass(frozen=True)
+class _Trainings:
+    """How and where the trainings of a selection run."""
+
+    plan: TrainingPlan
+    data: Data
+    folder: Path | None
+    resume: bool
+    interruptible: bool
+    callbacks: Sequence[Callback]
+    tell: Callable[[str], None]
+
+    def run(self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], place: str, title: str) -> TrainResult:
+        """Train one candidate in the folder ``place``; test only the last one."""
+        self.tell(title)
+        home = None if self.folder is None else self.folder / place
+        again = home is not None and self.resume and exists(home / "config.toml")
+        return run_training(
+            self.plan.with_changes(genotype, epochs, seeds, tested=place == _FINAL), data=self.data, out=home,
+            resume=again, interruptible=self.interruptible, callbacks=self.callbacks,
+        )  # fmt: skip
+
+
+def _round(plan: SelectionPlan, number: int, epochs: int, left: tuple[Genotype, ...], trainings: _Trainings) -> Round:
     """Train all candidates that are left, and rank them."""
     found = []
     for genotype in left:
         place = plan.genotypes.index(genotype) + 1
         title = f"round {number} of {plan.rounds}: architecture {place}, {_count(epochs, 'epoch')}"
-        result = train(genotype, epochs, (plan.training.config.seed,), f"round-{number}/{place}", title)
+        result = trainings.run(genotype, epochs, (plan.training.config.seed,), f"round-{number}/{place}", title)
         value, metric = result.values("heldout")[0], result.metric
         found.append(Candidate(genotype, value, result.runs[0].seconds))
     sign = -1 if metric.higher_is_better else 1
