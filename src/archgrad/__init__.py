@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from archgrad.tasks import Task
     from archgrad.training import WeightTraining
     from archgrad.workflows import TrainResult, resume_training
+    from archgrad.workflows.fit import fit
+    from archgrad.workflows.fit_plan import FitPlan
+    from archgrad.workflows.fit_result import FitResult
+    from archgrad.workflows.select import Selection, select
     from archgrad.workflows.train import train
 
 __version__ = "0.1.0"
@@ -56,6 +60,8 @@ __all__ = [
     "Descent",
     "DiskError",
     "DivergedError",
+    "FitPlan",
+    "FitResult",
     "Genotype",
     "Method",
     "Model",
@@ -64,6 +70,7 @@ __all__ = [
     "SearchConfig",
     "SearchInterrupted",
     "SearchResult",
+    "Selection",
     "SupernetOptions",
     "Task",
     "TrainResult",
@@ -74,6 +81,7 @@ __all__ = [
     "data",
     "diagnostics",
     "discretizers",
+    "fit",
     "hypergradients",
     "loop",
     "models",
@@ -85,6 +93,7 @@ __all__ = [
     "resume",
     "resume_training",
     "search",
+    "select",
     "spaces",
     "supernet",
     "tables",
@@ -99,6 +108,8 @@ _HOMES = {
     "Descent": "descent",
     "DiskError": "errors",
     "DivergedError": "errors",
+    "FitPlan": "workflows.fit_plan",
+    "FitResult": "workflows.fit",
     "Genotype": "spaces",
     "Method": "method",
     "Model": "models",
@@ -107,14 +118,17 @@ _HOMES = {
     "SearchConfig": "config",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
+    "Selection": "workflows.select",
     "SupernetOptions": "supernet",
     "Task": "tasks",
     "TrainResult": "workflows",
     "UserError": "errors",
     "WeightTraining": "training",
+    "fit": "workflows.fit",
     "resume": "loop",
     "resume_training": "workflows",
     "search": "loop",
+    "select": "workflows.select",
     "train": "workflows",
 }
 

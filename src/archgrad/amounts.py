@@ -20,9 +20,7 @@ def read_amount(name: str, text: str) -> int:
     >>> read_amount("--fit-madds", "600M")
     600000000
     """
-    found = _NUMBER.fullmatch(text)
-    factor = _COUNTS.get(found[2].lower()) if found else None
-    amount = int(float(found[1]) * factor) if found and factor else 0
+    amount = int(_read(text, _COUNTS))
     if not amount:
         raise UserError(f"{name} is {shortened(text)}; write a positive number with k, M or G, such as 600M.")
     return amount
@@ -34,9 +32,7 @@ def read_seconds(name: str, text: str) -> float:
     >>> read_seconds("--max-latency", "5ms")
     0.005
     """
-    found = _NUMBER.fullmatch(text)
-    factor = _TIMES.get(found[2].lower()) if found else None
-    seconds = float(found[1]) * factor if found and factor else 0.0
+    seconds = _read(text, _TIMES)
     if not seconds:
         raise UserError(f"{name} is {shortened(text)}; write a positive time in s, ms or us, such as 5ms.")
     return seconds
@@ -48,9 +44,13 @@ def read_duration(name: str, text: str) -> float:
     >>> read_duration("--budget", "1.5h"), read_duration("--budget", "30")
     (5400.0, 1800.0)
     """
-    found = _NUMBER.fullmatch(text)
-    factor = _DURATIONS.get(found[2].lower()) if found else None
-    seconds = float(found[1]) * factor if found and factor else 0.0
+    seconds = _read(text, _DURATIONS)
     if not seconds:
         raise UserError(f"{name} is {shortened(text)}; write a positive time with s, m, h or d, such as 30m.")
     return seconds
+
+
+def _read(text: str, units: dict[str, float]) -> float:
+    """Return a number times its unit, 0 for anything else."""
+    found = _NUMBER.fullmatch(text)
+    return float(found[1]) * units.get(found[2].lower(), 0.0) if found else 0.0

@@ -13,6 +13,7 @@ __all__ = [
     "ArchgradError",
     "DiskError",
     "DivergedError",
+    "ImageSizeError",
     "NoTestImagesError",
     "ProcessLostError",
     "SearchInterrupted",
@@ -46,6 +47,10 @@ class ArchgradError(Exception):
 
 class UserError(ArchgradError, ValueError):
     """The caller's mistake: a wrong value, a missing file, parts that do not fit. The command exits with 2."""
+
+
+class ImageSizeError(UserError):
+    """The images have different sizes, or are too large, so that they must be resized."""
 
 
 class NoTestImagesError(UserError):

@@ -296,6 +296,14 @@ class Lines:
         line, params = [command], list(self.options[command])
         if command in ("search", "train"):
             line += self._small()
+        if command in ("select", "fit"):
+            line += [
+                "--limit",
+                "40",
+                "--threads",
+                "1",
+                *(["--budget", "1s"] if command == "fit" else ["--epochs", "1"]),
+            ]
         for one in [one for one in params if one.param_type_name == "argument"]:
             for _ in range(draw.choice([1, 1, 1, 1, 1, 1, 2, 3, 0]) if one.nargs != 1 else 1):
                 line.append(self._value(command, one.name))
@@ -335,6 +343,12 @@ class Lines:
             return [self.runs, self.runs, self.runs, self.paths]
         if name == "config":
             return [[path for path in self.paths if path.endswith(".toml")], self.paths, ["run/config.toml"]]
+        if name == "runs":
+            return [[CELL, MODULE], self.runs, self.runs, list(BAD_GENOTYPES)]
+        if name == "target":
+            return [EXPORTS, EXPORTS, self.outs]
+        if name in ("budget", "max_params", "max_madds", "max_latency"):
+            return [NUMBERS, ["1s", "2s", "0s", "5ms", "10us", "1k", "3M", "1.5G", "1h1m"]]
         if name == "genotype":
             return [[CELL, MODULE], [*BAD_GENOTYPES, *BAD_GENOTYPES.values()], self.runs, self.paths, ODD]
         if name == "out":
@@ -377,7 +391,17 @@ class Lines:
         return f"{knob}{draw.choice(['=', '=', '=', '=', '=', '=', ''])}{draw.choice(list(value))}"
 
 
-_SHARES = {"search": 12, "inspect": 3, "cost": 0.3, "export": 1, "predict": 1, "train": 3, "junk": 0.5}
+_SHARES = {
+    "search": 12,
+    "inspect": 3,
+    "cost": 0.3,
+    "export": 1,
+    "predict": 1,
+    "train": 3,
+    "junk": 0.5,
+    "select": 0.5,
+    "fit": 0.5,
+}
 """How often each command is tried; 2 if it is not named here."""
 _WORDS = {
     "device": ["cpu", "cuda", "cuda:0", "cuda:99", "mps", "meta", "cpu:7", "xla", "vulkan", "hpu", "privateuseone"],

@@ -3,59 +3,96 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.cli.console import say
+from archgrad.cli.options import FIT
 from archgrad.cli.progress import progress_for
-from archgrad.cli.search import new_folder, with_threads
+from archgrad.cli.search import run_folder, with_threads
 from archgrad.config import SearchConfig
-from archgrad.distributed.processes import from_first, joined, processes
+from archgrad.data.catalog import absolute_name
+from archgrad.distributed.processes import joined, processes
 from archgrad.errors import UserError
-from archgrad.files import exists
+from archgrad.files import as_path, exists, list_folder, shown_path
 from archgrad.loop.threads import usable_cores
+from archgrad.models.export import SUFFIXES, export_model
+from archgrad.models.onnx_model import check_installed
 from archgrad.workflows.fit import fit
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["run_fit", "show_fit"]
+    from archgrad.models import Model
 
-_EXPORTS = (".onnx", ".pt2", ".py")
+__all__ = ["REQUEST", "run_fit", "show_fit"]
+
+REQUEST = (*FIT, "budget", "max_params", "max_madds", "max_latency", "test", "target")
+"""What a fit can be asked for; its folder keeps it for a resume."""
 
 
-def run_fit(request: Mapping[str, Any], out: Path | None, target: Path | None, resume: bool, console: Console) -> Any:
-    """Carry out a fit with progress; write the model to ``target`` too, a folder or a file to export to."""
-    if target is not None and target.suffix not in (*_EXPORTS, ""):
-        raise UserError(f"-o is {str(target)!r}; give a folder, or a file that ends with {', '.join(_EXPORTS)}.")
+def run_fit(request: Mapping[str, Any], out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
+    """Carry out a fit with progress; write the model to the ``target`` too, a folder or a file to export to."""
+    request = _complete(request)
     options = dict(request)
-    threads = options.pop("threads", None) or usable_cores()
+    target = Path(options.pop("target")) if "target" in options else None
+    _check_target(target)
+    threads = options.pop("threads")
     with_threads(SearchConfig(threads=threads))
     with joined(str(options.get("device", "cpu"))):
-        home = out or Path(from_first(lambda: str(new_folder("fit", options.get("seed", 0)))))
-        say(f"run directory {str(home)[:200]}, {threads} thread{'' if threads == 1 else 's'} (--threads)", console)
         shown = progress_for(console, shows_cell=False)
-        try:
+        with run_folder(out, "fit", options.get("seed", 0)) as home, closing(shown):
+            say(f"run directory {str(home)[:200]}, {threads} thread{'' if threads == 1 else 's'} (--threads)", console)
             result = fit(
                 **options, out=home, resume=resume, interruptible=True, callbacks=[shown], request=dict(request),
                 tell=lambda text: say(text, console),
             )  # fmt: skip
-        finally:
-            shown.close()
-            if out is None and processes().rank == 0 and exists(home) and not any(home.iterdir()):
-                home.rmdir()
-        files = [] if processes().rank else _export(result.model, target)
+        files = [] if processes().rank or target is None else _export(result.model, target, home)
     return {**result.to_dict(), "run": str(home), "files": files}
 
 
-def _export(model: Any, target: Path | None) -> list[str]:
-    if target is None:
-        return []
-    if target.suffix not in _EXPORTS:
-        return [str(model.save(target))]
-    from archgrad.models import export_model
+def _complete(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a request that means the same in another folder and on another machine."""
+    made = {"threads": usable_cores(), **request}
+    for name in ("data", "test"):
+        if name in made:
+            made[name] = absolute_name(made[name])
+    for name in ("data_dir", "target"):
+        if name in made:
+            made[name] = str(as_path(name, made[name]).absolute())
+    return made
 
-    return [str(file) for file in export_model(model, target).files]
+
+def _check_target(target: Path | None) -> None:
+    """Reject a place for the model that cannot be written, before anything is trained."""
+    if target is None:
+        return
+    try:
+        problem = _problem_of(target)
+    except (OSError, ValueError) as error:
+        problem = f"no file can have this name ({getattr(error, 'strerror', None) or error}); give another name"
+    if problem:
+        raise UserError(f"-o is {shown_path(target)}; {problem}.")
+    if target.suffix == ".onnx":
+        check_installed("onnx", "onnxscript", "onnxruntime")
+
+
+def _problem_of(target: Path) -> str:
+    """Say what is wrong with the place for a model, if anything."""
+    if target.suffix not in (*SUFFIXES, "") or (not target.suffix and target.is_file()):
+        return f"give a folder, or a file that ends with {', '.join(SUFFIXES)}"
+    if target.suffix:
+        return "give a file in a folder that exists" if target.is_dir() or not target.parent.is_dir() else ""
+    filled = target.is_dir() and any(list_folder(target)) and not exists(target / "model.json")
+    return "it is not empty and no model, so give a new folder" if filled else ""
+
+
+def _export(model: Model, target: Path, home: Path) -> list[str]:
+    try:
+        return list(map(str, export_model(model, target).files if target.suffix else [model.save(target)]))
+    except UserError as error:
+        raise UserError(f"{error} The model itself is in {shown_path(home / 'model')}.") from error
 
 
 def show_fit(content: Mapping[str, Any]) -> str:

@@ -6,7 +6,8 @@ import itertools
 import json
 import os
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,7 @@ DEFAULT_MINUTES = 5.0
 _MOST_THREADS = 256
 """So many threads can always be asked for: a run keeps its number of threads on a smaller machine."""
 
-__all__ = ["DEFAULT_MINUTES", "load", "new_folder", "run", "with_threads"]
+__all__ = ["DEFAULT_MINUTES", "load", "new_folder", "run", "run_folder", "with_threads"]
 
 
 def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
@@ -41,7 +42,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
     from archgrad.cli.progress import progress_for
-    from archgrad.distributed.processes import from_first, processes
+    from archgrad.distributed.processes import processes
     from archgrad.loop.entry import run_search
 
     config = config_with(with_threads(config), {})
@@ -52,25 +53,15 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     config, data = load(config, console, choose_sizes=not resume)
     writes = processes().rank == 0
     oracles, sources = _oracles(config, config.build_space(), console) if writes else ([], "")
-    reserved, first = out is None and writes, not exists(Path("runs"))
-    out = out or Path(from_first(lambda: str(new_folder(_title(config), config.seed))))
     kinds = f"of {data.num_classes} classes" if data.classes else f"for {config.task}"
     loaded = f"{len(data):,} images {kinds}, {data.shape[1]}×{data.shape[2]} pixels"
     loaded += ", read when they are needed" if data.lazy else ""
-    say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
-    progress = progress_for(console)
-    try:
+    with run_folder(out, _title(config), config.seed) as out, closing(progress_for(console)) as progress:
+        say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
         result = run_search(
             config, images=data, out=out, resume=resume, files={"oracle.txt": f"{sources}\n"} if sources else {},
             interruptible=True, callbacks=[*oracles, progress],
         )  # fmt: skip
-    finally:
-        progress.close()
-        if reserved:
-            with suppress(OSError):  # they are not empty once the search has begun
-                out.rmdir()
-                if first:
-                    out.parent.rmdir()
     if not writes:
         return {}
     if not result.undecided:
@@ -146,6 +137,23 @@ def new_folder(title: str, seed: int) -> Path:
         except OSError as error:
             raise UserError(f"cannot make the folder {path} ({error.strerror}); give --out DIR.") from error
     raise AssertionError("unreachable")
+
+
+@contextmanager
+def run_folder(out: Path | None, title: str, seed: int) -> Iterator[Path]:
+    """Give the folder of a run, a new one if ``out`` is None; one that stays empty is removed again."""
+    from archgrad.distributed.processes import from_first, processes
+
+    first = not exists(Path("runs"))
+    home = out or Path(from_first(lambda: str(new_folder(title, seed))))
+    try:
+        yield home
+    finally:
+        if out is None and processes().rank == 0:
+            with suppress(OSError):  # they are not empty once the run has begun
+                home.rmdir()
+                if first:
+                    home.parent.rmdir()
 
 
 def with_threads(config: SearchConfig) -> SearchConfig:

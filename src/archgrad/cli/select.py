@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
 from archgrad.cli.progress import progress_for
-from archgrad.cli.search import new_folder, run
+from archgrad.cli.search import run, run_folder
 from archgrad.cli.train import load_training, show_training, training_plan
-from archgrad.config import read_run_config
-from archgrad.distributed.processes import from_first, joined
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.distributed.processes import joined
 from archgrad.errors import UserError
-from archgrad.files import exists
+from archgrad.files import exists, read_text
 from archgrad.workflows.select import SelectionPlan, run_selection
 
 if TYPE_CHECKING:
@@ -23,23 +25,32 @@ if TYPE_CHECKING:
 
 __all__ = ["run_select", "search_again", "selection_plan", "show_selection"]
 
+_LONGEST_SUMMARY = 1 << 24
+
 
 def search_again(runs: Sequence[str], searches: int, console: Console) -> list[str]:
     """Repeat the search of the first run with further seeds, beside it, until there are so many runs."""
     if searches <= len(runs):
         return list(runs)
-    first = Path(runs[0])
+    first = Path(runs[0]) if Path(runs[0]).name.strip(".") else Path(runs[0]).resolve()
     if not exists(first / "config.toml"):
         raise UserError(f"--searches repeats a search, but {runs[0][:100]!r} is no run directory; give one.")
     config, found = read_run_config(first), list(runs)
     for seed in range(config.seed + 1, config.seed + 1 + searches - len(runs)):
         place = first.parent / f"{first.name}-again-seed{seed}"
-        begun = exists(place / "config.toml")
-        if not exists(place / "summary.json"):
-            say(f"searching with seed {seed}", console)
-            run(read_run_config(place) if begun else replace(config, seed=seed), place, begun, console)
+        _search_once(replace(config, seed=seed), place, console)
         found.append(str(place))
     return found
+
+
+def _search_once(config: SearchConfig, place: Path, console: Console) -> None:
+    """Search in a folder, or continue the same search there, unless it is finished."""
+    begun = exists(place / "config.toml")
+    if begun and replace(read_run_config(place), threads=config.threads, workers=config.workers) != config:
+        raise UserError(f"{str(place)[:200]} holds another search than --searches would repeat; rename or remove it.")
+    if not exists(place / "summary.json"):
+        say(f"searching with seed {config.seed}", console)
+        run(read_run_config(place) if begun else config, place, begun, console)
 
 
 def selection_plan(
@@ -60,30 +71,40 @@ def selection_plan(
             )
     training = training_plan(runs[0], preset, 1, test, None, settings, options)
     genotypes = tuple(dict.fromkeys(one.genotype for one in found))
-    return SelectionPlan(replace(training, trains_on_all=False), genotypes, seeds)
+    seconds = {str(one.run): _seconds(one.run) for one in found if one.run is not None}
+    return SelectionPlan(replace(training, trains_on_all=False), genotypes, seeds, seconds)
+
+
+def _seconds(run: Path) -> float:
+    """Return how long a search took."""
+    path = run / "summary.json"
+    try:
+        return float(json.loads(read_text(path, "summary of a search", _LONGEST_SUMMARY))["seconds"])
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        raise UserError(f"{path} does not say how long the search took; is it finished? ({error})") from error
 
 
 def run_select(plan: SelectionPlan, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
     """Carry out a selection with progress."""
     with joined(plan.training.config.device):
         training, data = load_training(plan.training, console)
-        home = out or Path(from_first(lambda: str(new_folder("select", training.config.seed))))
-        count = len(plan.genotypes)
-        say(f"selecting from {count} architecture{'' if count == 1 else 's'}, run directory {str(home)[:200]}", console)
-        shown = progress_for(console, shows_cell=False)
-        try:
+        count, shown = len(plan.genotypes), progress_for(console, shows_cell=False)
+        with run_folder(out, "select", training.config.seed) as home, closing(shown):
+            kinds = f"{count} architecture{'' if count == 1 else 's'}"
+            say(f"selecting from {kinds}, run directory {str(home)[:200]}", console)
             found = run_selection(
                 replace(plan, training=training), data=data, out=home, resume=resume, interruptible=True,
                 callbacks=[shown], tell=lambda text: say(text, console),
             )  # fmt: skip
-        finally:
-            shown.close()
     return {**found.to_dict(), "run": str(home)}
 
 
 def show_selection(content: Mapping[str, Any]) -> str:
-    """Format a selection: the rounds with their cost, the architecture, and its training."""
-    lines = []
+    """Format a selection: the searches and the rounds with their cost, the architecture, and its training."""
+    lines, searches = [], content["search_seconds"]
+    if searches:
+        each = ", ".join(f"{one:.0f}" for one in searches.values())
+        lines.append(f"searches: {sum(searches.values()):.0f} seconds" + (f" ({each})" if len(searches) > 1 else ""))
     for number, one in enumerate(content["rounds"], 1):
         values = ", ".join(f"{each['heldout']:.2f}" for each in one["candidates"])
         took = f"{one['epochs']} epochs each, {one['seconds']:.0f} seconds"

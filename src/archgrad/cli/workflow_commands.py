@@ -80,8 +80,7 @@ def select(
     from archgrad.cli.select import run_select, search_again, selection_plan, show_selection
 
     given = {"space": space, "stem": stem, **{name: value for name, value in options.items() if value is not None}}
-    found = search_again(runs, searches or 1, console)
-    plan = selection_plan(found, preset, seeds, test, settings or [], given)
+    plan = selection_plan(search_again(runs, searches or 1, console), preset, seeds, test, settings or [], given)
     print_result(run_select(plan, out, False, console), show_selection, as_json)
 
 
@@ -111,10 +110,10 @@ def fit(
     console = say_loading(as_json)
     from archgrad.cli.fit import run_fit, show_fit
 
-    limits = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
-    given = {"budget": budget, "test": test, **limits, **options}
+    limits: dict[str, Any] = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
+    given = {"budget": budget, "test": test, "target": target, **limits, **options}
     request = {"data": "digits"} | {name: value for name, value in given.items() if value is not None}
-    print_result(run_fit(request, out, target, False, console), show_fit, as_json)
+    print_result(run_fit(request, out, False, console), show_fit, as_json)
 
 
 def resume_workflow(folder: Path, workers: int | None, as_json: bool) -> None:
@@ -123,7 +122,7 @@ def resume_workflow(folder: Path, workers: int | None, as_json: bool) -> None:
     from archgrad.files import exists
 
     console = say_loading(as_json)
-    from archgrad.cli.fit import run_fit, show_fit
+    from archgrad.cli.fit import REQUEST, run_fit, show_fit
     from archgrad.cli.select import run_select, show_selection
     from archgrad.cli.train import run_plan, show_training
     from archgrad.workflows.fit_folder import FIT as FIT_FILE
@@ -132,9 +131,9 @@ def resume_workflow(folder: Path, workers: int | None, as_json: bool) -> None:
     from archgrad.workflows.training_folder import read_plan
 
     if exists(folder / FIT_FILE):
-        request = read_request(folder)
+        request = read_request(folder, REQUEST)
         request |= {} if workers is None else {"workers": workers}
-        print_result(run_fit(request, folder, None, True, console), show_fit, as_json)
+        print_result(run_fit(request, folder, True, console), show_fit, as_json)
         return
     if exists(folder / CANDIDATES):
         selection = read_selection_plan(folder, {})

@@ -8,48 +8,55 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.data import Data
 from archgrad.distributed.processes import from_first, processes
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.files import exists, list_folder, read_text, write_text
 from archgrad.workflows.fit_plan import FitPlan
 
 if TYPE_CHECKING:
-    from archgrad.workflows.fit import FitResult
+    from archgrad.workflows.fit_result import FitResult
 
 __all__ = ["FIT", "FitFolder", "read_request"]
 
 FIT, REPORT = "fit.json", "report.html"
 _FORMAT = "archgrad.fit/1"
 _MOST = 1 << 24
+_MOST_DECIDED = 1_000_000
 
 
 class FitFolder:
     """Keeps the plan and the decisions, so that a killed fit continues as it began. Without a path it keeps nothing."""
 
     def __init__(self, path: Path | None, resume: bool) -> None:
+        """Read what was begun; reject a new folder that holds anything."""
         self.path, self.resume = path, resume
         self.seconds: dict[str, float] = {}
         self._content: dict[str, Any] = {}
+        if resume and path is None:
+            raise UserError("resume=True needs out=FOLDER, the folder of the fit to continue.")
+        if path is None:
+            return
         if resume:
-            if path is None:
-                raise UserError("resume=True needs out=FOLDER, the folder of the fit to continue.")
             self._content = from_first(lambda: _read(path / FIT))
+        elif from_first(lambda: exists(path) and any(list_folder(path))):
+            raise UserError(f"{path} is not empty; choose a new folder, or continue with `archgrad resume`.")
 
     @property
     def plan(self) -> FitPlan | None:
         """The plan of the fit to continue; None for a new one."""
         return FitPlan(**self._content["plan"]) if "plan" in self._content else None
 
-    def begin(self, plan: FitPlan, data: Data, request: dict[str, Any] | None = None) -> None:
-        """Write the plan of a new fit; reject a folder that holds anything else, and other images."""
-        digest = data.digest()
-        if self._content:
-            if self._content["data"] != digest:
-                raise UserError(f"{self.path} was begun with other images; give those, or choose another folder.")
-            return
-        self._content = {"format": _FORMAT, "plan": plan.to_dict(), "data": digest, "decisions": {}, "request": request}
-        if self.path is not None and exists(self.path) and any(list_folder(self.path)):
-            raise UserError(f"{self.path} is not empty; choose a new folder, or continue with `archgrad resume`.")
-        self._save()
+    def begin(self, plan: FitPlan, images: Data, tests: Data, request: dict[str, Any] | None, planning: float) -> None:
+        """Write the plan of a new fit, or reject other images than it was begun with."""
+        digests = [images.digest(), tests.digest()]
+        if not self._content:
+            self._content = {
+                "format": _FORMAT, "plan": plan.to_dict(), "data": digests, "decisions": {}, "request": request,
+                "planning": planning,
+            }  # fmt: skip
+            self._save()
+        elif self._content["data"] != digests:
+            raise UserError(f"{self.path} was begun with other images; give those, or choose another folder.")
+        self.spend("planning", self._content["planning"])
 
     def part(self, name: str) -> tuple[Path | None, bool]:
         """Return the folder of a part, and whether it was begun before."""
@@ -60,13 +67,15 @@ class FitFolder:
 
     def decided(self, name: str) -> int | None:
         """Return a decision of this fit, None if it is still open."""
-        found = self._content["decisions"].get(name)
-        return found if type(found) is int and found > 0 else None
+        found: int | None = self._content["decisions"].get(name)
+        return found
 
-    def decide(self, name: str, value: int) -> None:
-        """Keep a decision."""
-        self._content["decisions"][name] = value
+    def decide(self, name: str, value: int) -> int:
+        """Keep a decision of the first process, and return it."""
+        found = from_first(lambda: value)
+        self._content["decisions"][name] = found
         self._save()
+        return found
 
     def spend(self, part: str, seconds: float) -> None:
         """Count the time of a part."""
@@ -93,11 +102,15 @@ class FitFolder:
             raise UserError(f"{self.path} cannot be written ({error.strerror or error}); choose another.") from error
 
 
-def read_request(folder: Path) -> dict[str, Any]:
-    """Return the request that a fit was begun with."""
-    found = _read(folder / FIT).get("request")
-    if not isinstance(found, dict):
+def read_request(folder: Path, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return the request that a fit was begun with: plain values of the ``known`` names."""
+    found = _read(folder / FIT)["request"]
+    if found is None:
         raise UserError(f"the fit in {folder} was begun in Python; continue it there: ag.fit(…, resume=True).")
+    if not isinstance(found, dict) or not set(found) <= set(known):
+        raise UserError(f"request in {folder / FIT} is {shortened(found)}; it may have {', '.join(known)}.")
+    if not all(isinstance(one, str | int | float) for one in found.values()):
+        raise UserError(f"request in {folder / FIT} is {shortened(found)}; its values must be texts and numbers.")
     return found
 
 
@@ -106,11 +119,14 @@ def _read(path: Path) -> dict[str, Any]:
         raise UserError(f"{path.parent} holds no fit: it has no {FIT}; start one with `archgrad fit`.")
     try:
         content = json.loads(read_text(path, "plan of a fit", _MOST))
-        plan, data, decisions = content["plan"], content["data"], content["decisions"]
-        right = content["format"] == _FORMAT and isinstance(data, str) and isinstance(decisions, dict)
-        FitPlan(**plan)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        FitPlan(**content["plan"])
+        decided = all(type(one) is int and 0 < one <= _MOST_DECIDED for one in content["decisions"].values())
+        timed = isinstance(content["planning"], float) and 0 <= content["planning"] < float("inf")
+        right = content["format"] == _FORMAT and isinstance(content["data"], list) and "request" in content
+    except UserError as error:
+        raise UserError(f"{path} is no plan of a fit ({error}); start a new one in another folder.") from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is no plan of a fit; start a new one in another folder.") from error
-    if not right:
+    if not (right and decided and timed):
         raise UserError(f"{path} is no plan of a fit in the format {_FORMAT!r}; start a new one in another folder.")
     return dict(content)

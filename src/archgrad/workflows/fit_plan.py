@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,12 +12,24 @@ from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.fields import Count, check_fields
 from archgrad.spaces import Genotype, SearchSpace, named_space
-from archgrad.workflows.limits import Limits, widest_within
+from archgrad.workflows.limits import Limits, cost_of, widest_within
 from archgrad.workflows.search_sizes import fit_sizes
 from archgrad.workflows.time_plan import MOST_EPOCHS, epoch_seconds
 from archgrad.workflows.training_config import training_config
 
-__all__ = ["REST", "SEARCH_SHARE", "SPACE", "FitPlan", "chosen_image_size", "plan_fit", "training_epochs"]
+__all__ = [
+    "REST",
+    "SEARCH_SHARE",
+    "FitPlan",
+    "check_limits",
+    "chosen_image_size",
+    "network_space",
+    "plan_fit",
+    "shape_of",
+    "sized_space",
+    "training_epochs",
+    "trainings",
+]
 
 SPACE, METHOD = "nasbench201", "gaea-simultaneous"
 _CONV = "nor_conv_3x3"
@@ -33,15 +45,19 @@ _ENOUGH_EPOCHS = 30
 """A larger network is chosen only if there is time for so many epochs."""
 _TWO_SEARCHES = 120.0
 """With so many seconds, two searches make two candidates."""
+_MEASURING_SHARE = 0.02
+"""The share of the time that one measurement may take after its first steps."""
 _SMALL_IMAGE, _LARGE_IMAGE, _LONG = 32, 64, 7200.0
 
 
 @dataclass(frozen=True)
 class FitPlan:
-    """The sizes of a fit. ``train_epochs`` None: chosen after the searches, by the time that is left.
+    """The sizes of a fit.
 
     The searches train ``search_limit`` images (None: all) for ``search_epochs`` epochs each. ``search_channels`` and
-    ``search_cells`` are the size of the supernet, ``channels`` and ``cells`` that of the network.
+    ``search_cells`` are the size of the supernet, ``channels`` and ``cells`` that of the network. ``train_epochs`` are
+    those of the network, and ``baseline_epochs`` those of the residual network. None: chosen on the way, by the
+    architectures that are found and the time that is left.
     """
 
     image_size: Count
@@ -51,9 +67,10 @@ class FitPlan:
     search_epochs: Count = 10
     search_batch_size: Count = 64
     search_limit: Count | None = None
-    channels: Count = 16
-    cells: Count = 1
+    channels: Count | None = None
+    cells: Count | None = None
     train_epochs: Count | None = None
+    baseline_epochs: Count | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "{} of the plan")
@@ -71,52 +88,104 @@ class FitPlan:
         return asdict(self)
 
 
-def chosen_image_size(data: Data, seconds: float) -> int:
-    """Return the side of the images to work with: their own, but at most 32 pixels, or 64 with two hours."""
-    return min(data.image_size, _LARGE_IMAGE if seconds >= _LONG else _SMALL_IMAGE)
+def chosen_image_size(sides: int | None, seconds: float) -> int:
+    """Return the side of the images to work with: their own, but at most 32 pixels, or 64 with two hours.
+
+    None stands for images of different sizes.
+
+    >>> chosen_image_size(8, 60.0), chosen_image_size(224, 60.0), chosen_image_size(None, 7200.0)
+    (8, 32, 64)
+    """
+    most = _LARGE_IMAGE if seconds >= _LONG else _SMALL_IMAGE
+    return most if sides is None else min(sides, most)
 
 
 def plan_fit(
-    data: Data, seconds: float, limits: Limits, options: dict[str, Any], tell: Callable[[str], None]
+    data: Data, seconds: float, options: dict[str, Any], tell: Callable[[str], None] = lambda text: None
 ) -> FitPlan:
-    """Measure this machine, and choose sizes for these images, which have their final size."""
+    """Measure this machine, and choose the searches of these images, which have their final size.
+
+    Raise a UserError if the time is too short even for the smallest network.
+    """
     searches = 2 if seconds >= _TWO_SEARCHES else 1
     minutes = SEARCH_SHARE * seconds / searches / 60
     search = SearchConfig(
         space=SPACE, method=METHOD, data=data, time_limit=minutes, settings={"space.exclude": "none"}, oracle="none",
         **options,
     )  # fmt: skip
-    sizes = fit_sizes(search, data, tell).config
+    try:
+        sizes = fit_sizes(search, data, tell).config
+    except UserError as error:
+        raise UserError(f"the budget of {seconds:g} seconds is too short for a search ({error})") from error
     tell("measuring a few steps of a network")
-    left = seconds * REST - 60 * searches * minutes
-    channels, cells = _network_size(data, left, limits, options)
+    smallest = training_config(sized_space(*_SIZES[0]), HEAVIEST, data, epochs=1, **options)
+    epoch = epoch_seconds(smallest, data, _MEASURING_SHARE * seconds)
+    needed = [trainings(candidates) * epoch / (REST - SEARCH_SHARE) for candidates in (1, 2)]
+    if needed[searches - 1] > seconds:
+        enough = needed[max(needed) >= _TWO_SEARCHES]
+        raise UserError(
+            f"the budget is {seconds:g} seconds, but one epoch of the smallest network takes {epoch:.2g}; give at "
+            f"least --budget {math.ceil(enough)}s, smaller images (--image-size) or fewer (--limit)."
+        )
     return FitPlan(
         data.image_size, searches, sizes.channels or 8, sizes.cells or 1, sizes.epochs or 1, sizes.batch_size or 64,
-        sizes.limit, channels, cells,
+        sizes.limit,
     )  # fmt: skip
 
 
-def _network_size(data: Data, seconds: float, limits: Limits, options: dict[str, Any]) -> tuple[int, int]:
-    """Return the largest width and depth with time for enough epochs, at which the heaviest cell keeps the limits."""
-    shape = {"num_classes": data.num_classes, "input_channels": data.channels, "image_size": data.image_size}
+def shape_of(data: Data) -> dict[str, Any]:
+    """Return what a network needs to know of its images."""
+    return {"num_classes": data.num_classes, "input_channels": data.channels, "image_size": data.image_size}
 
-    def sized(size: tuple[int, int]) -> SearchSpace:
-        return replace(named_space(SPACE), channels=size[0], cells_per_stage=size[1])  # type: ignore[call-arg]
 
-    smallest = _SIZES[0]
-    config = training_config(sized(smallest), HEAVIEST, data, epochs=1, **options)
-    measured, least = epoch_seconds(config, data), sized(smallest).cost(HEAVIEST, **shape).multiply_adds
-    chosen = smallest
+def sized_space(channels: int, cells: int) -> SearchSpace:
+    """Return the space of the networks at a width and a number of cells per stage."""
+    return replace(named_space(SPACE), channels=channels, cells_per_stage=cells)  # type: ignore[call-arg]
+
+
+def check_limits(limits: Limits, plan: FitPlan, shape: dict[str, Any]) -> None:
+    """Reject limits that the heaviest cell keeps at no width, before anything is trained."""
+    if limits:
+        widest_within(limits, sized_space(1, plan.cells or 1), HEAVIEST, shape)
+
+
+def network_space(
+    plan: FitPlan,
+    genotypes: Sequence[Genotype],
+    data: Data,
+    seconds: float,
+    limits: Limits,
+    options: dict[str, Any],
+) -> SearchSpace:
+    """Return the space at the size of the networks: that of the plan, or the largest with time for enough epochs.
+
+    At this size the networks of all genotypes keep the limits.
+    """
+    shape = shape_of(data)
+    channels, cells = plan.channels, plan.cells
+    if channels is None or cells is None:
+        timed = _timed_size(genotypes, data, seconds, options)
+        channels, cells = channels or timed[0], cells or timed[1]
+    if limits and plan.cells is None and any(limits.exceeded(sized_space(1, cells), one, shape) for one in genotypes):
+        cells = 1  # as check_limits has it
+    space = sized_space(channels, cells)
+    for genotype in genotypes:  # the narrowest width that all of them need
+        space = widest_within(limits, space, genotype, shape)
+    return space
+
+
+def _timed_size(genotypes: Sequence[Genotype], data: Data, seconds: float, options: dict[str, Any]) -> tuple[int, int]:
+    """Return the largest width and depth with time for enough epochs of the heaviest of the networks."""
+    shape, smallest = shape_of(data), sized_space(*_SIZES[0])
+    heaviest = max(genotypes, key=lambda one: cost_of(smallest, one, shape).multiply_adds)
+    config = training_config(smallest, heaviest, data, epochs=1, **options)
+    measured = epoch_seconds(config, data, _MEASURING_SHARE * seconds)
+    least, chosen = cost_of(smallest, heaviest, shape).multiply_adds, _SIZES[0]
     for size in _SIZES[1:]:
-        epoch = measured * sized(size).cost(HEAVIEST, **shape).multiply_adds / least
-        if seconds / trainings(2) / epoch < _ENOUGH_EPOCHS:
+        epoch = measured * cost_of(sized_space(*size), heaviest, shape).multiply_adds / least
+        if seconds / trainings(len(genotypes)) / epoch < _ENOUGH_EPOCHS:
             break
         chosen = size
-    if limits:
-        problem = limits.exceeded(replace(sized((1, chosen[1]))), HEAVIEST, shape)
-        if problem is not None:
-            chosen = (chosen[0], 1)
-        widest_within(limits, sized(chosen), HEAVIEST, shape)  # rejects limits that no width keeps
     return chosen
 
 
@@ -135,11 +204,6 @@ def trainings(candidates: int) -> float:
 
 
 def training_epochs(config: SearchConfig, data: Data, candidates: int, seconds: float) -> int:
-    """Return the epochs of the last training, so that all trainings together take about so many seconds."""
-    epochs = int(seconds / trainings(candidates) / epoch_seconds(config, data))
-    if epochs < 1:
-        raise UserError(
-            f"{seconds:.0f} seconds are left for {trainings(candidates):g} trainings, and one epoch takes longer; give "
-            f"a larger budget (--budget), smaller images (--image-size) or fewer (--limit)."
-        )
-    return min(epochs, MOST_EPOCHS)
+    """Return the epochs of the last training, so that all trainings together take about so many seconds; at least 1."""
+    epochs = int(seconds / trainings(candidates) / epoch_seconds(config, data, _MEASURING_SHARE * seconds))
+    return min(max(epochs, 1), MOST_EPOCHS)

@@ -16,7 +16,7 @@ from archgrad.report import graphviz_available, to_svg, to_text
 from archgrad.spaces.latency import measure_latency
 
 if TYPE_CHECKING:
-    from archgrad.workflows.fit import FitResult
+    from archgrad.workflows.fit_result import FitResult
 
 __all__ = ["confusion", "report_page", "worst"]
 
@@ -77,10 +77,11 @@ def report_page(result: FitResult) -> str:
 
 def _facts(result: FitResult) -> str:
     final, data = result.selection.final, result.tests
+    depth = getattr(final.space, final.space.depth_knob)
     latency = measure_latency(result.model.network, data.channels, data.image_size)
     seconds = ", ".join(f"{name} {one / 60:.1f}" for name, one in result.seconds.items())
     rows = {
-        "network": f"{final.space.channels} channels, {result.plan.cells} cells per stage, {final.epochs} epochs",
+        "network": f"{final.space.channels} channels, {depth} cells per stage, {final.epochs} epochs",
         "size": str(final.cost),
         "latency": f"{1000 * latency:.2f} ms for one image on this machine, with {torch.get_num_threads()} thread(s)",
         "images": f"{data.image_size}×{data.image_size} pixels, {data.num_classes} classes",

@@ -9,10 +9,19 @@ from typing import Any
 import torch
 
 from archgrad.errors import UserError
-from archgrad.spaces import Genotype, SearchSpace
+from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.spaces.latency import measure_latency
 
-__all__ = ["Limits", "widest_within"]
+__all__ = ["Limits", "cost_of", "widest_within"]
+
+
+def cost_of(space: SearchSpace, genotype: Genotype, shape: dict[str, Any]) -> Cost:
+    """Count the parameters and multiply-adds of a network, without the memory for its weights.
+
+    ``shape`` has ``num_classes``, ``input_channels`` and ``image_size``.
+    """
+    with torch.device("meta"):
+        return space.cost(genotype, **shape)
 
 
 @dataclass(frozen=True)
@@ -24,20 +33,19 @@ class Limits:
     latency: float | None = None
 
     def exceeded(self, space: SearchSpace, genotype: Genotype, shape: dict[str, Any]) -> str | None:
-        """Say which limit the network exceeds, None if it keeps them all.
-
-        ``shape`` has ``num_classes``, ``input_channels`` and ``image_size``.
-        """
-        with torch.device("meta"):
-            cost = space.cost(genotype, **shape)
-        if self.params is not None and cost.parameters > self.params:
-            return f"{cost.parameters:,} parameters, more than {self.params:,}"
-        if self.madds is not None and cost.multiply_adds > self.madds:
-            return f"{cost.multiply_adds:,} multiply-adds, more than {self.madds:,}"
+        """Say which limit the network exceeds, None if it keeps them all."""
+        ends = {name: shape[name] for name in ("num_classes", "input_channels")}
+        if self.params is not None:
+            with torch.device("meta"):
+                parameters = sum(one.numel() for one in space.network(genotype, **ends).parameters())
+            if parameters > self.params:
+                return f"{parameters:,} parameters, more than {self.params:,}"
+        if self.madds is not None:
+            madds = cost_of(space, genotype, shape).multiply_adds
+            if madds > self.madds:
+                return f"{madds:,} multiply-adds, more than {self.madds:,}"
         if self.latency is not None:
-            size = shape["image_size"]
-            network = space.network(genotype, **{name: one for name, one in shape.items() if name != "image_size"})
-            taken = measure_latency(network, shape["input_channels"], size)
+            taken = measure_latency(space.network(genotype, **ends), shape["input_channels"], shape["image_size"])
             if taken > self.latency:
                 return f"{1000 * taken:.3g} ms for one image, more than {1000 * self.latency:.3g}"
         return None
@@ -65,7 +73,10 @@ def widest_within(limits: Limits, space: SearchSpace, genotype: Genotype, shape:
 
 def _largest(fits: Callable[[int], bool], most: int) -> int:
     """Return the largest number below ``most`` that fits, 0 if none does; smaller ones fit too."""
-    low, high = 0, most
+    low, high = 0, 1
+    while high < most and fits(high):
+        low, high = high, 2 * high
+    high = min(high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from archgrad.files import as_path, exists
 from archgrad.loop.global_state import take_turns
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tasks import MetricInfo
+from archgrad.workflows.continuing import continued_in
 from archgrad.workflows.selection_folder import begin_selection, write_selection
 from archgrad.workflows.train import run_training
 from archgrad.workflows.train_result import TrainResult
@@ -24,6 +25,9 @@ from archgrad.workflows.training_config import as_genotype, training_config
 from archgrad.workflows.training_plan import TrainingPlan
 
 __all__ = ["Candidate", "Round", "Selection", "SelectionPlan", "run_selection", "select"]
+
+_FINAL = "final"
+"""The folder of the last training."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,15 @@ class Round:
 
 @dataclass(frozen=True)
 class Selection:
-    """The rounds of a selection, and the training of the best architecture with fresh seeds."""
+    """The rounds of a selection, and the training of the best architecture with fresh seeds.
+
+    ``search_seconds`` is what the searches took, by their run directories, where these are known.
+    """
 
     rounds: tuple[Round, ...]
     final: TrainResult
     metric: MetricInfo
+    search_seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def genotype(self) -> Genotype:
@@ -66,6 +74,7 @@ class Selection:
         """Return the content of ``selection.json``."""
         return {
             "metric": self.metric.name,
+            "search_seconds": dict(self.search_seconds),
             "rounds": [
                 {
                     "epochs": one.epochs, "seconds": round(one.seconds, 3), "kept": one.kept,
@@ -87,11 +96,13 @@ class SelectionPlan:
 
     The last trainings have the seeds after the first one, which all rounds share. Of n candidates the better half goes
     on to the next round, whose trainings are twice as long (successive halving, Jamieson & Talwalkar, 2016).
+    ``search_seconds`` is what the searches took, by their run directories, where these are known.
     """
 
     training: TrainingPlan
     genotypes: tuple[Genotype, ...]
     seeds: int = 3
+    search_seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def rounds(self) -> int:
@@ -149,47 +160,60 @@ def run_selection(
     training = plan.training
     if not training.config.held_out:
         raise UserError("held_out is 0, but a selection ranks by held-out images; give a share such as 0.1.")
-    with take_turns(), joined(training.config.device):
+    with take_turns(), joined(training.config.device), continued_in(folder):
         training, data, _ = training.complete(data)
         final = training.config.build_training(training.config.build_space(), training.config.build_method()).epochs
         if folder is not None:
             begin_selection(folder, plan, training, data, resume)
-
-        def train(genotype: Genotype, epochs: int, seeds: tuple[int, ...], place: str, title: str) -> TrainResult:
-            tell(title)
-            home = None if folder is None else folder / place
-            again = home is not None and resume and exists(home / "config.toml")
-            return run_training(
-                training.with_changes(genotype, epochs, seeds, tested=place == "final"), data=data, out=home,
-                resume=again, interruptible=interruptible, callbacks=callbacks,
-            )  # fmt: skip
-
+        trainings = _Trainings(training, data, folder, resume, interruptible, callbacks, tell)
         left, rounds = plan.genotypes, list[Round]()
         for number in range(1, plan.rounds + 1):
-            done = _round(plan, number, plan.epochs_of(number, final), left, train)
+            done = _round(plan, number, plan.epochs_of(number, final), left, trainings)
             rounds.append(done)
             left = tuple(one.genotype for one in done.candidates[: done.kept])
         seeds = tuple(range(training.config.seed + 1, training.config.seed + 1 + plan.seeds))
-        best = train(left[0], final, seeds, "final", f"training the best one with {_count(len(seeds), 'fresh seed')}")
-        selection = Selection(tuple(rounds), best, best.metric)
+        title = f"training the best one with {_count(len(seeds), 'fresh seed')}"
+        best = trainings.run(left[0], final, seeds, _FINAL, title)
+        selection = Selection(tuple(rounds), best, best.metric, plan.search_seconds)
         if folder is not None:
             write_selection(folder, selection.to_dict())
         return selection
 
 
-def _round(
-    plan: SelectionPlan, number: int, epochs: int, left: tuple[Genotype, ...], train: Callable[..., TrainResult]
-) -> Round:
+@dataclass(frozen=True)
+class _Trainings:
+    """How and where the trainings of a selection run."""
+
+    plan: TrainingPlan
+    data: Data
+    folder: Path | None
+    resume: bool
+    interruptible: bool
+    callbacks: Sequence[Callback]
+    tell: Callable[[str], None]
+
+    def run(self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], place: str, title: str) -> TrainResult:
+        """Train one candidate in the folder ``place``; test only the last one."""
+        self.tell(title)
+        home = None if self.folder is None else self.folder / place
+        again = home is not None and self.resume and exists(home / "config.toml")
+        return run_training(
+            self.plan.with_changes(genotype, epochs, seeds, tested=place == _FINAL), data=self.data, out=home,
+            resume=again, interruptible=self.interruptible, callbacks=self.callbacks,
+        )  # fmt: skip
+
+
+def _round(plan: SelectionPlan, number: int, epochs: int, left: tuple[Genotype, ...], trainings: _Trainings) -> Round:
     """Train all candidates that are left, and rank them."""
     found = []
     for genotype in left:
         place = plan.genotypes.index(genotype) + 1
         title = f"round {number} of {plan.rounds}: architecture {place}, {_count(epochs, 'epoch')}"
-        result = train(genotype, epochs, (plan.training.config.seed,), f"round-{number}/{place}", title)
+        result = trainings.run(genotype, epochs, (plan.training.config.seed,), f"round-{number}/{place}", title)
         value, metric = result.values("heldout")[0], result.metric
         found.append(Candidate(genotype, value, result.runs[0].seconds))
     sign = -1 if metric.higher_is_better else 1
-    ranked = sorted(found, key=lambda one: sign * one.value)
+    ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.value) else sign * one.value)
     return Round(epochs, tuple(ranked), math.ceil(len(ranked) / 2))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from archgrad.data import Data
 from archgrad.distributed.processes import in_first_process, processes
 from archgrad.errors import UserError
+from archgrad.fields import Count, check_value
 from archgrad.files import exists, read_text, write_text
 from archgrad.spaces import Genotype
 from archgrad.workflows.training_folder import PLAN, begin, read_plan
@@ -26,25 +27,40 @@ _MOST = 1 << 24
 
 @in_first_process
 def begin_selection(folder: Path, plan: SelectionPlan, training: TrainingPlan, data: Data, resume: bool) -> None:
-    """Write the plan; reject a folder that holds anything else."""
+    """Write the plan; reject a folder that holds anything else, and other candidates on resume."""
     if not (resume and exists(folder / PLAN)):
         begin(folder, training, data)
-    content = {"genotypes": [str(one) for one in plan.genotypes], "seeds": plan.seeds}
-    if not exists(folder / CANDIDATES):
-        write_text(folder / CANDIDATES, json.dumps(content, indent=2) + "\n")
+    if exists(folder / CANDIDATES):
+        genotypes, seeds, _ = _read_candidates(folder)
+        if (genotypes, seeds) != (plan.genotypes, plan.seeds):
+            raise UserError(f"{folder} was begun with other candidates or seeds; give those, or another folder.")
+        return
+    content = {
+        "genotypes": [str(one) for one in plan.genotypes], "seeds": plan.seeds,
+        "search_seconds": dict(plan.search_seconds),
+    }  # fmt: skip
+    write_text(folder / CANDIDATES, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def read_selection_plan(folder: Path, objects: Mapping[str, Any], test: Any = None) -> SelectionPlan:
     """Read the plan of a begun selection."""
     from archgrad.workflows.select import SelectionPlan
 
-    training = read_plan(folder, objects, test)
+    return SelectionPlan(read_plan(folder, objects, test), *_read_candidates(folder))
+
+
+def _read_candidates(folder: Path) -> tuple[tuple[Genotype, ...], int, dict[str, float]]:
+    """Return the genotypes, the number of seeds, and the seconds of the searches by their run directories."""
     try:
         content = json.loads(read_text(folder / CANDIDATES, "list of candidates", _MOST))
-        genotypes, seeds = tuple(map(Genotype.parse, content["genotypes"])), int(content["seeds"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        genotypes, seeds = tuple(map(Genotype.parse, content["genotypes"])), content["seeds"]
+        seconds = {str(run): float(one) for run, one in content["search_seconds"].items()}
+        check_value("seeds", seeds, Count)
+        if not genotypes:
+            raise UserError("there are no genotypes")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{folder / CANDIDATES} is no list of candidates; start a new selection.") from error
-    return SelectionPlan(training, genotypes, seeds)
+    return genotypes, seeds, seconds
 
 
 def write_selection(folder: Path, content: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 from archgrad.data.dataset import LoadOptions
 from archgrad.data.resize import resize
 from archgrad.data.sources.common import missing_extra, reason
-from archgrad.errors import UserError
+from archgrad.errors import ImageSizeError, UserError
 from archgrad.memory import check_images
 from archgrad.warn_once import warn_once
 
@@ -135,7 +135,7 @@ def _decode(file: Encoded, size: int | None) -> Tensor:
         if image.width * image.height <= _LARGE:
             return _tensor(_array(image))
         if size is None:
-            raise UserError(
+            raise ImageSizeError(
                 f"the image {file.name} has {image.width}×{image.height} pixels; resize images of more than {_LARGE} "
                 f"pixels with --image-size, such as 32 or 64."
             )
@@ -215,10 +215,10 @@ def _sizes(files: Iterable[Encoded]) -> Iterator[tuple[str, Shape]]:
         yield file.name, image_sides(file)
 
 
-def _different_sizes(sizes: list[tuple[str, Shape]]) -> UserError:
+def _different_sizes(sizes: list[tuple[str, Shape]]) -> ImageSizeError:
     (name, least), (other, most) = (choose(sizes, key=lambda size: np.prod(size[1])) for choose in (min, max))
     shortest = min(min(size) for _, size in sizes)
-    return UserError(
+    return ImageSizeError(
         f"the images have different sizes, from {least[0]}×{least[1]} ({name}) to {most[0]}×{most[1]} pixels "
         f"({other}); resize them with --image-size {shortest}, the shortest side of all, or less."
     )

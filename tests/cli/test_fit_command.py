@@ -1,0 +1,113 @@
+"""``archgrad fit``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import archgrad as ag
+from archgrad.workflows import fit_plan
+from archgrad.workflows.fit_folder import FIT
+from tests.workflows.small_fit import PLAN, Killer, write_images
+
+SMALL = ("fit", "--limit", 100, "--threads", 1)
+
+
+@pytest.fixture
+def planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time is measured: the plan is the smallest."""
+    monkeypatch.setattr("archgrad.workflows.fit_steps.FitSteps.announcement", lambda self: "announced")
+    monkeypatch.setitem(_fit_globals(), "plan_fit", lambda *args: PLAN)
+    monkeypatch.setattr("archgrad.workflows.fit_report.measure_latency", lambda *args: 1e-3)
+
+
+def _fit_globals() -> dict[str, object]:
+    return ag.fit.__globals__  # type: ignore[no-any-return]
+
+
+def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
+    code, out, err = archgrad(*SMALL, "-o", "net.onnx")
+    assert code == 0, err
+    assert "announced" in out
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines()[-8:])
+    assert "% of 20 test images (95 % interval" in lines["accuracy"]
+    assert lines["report"] == "runs/fit-seed0/report.html"
+    assert lines["model"] == f"runs/fit-seed0/model, {tmp_path / 'net.onnx'}"
+    assert ag.Model.load("runs/fit-seed0").classes == tuple("0123456789")
+    assert archgrad("predict", "net.onnx", *_picture(tmp_path))[0] == 0
+    request = json.loads(Path("runs/fit-seed0", FIT).read_text())["request"]
+    assert request["target"] == str(tmp_path / "net.onnx")
+
+
+def _picture(home: Path) -> list[Path]:
+    return [write_images(home / "pictures", 1) / "dark" / "0.png"]
+
+
+def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, monkeypatch):
+    write_images(tmp_path / "pictures", 30)
+    command = ("fit", "--data", "folder:pictures", "--threads", 1, "-o", "model", "--out", "run")
+    killer = Killer("round 1 of 1")
+    monkeypatch.setattr("archgrad.cli.fit.progress_for", lambda *args, **more: killer)
+    monkeypatch.setattr("archgrad.cli.fit.say", lambda text, console: killer.tell(text))
+    monkeypatch.setattr(Killer, "close", lambda self: None, raising=False)
+    code, _, err = archgrad(*command)
+    assert (code, err.rpartition("; ")[2]) == (130, "continue with `archgrad resume run`.\n")
+    killer.part = "nothing"
+    assert archgrad(*command)[0] == 2  # not empty
+    monkeypatch.chdir("/")
+    code, out, err = archgrad("resume", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert json.loads(out)["files"] == [str(tmp_path / "model")]
+    assert ag.Model.load(tmp_path / "model").classes == ("bright", "dark")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--budget", "nonsense"), "budget is 'nonsense'; write a positive time"),
+        (("-o", "model.xyz"), "-o is '"),
+        (("-o", "missing/net.onnx"), "give a file in a folder that exists"),
+        (("-o", "x" * 300), "no file can have this name"),
+        (("-o", "full"), "it is not empty and no model, so give a new folder"),
+        (("-o", "full/file"), "give a folder, or a file that ends with .onnx"),
+        (("--max-params", "0"), "max_params is '0'; write a positive number"),
+        (("--max-madds", "10"), "no width keeps the limits"),
+        (("--limit", "40"), "there are 8 images to test the model; give at least 10"),
+        (("--data", "folder:nowhere"), "nowhere"),
+        (("--test", "nothing"), "unknown data 'nothing'"),
+        (("--threads", "100000"), "threads is 100000"),
+        (("--out", "full"), "full is not empty; choose a new folder"),
+    ],
+    ids=str,
+)
+def test_mistakes_leave_nothing_behind(archgrad, planned, tmp_path, options, message):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    code, _, err = archgrad(*SMALL, *options)
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert [path.name for path in tmp_path.rglob("*")] == ["full", "file"]
+    assert (tmp_path / "full" / "file").read_text() == "mine"
+
+
+def test_a_budget_of_a_second_is_too_short_or_ends_soon(archgrad, monkeypatch):
+    monkeypatch.setattr(fit_plan, "epoch_seconds", lambda *args: 10.0)
+    code, _, err = archgrad(*SMALL, "--budget", "1s")
+    assert code == 2
+    assert "budget" in err
+
+
+@pytest.mark.parametrize(
+    "request_", [None, 7, {"plan": {}}, {"out": "x"}, {"data": []}, {"data": "digits", "seed": "x"}], ids=str
+)
+def test_a_request_from_a_file_is_checked(archgrad, tmp_path, request_):
+    content = {
+        "format": "archgrad.fit/1", "plan": PLAN.to_dict(), "data": ["a", "b"], "decisions": {}, "planning": 1.0,
+        "request": request_,
+    }  # fmt: skip
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / FIT).write_text(json.dumps(content))
+    code, _, err = archgrad("resume", "run")
+    assert (code, "Traceback" in err) == (2, False), err

@@ -1,0 +1,106 @@
+"""``archgrad select``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.workflows.small_fit import Killer
+
+CELL = "|nor_conv_3x3~0|+|skip_connect~0|none~1|+|none~0|nor_conv_1x1~1|skip_connect~2|"
+OTHER = "|nor_conv_1x1~0|+|skip_connect~0|none~1|+|none~0|nor_conv_1x1~1|skip_connect~2|"
+TRAINING = ("--epochs", 2, "--channels", 2, "--cells", 1, "--limit", 60, "--threads", 1, "--seeds", 1)
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory) -> Path:
+    """The run directory of a search."""
+    import archgrad as ag
+
+    home = tmp_path_factory.mktemp("searched") / "run"
+    ag.search(
+        ag.spaces.NASBench201(channels=2, cells_per_stage=1), "gaea-simultaneous", "digits", epochs=1, limit=60,
+        batch_size=24, out=home,
+    )  # fmt: skip
+    return home
+
+
+def test_a_search_is_repeated_and_its_cost_is_told(archgrad, searched, tmp_path):
+    run = shutil.copytree(searched, tmp_path / "run")
+    code, out, err = archgrad("select", run, "--searches", 2, *TRAINING, "--out", "new")
+    assert code == 0, err
+    again = tmp_path / "run-again-seed1"
+    seconds = [json.loads((one / "summary.json").read_text())["seconds"] for one in (run, again)]
+    assert json.loads((tmp_path / "new" / "selection.json").read_text())["search_seconds"] == {
+        str(run): seconds[0], str(again): seconds[1],
+    }  # fmt: skip
+    assert f"searches: {sum(seconds):.0f} seconds ({seconds[0]:.0f}, {seconds[1]:.0f})" in out
+    assert "searching with seed 1" in out
+    assert "selected: |" in out
+    before = (again / "metrics.jsonl").read_bytes()
+    code, out, err = archgrad("select", run, "--searches", 2, *TRAINING, "--epochs", 1)
+    assert code == 0, err
+    assert "searching" not in out  # it is there already
+    assert (again / "metrics.jsonl").read_bytes() == before
+
+
+def test_another_search_in_the_place_of_the_repeated_one(archgrad, searched, tmp_path):
+    run = shutil.copytree(searched, tmp_path / "run")
+    again = shutil.copytree(searched, tmp_path / "run-again-seed1")
+    code, _, err = archgrad("select", run, "--searches", 2, *TRAINING)
+    assert code == 2
+    assert "holds another search than --searches would repeat; rename or remove it" in " ".join(err.split())
+    assert (again / "config.toml").read_bytes() == (run / "config.toml").read_bytes()
+
+
+def test_a_killed_selection_is_resumed(archgrad, tmp_path, monkeypatch):
+    killer = Killer("round 1 of 1: architecture 2")
+    monkeypatch.setattr("archgrad.cli.select.progress_for", lambda *args, **more: killer)
+    monkeypatch.setattr("archgrad.cli.select.say", lambda text, console: killer.tell(text))
+    monkeypatch.setattr(Killer, "close", lambda self: None, raising=False)
+    code, _, err = archgrad("select", CELL, OTHER, *TRAINING, "--out", "run")
+    assert (code, err.rpartition("; ")[2]) == (130, "continue with `archgrad resume run`.\n")
+    killer.part = "nothing"
+    code, out, err = archgrad("resume", "run", "--json")
+    assert code == 0, err
+    whole = json.loads(archgrad("select", CELL, OTHER, *TRAINING, "--out", "whole", "--json")[1])
+    resumed = json.loads(out)
+    assert [one["heldout"] for one in resumed["final"]["seeds"]] == [one["heldout"] for one in whole["final"]["seeds"]]
+    assert resumed["search_seconds"] == {}
+    from archgrad.models import Model
+
+    weights = [Model.load(f"{name}/final").network.state_dict() for name in ("run", "whole")]
+    assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((CELL, "darts-v2"), "select among architectures of one space"),
+        ((CELL, "--searches", 2), "--searches repeats a search, but"),
+        ((CELL, OTHER, "--held-out", 0), "held_out is 0, but a selection ranks by held-out images"),
+        (("nothing",), "unknown well-known cell 'nothing'"),
+        ((CELL, "--out", "full"), "full is not empty; choose a new folder"),
+        ((CELL, "--seeds", 0), "Invalid value for '--seeds'"),
+    ],
+    ids=["two-spaces", "searches", "held-out", "unknown", "full", "seeds"],
+)
+def test_mistakes_leave_nothing_behind(archgrad, tmp_path, arguments, message):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("mine")
+    code, _, err = archgrad("select", *TRAINING, *arguments)
+    assert code == 2
+    assert message in " ".join(err.split())
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "full"]
+
+
+def test_a_search_that_is_not_finished(archgrad, searched, tmp_path):
+    run = shutil.copytree(searched, tmp_path / "run")
+    (run / "summary.json").write_text("{}")
+    code, _, err = archgrad("select", run, *TRAINING)
+    assert code == 2
+    assert "does not say how long the search took" in " ".join(err.split())

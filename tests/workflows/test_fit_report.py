@@ -1,0 +1,137 @@
+"""The page about a fit."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad.data import ImageData
+from archgrad.spaces import RESNET, Cost, Genotype, NASBench201, ResNet
+from archgrad.tasks import MetricInfo
+from archgrad.workflows import TrainedSeed, TrainResult, fit_report
+from archgrad.workflows.baseline import compare
+from archgrad.workflows.fit_plan import FitPlan
+from archgrad.workflows.fit_report import confusion, report_page, worst
+from archgrad.workflows.fit_result import FitResult
+from archgrad.workflows.select import Selection
+from archgrad.workflows.test_images import accuracy_interval
+from tests.models.trained import model_of
+
+SPACE = NASBench201(channels=2, cells_per_stage=1)
+CELL = Genotype.parse("|nor_conv_1x1~0|+|skip_connect~0|none~1|+|none~0|none~1|skip_connect~2|")
+
+
+@pytest.fixture(autouse=True)
+def _no_latency(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_report, "measure_latency", lambda *args: 0.00123)
+
+
+def result_of(outputs: Tensor, targets: Tensor, classes: tuple[str, ...], channels: int = 1) -> FitResult:
+    """Return a fit with these outputs, of which nothing was trained."""
+    images = torch.arange(len(targets) * channels * 16).to(torch.uint8).view(-1, channels, 4, 4)
+    tests, model, metric = ImageData("tests", images, targets, classes), model_of(SPACE), MetricInfo()
+    final, baseline = (
+        TrainResult(space, genotype, 3, Cost(2000, 30_000), metric, (TrainedSeed(0, model, (), 61.0),))
+        for space, genotype in ((SPACE, CELL), (ResNet(channels=2), RESNET))
+    )
+    comparison = compare(outputs, outputs, targets)
+    interval = accuracy_interval(int((outputs.argmax(1) == targets).sum()), len(targets))
+    return FitResult(
+        model, FitPlan(4), Selection((), final, metric), baseline, comparison, interval, tests, outputs,
+        {"search": 60.0, "ResNet-20": 120.0},
+    )  # fmt: skip
+
+
+LABELS = torch.tensor([0, 0, 0, 1, 1, 2])
+CALLED = torch.tensor([0, 1, 1, 1, 0, 2])
+OUTPUTS = torch.eye(3)[CALLED] * torch.tensor([1.0, 2.0, 5.0, 1.0, 3.0, 1.0])[:, None]
+
+
+def test_the_facts_are_right() -> None:
+    page = report_page(result_of(OUTPUTS, LABELS, ("cat", "dog", "cow")))
+    assert "<h1>50.00 % of 6 test images are right</h1>" in page
+    assert "95 % interval: 18.76 to 81.24 %." in page
+    assert "no clear difference (p = 1)" in page
+    for fact in (
+        "2 channels, 1 cells per stage, 3 epochs",
+        "0.002 M parameters",
+        "1.23 ms",
+        "search 1.0, ResNet-20 2.0",
+    ):
+        assert fact in page
+
+
+def test_the_confusion_is_counted() -> None:
+    assert confusion(OUTPUTS, LABELS).tolist() == [[1, 2, 0], [1, 1, 0], [0, 0, 1]]
+    page = report_page(result_of(OUTPUTS, LABELS, ("cat", "dog", "cow")))
+    rows = re.findall(r"<tr><th>(\w+)</th>(.*?)</tr>", page)
+    assert [(name, re.findall(r">(\d*)</td>", row)) for name, row in rows] == [
+        ("cat", ["1", "2", ""]), ("dog", ["1", "1", ""]), ("cow", ["", "", "1"]),
+    ]  # fmt: skip
+
+
+def test_the_worst_are_those_that_it_was_most_sure_of() -> None:
+    assert worst(OUTPUTS, LABELS) == [2, 4, 1]
+    assert worst(OUTPUTS, LABELS, 2) == [2, 4]
+    page = report_page(result_of(OUTPUTS, LABELS, ("cat", "dog", "cow")))
+    captions = re.findall(r"<figcaption>(.*?)</figcaption>", page)
+    assert captions == ["cat, called dog (99 %)", "dog, called cat (91 %)", "cat, called dog (79 %)"]
+    assert page.count('src="data:image/png;base64,') == 3
+    right = report_page(result_of(torch.eye(3)[LABELS], LABELS, ("cat", "dog", "cow")))
+    assert "No test image is wrong." in right
+
+
+def test_names_stay_text_and_nothing_is_fetched() -> None:
+    names = ("<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "a" * 500)
+    page = report_page(result_of(OUTPUTS, LABELS, names, channels=3))
+    assert "<script" not in page.lower()
+    assert "<img src=x" not in page
+    assert "&lt;script&gt;" in page
+    assert "a" * 31 not in page
+    assert not re.search(r"<(link|iframe|object|embed|base)\b|@import|url\(", page)
+    assert not re.findall(r'(?:src|href)="(?!data:|#)[^"]*"', page)
+
+
+def test_more_than_forty_classes_are_a_list_of_mistakes() -> None:
+    names = tuple(f"<{number}>" for number in range(41))
+    targets = torch.arange(41).repeat(3)
+    called = targets.clone()
+    called[[0, 41, 82]], called[1] = 7, 8
+    page = report_page(result_of(torch.eye(41)[called], targets, names))
+    assert "Rows are the true classes" not in page
+    assert "<tr><td>&lt;0&gt; called &lt;7&gt;</td><td>3</td></tr><tr><td>&lt;1&gt; called &lt;8&gt;</td><td>1" in page
+
+
+def test_it_needs_neither_pillow_nor_graphviz(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without_pillow(name: str, *args: Any, **more: Any) -> Any:
+        if name.startswith("PIL"):
+            raise ImportError(name)
+        return real(name, *args, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without_pillow)
+    monkeypatch.setattr(fit_report, "graphviz_available", lambda: False)
+    page = report_page(result_of(OUTPUTS, LABELS, ("cat", "dog", "cow")))
+    assert "test image 2 (archgrad[images] draws it)" in page
+    assert "<pre>" in page
+    assert "<svg" not in page
+
+
+def test_images_that_are_no_pictures_have_a_number() -> None:
+    result = result_of(OUTPUTS, LABELS, ("cat", "dog", "cow"), channels=2)
+    assert "<p>test image 2</p>" in report_page(result)
+
+
+def test_a_drawing_is_part_of_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fit_report, "graphviz_available", lambda: True)
+    monkeypatch.setattr(fit_report, "to_svg", lambda genotype: '<?xml version="1.0"?><!DOCTYPE svg><svg>cell</svg>')
+    result = result_of(OUTPUTS, LABELS, ("cat", "dog", "cow"))
+    page = report_page(replace(result, seconds={}))
+    assert "</p><svg>cell</svg></body>" in page
