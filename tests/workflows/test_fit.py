@@ -168,14 +168,14 @@ def test_a_damaged_plan_is_rejected(done: FitResult, tmp_path: Path, change: dic
         small_fit(out=tmp_path, resume=True)
 
 
-IMAGES = torch.randint(0, 256, (60, 1, 8, 8), dtype=torch.uint8)
+IMAGES = torch.arange(60 * 64).remainder(256).to(torch.uint8).view(60, 1, 8, 8)
 
 
 @pytest.mark.parametrize(
     ("data", "changes", "message"),
     [
         ((IMAGES, torch.zeros(60, dtype=torch.int64)), {}, "has 1 class; give data with at least 2"),
-        ((IMAGES, torch.rand(60)), {}, "the targets of .* are no classes, which fit needs"),
+        ((IMAGES, torch.linspace(0, 1, 60)), {}, "the targets of .* are no classes, which fit needs"),
         ("digits", {"limit": 40}, "there are 8 images to test the model; give at least 10"),
         ("digits", {"budget": "soon"}, "budget is 'soon'; write a positive time with s, m, h or d"),
         ("digits", {"budget": 0}, "budget is '0'; write a positive time"),
@@ -188,7 +188,7 @@ IMAGES = torch.randint(0, 256, (60, 1, 8, 8), dtype=torch.uint8)
         ("digits", {"max_params": 100}, "no width keeps the limits: with 1 channel .* parameters, more than 100"),
         ("digits", {"max_madds": "1k"}, "no width keeps the limits: with 1 channel .* multiply-adds, more than 1,000"),
     ],
-    ids=str,
+    ids=lambda one: "images" if isinstance(one, tuple) else str(one),
 )  # fmt: skip
 def test_mistakes_end_before_training_and_leave_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any, changes: dict[str, Any], message: str
