@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-__all__ = ["WeightTraining"]
+__all__ = ["OF_NETWORKS", "WeightTraining"]
+
+OF_NETWORKS = ("accumulate", "ema_decay")
+"""The settings that only the training of one architecture has."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from archgrad.distributed.processes import processes
 from archgrad.errors import UserError
 from archgrad.supernet import SearchTime, Supernet, merge_arguments
 from archgrad.tensors import Mixture, Weights
+from archgrad.training import OF_NETWORKS, WeightTraining
 
 if TYPE_CHECKING:
     from archgrad.loop.setup import Setup
@@ -51,8 +52,8 @@ def check_heads(setup: Setup) -> None:
 def check_network_settings(setup: Setup) -> None:
     """Reject settings that only the training of one architecture has, and parts of batches that are too small."""
     weights, images = setup.weights, setup.weight_loader.batch_size
-    for name, given in {"accumulate": weights.accumulate > 1, "ema_decay": weights.ema_decay > 0}.items():
-        if given and setup.blocks:
+    for name in OF_NETWORKS:
+        if setup.blocks and getattr(weights, name) != getattr(WeightTraining, name):
             raise UserError(
                 f"weights.{name} is {getattr(weights, name)}, but a search does not use it; leave it out, and give it "
                 f"to the training of the architecture that the search finds."
