@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+
+import archgrad as ag
+from archgrad.data import Normalization
+from archgrad.models import Model, Preprocessing
+from archgrad.spaces import Genotype, NASBench201
 
 CELL = "|nor_conv_3x3~0|+|nor_conv_3x3~0|nor_conv_3x3~1|+|skip_connect~0|nor_conv_3x3~1|nor_conv_3x3~2|"
 
@@ -49,3 +57,24 @@ def test_mistakes_are_explained(archgrad, arguments, sentence):
     assert code == 2
     assert sentence in err
     assert not out
+
+
+def test_a_model_knows_its_images(archgrad: Any, tmp_path: Path) -> None:
+    space = NASBench201(channels=4, cells_per_stage=1)
+    images = Preprocessing(1, 8, Normalization((0.5,), (0.2,)))
+    network = space.network(Genotype.parse(CELL), num_classes=3, input_channels=1)
+    Model(network, space, Genotype.parse(CELL), images, ("a", "b", "c")).save(tmp_path)
+    code, out, err = archgrad("cost", tmp_path, "--json", "--no-latency")
+    assert code == 0, err
+    found = json.loads(out)
+    assert (found["channels"], found["input_channels"], found["image_size"], found["classes"]) == (4, 1, 8, 3)
+
+
+def test_a_run_of_images_in_memory_is_measured_with_a_given_shape(archgrad: Any, tmp_path: Path) -> None:
+    pixels, labels = torch.arange(2560).remainder(251).to(torch.uint8).view(40, 1, 8, 8), torch.arange(40) % 2
+    ag.search(NASBench201(channels=2, cells_per_stage=1), "gaea", (pixels, labels), epochs=1, out=tmp_path / "run")
+    assert archgrad("cost", tmp_path / "run")[0] == 2
+    shape = ("--image-size", 8, "--input-channels", 1, "--classes", 2)
+    code, out, err = archgrad("cost", tmp_path / "run", *shape, "--json", "--no-latency")
+    assert code == 0, err
+    assert json.loads(out)["image_size"] == 8

@@ -9,6 +9,7 @@ from typing import Any
 
 from archgrad.errors import UserError, unknown
 from archgrad.files import exists
+from archgrad.models import Model
 from archgrad.spaces import RESNET, SPACES, Genotype, NASNet, ResNet, SearchSpace, known_cells, named_space
 
 __all__ = ["Architecture", "find_architecture"]
@@ -16,11 +17,12 @@ __all__ = ["Architecture", "find_architecture"]
 
 @dataclass(frozen=True)
 class Architecture:
-    """A genotype in its space, and the run directory that it comes from, if any."""
+    """A genotype in its space, and the run directory or the model that it comes from, if any."""
 
     space: SearchSpace
     genotype: Genotype
     run: Path | None = None
+    model: Model | None = None
 
 
 def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) -> Architecture:
@@ -31,6 +33,9 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
     """
     if exists(Path(text) / "config.toml"):
         found = _of_run(Path(text))
+    elif exists(Path(text) / "model.json"):
+        model = Model.load(text)
+        found = Architecture(model.space, model.genotype, model=model)
     elif text == ResNet.name:
         found = Architecture(ResNet(), RESNET)
     elif text in known_cells():

@@ -292,7 +292,8 @@ def cost(
     limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
     found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})
     given = {"input_channels": input_channels, "image_size": image_size, "num_classes": classes}
-    images = shape_of(found.run) | {name: one for name, one in given.items() if one is not None}
+    known = {name: one for name, one in given.items() if one is not None}
+    images = known if len(known) == len(given) else shape_of(found) | known
     print_result(measure_cost(found, images, limit, latency), show_cost, as_json)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,15 +21,18 @@ __all__ = ["measure_cost", "shape_of", "show_cost"]
 _BATCHES = (1, 64)
 
 
-def shape_of(run: Path | None) -> dict[str, int]:
-    """Return the shape of a run's images and its outputs, or that of CIFAR-10 without a run."""
-    if run is None:
+def shape_of(found: Architecture) -> dict[str, int]:
+    """Return the shape of the images and the outputs of a run or a model, or that of CIFAR-10 without one."""
+    if found.model is not None:
+        images = found.model.preprocessing
+        outputs = len(found.model.classes)
+        return {"input_channels": images.channels, "image_size": images.image_size, "num_classes": outputs}
+    if found.run is None:
         return {"input_channels": 3, "image_size": 32, "num_classes": 10}
-    config = read_run_config(run)
+    config = read_run_config(found.run)
     if {"data", "task"} & set(config.needs):
         raise UserError(
-            f"the data of {run} cannot be named in a file; give --image-size, --input-channels and --classes, and its "
-            f"genotype instead of the run."
+            f"the data of {found.run} cannot be named in a file; give --image-size, --input-channels and --classes."
         )
     data = config.load_data()
     outputs = config.build_task().outputs(data)
