@@ -102,3 +102,9 @@ def test_a_module_that_fails_is_a_sentence(
     assert "failing:Part" in str(caught.value)
     assert len(str(caught.value)) < 500
     sys.modules.pop("failing", None)
+
+
+def test_a_long_path_is_cut() -> None:
+    with pytest.raises(UserError, match="cannot be imported") as caught:
+        RELAXATIONS.create("a b " * 100 + ":" + "a b " * 100)
+    assert len(str(caught.value)) < 500

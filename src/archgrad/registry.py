@@ -112,7 +112,8 @@ def import_part(path: str) -> Any:
             found = getattr(found, step)
     except (Exception, SystemExit) as error:  # the module may do anything while it is imported
         raise UserError(
-            f"{path} cannot be imported ({_reason(error)}); write module:Name, with the module's folder in PYTHONPATH."
+            f"{path[:100]} cannot be imported ({_reason(error)}); write module:Name, with the module's folder in "
+            f"PYTHONPATH."
         ) from error
     return found
 
