@@ -13,6 +13,13 @@ from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_op
 
 __all__ = ["fit", "resume_workflow", "select", "train"]
 
+_Preset = Annotated[
+    str, typer.Option(metavar="cifar|imagenet|quick", help="Settings of the papers, or a quick answer. [quick]")
+]
+_Stem = Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")]
+_Test = Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")]
+_Out = Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")]
+
 
 @partial(with_config_options, helps=TRAINING)
 def train(
@@ -22,17 +29,15 @@ def train(
     ],
     *,
     space: Annotated[str | None, typer.Option(help="Its space. [the run's, or the first that has it]")] = None,
-    stem: Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")] = None,
-    preset: Annotated[
-        str, typer.Option(metavar="cifar|imagenet|quick", help="Settings of the papers, or a quick answer. [quick]")
-    ] = "quick",
+    stem: _Stem = None,
+    preset: _Preset = "quick",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of trainings, each with its own seed. [1]")] = 1,
-    test: Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")] = None,
+    test: _Test = None,
     start_from: Annotated[
         Path | None, typer.Option(help="Model whose weights are the first ones, as far as they fit. [new weights]")
     ] = None,
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    out: _Out = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -59,14 +64,12 @@ def select(
         int | None, typer.Option(min=1, max=1000, help="Repeat the first search with new seeds up to so many runs. [-]")
     ] = None,
     space: Annotated[str | None, typer.Option(help="Their space. [the runs', or the first that has them]")] = None,
-    stem: Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")] = None,
-    preset: Annotated[
-        str, typer.Option(metavar="cifar|imagenet|quick", help="Settings of the papers, or a quick answer. [quick]")
-    ] = "quick",
+    stem: _Stem = None,
+    preset: _Preset = "quick",
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Fresh seeds of the last training. [3]")] = 3,
-    test: Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")] = None,
+    test: _Test = None,
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    out: _Out = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -100,7 +103,7 @@ def fit(
         Path | None,
         typer.Option("-o", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx, .pt2 or .py. [-]"),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    out: _Out = None,
     as_json: AsJson = False,
     **options: Any,
 ) -> None:

@@ -1,5 +1,6 @@
 """Search spaces: decision blocks, genotypes, and one file per space."""
 
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from archgrad.registry import Registry
@@ -10,7 +11,6 @@ from archgrad.spaces.cost import Cost, cost
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.known import KnownCell, known_cells
-from archgrad.spaces.named import PLAIN_SPACES, find_space
 from archgrad.spaces.nasbench1shot1 import NASBench1Shot1
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.nasnet import NASNet
@@ -65,10 +65,14 @@ SPACES = Registry[SearchSpace](
 """The names on the command line."""
 
 
+PLAIN_SPACES: Mapping[str, Callable[..., SearchSpace]] = {NASNet.name: NASNet, ResNet.name: ResNet}
+"""Spaces for plain networks, which have no supernet."""
+
+
 def named_space(name: str) -> SearchSpace:
     """Return a space by its name, at its default size; also those that cannot be searched.
 
     >>> named_space("resnet").channels
     16
     """
-    return find_space(name, SPACES)
+    return PLAIN_SPACES[name]() if name in PLAIN_SPACES else SPACES.create(name)

@@ -12,12 +12,12 @@ __all__ = ["continued_in"]
 
 
 @contextmanager
-def continued_in(folder: Path | None) -> Iterator[None]:
-    """Let the message about a stopped part name the folder of the whole, which is what must be continued."""
+def continued_in(folder: Path | None, part: str = "") -> Iterator[None]:
+    """Let the message about a stopped part name the part and the folder of the whole, which must be continued."""
     try:
         yield
     except SearchInterrupted as stop:
         if folder is None:
             raise
         place = str(stop).partition(";")[0]
-        raise SearchInterrupted(f"{place}; continue with `archgrad resume {folder}`.", stop.signal) from stop
+        raise SearchInterrupted(f"{place}{part}; continue with `archgrad resume {folder}`.", stop.signal) from stop

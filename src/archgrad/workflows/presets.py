@@ -18,8 +18,8 @@ class Preset:
 
     ``cutout`` is a number of pixels in images of 32, and grows with the images. ``drop_path`` grows linearly over the
     epochs. ``auxiliary_head`` is the weight of the second head's loss. These apply where the network can have them.
-    ``tests_on_all`` trains on all images if there are test images: none are held out. ``minutes`` chooses the number of
-    epochs, if that is not given.
+    With ``trains_on_all`` no images are held out if there are test images. ``minutes`` chooses the number of epochs, if
+    that is not given.
     """
 
     about: str
@@ -30,7 +30,7 @@ class Preset:
     drop_path: float = 0.0
     auxiliary_head: float = 0.0
     label_smoothing: float = 0.0
-    tests_on_all: bool = False
+    trains_on_all: bool = False
     minutes: float | None = None
 
     def sizes_of(self, space: SearchSpace) -> dict[str, Any]:
@@ -54,7 +54,7 @@ PRESETS: Mapping[str, Preset] = {
         cutout=16,
         drop_path=0.2,
         auxiliary_head=0.4,
-        tests_on_all=True,
+        trains_on_all=True,
     ),
     "imagenet": Preset(
         "250 epochs, 14 cells, 48 channels (PC-DARTS, Xu et al., 2020; batch 1024, linear rate, smoothing 0.1)",
@@ -66,7 +66,7 @@ PRESETS: Mapping[str, Preset] = {
         stem="imagenet",
         auxiliary_head=0.4,
         label_smoothing=0.1,
-        tests_on_all=True,
+        trains_on_all=True,
     ),
     "quick": Preset(
         "16 channels, 8 cells (or 2 per stage), as many epochs as fit into --time-limit, 5 minutes by default",

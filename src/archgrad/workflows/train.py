@@ -10,7 +10,6 @@ from typing import Any
 from archgrad.callbacks import Callback
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import joined, processes
-from archgrad.errors import SearchInterrupted
 from archgrad.files import as_path, exists
 from archgrad.loop.entry import run_search
 from archgrad.loop.global_state import own_global_state, take_turns
@@ -18,6 +17,7 @@ from archgrad.loop.result import SearchResult
 from archgrad.loop.setup import Setup
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tasks import BaseTask
+from archgrad.workflows.continuing import continued_in
 from archgrad.workflows.train_result import TrainedSeed, TrainResult, result_of, trained_seed
 from archgrad.workflows.training_config import training_config
 from archgrad.workflows.training_folder import PLAN, begin, check_begun, read_plan, write_result
@@ -138,13 +138,9 @@ def _train_seed(
 ) -> SearchResult:
     """Train with one seed in its ``home``, from its beginning or from its checkpoint."""
     again = resume and (home is None or exists(home / "config.toml"))
-    try:
+    with continued_in(folder, f", seed {seed}"):
         return run_search(
             replace(plan.config, seed=seed), images=data, out=home, resume=again,
             files={PLAN: plan.to_text()} if home is not None and home == folder and not again else None,
             interruptible=interruptible, callbacks=callbacks, standard_callbacks=False,
         )  # fmt: skip
-    except SearchInterrupted as stop:
-        place = str(stop).partition(";")[0]
-        message = f"{place}, seed {seed}; continue with `archgrad resume {folder}`."
-        raise SearchInterrupted(message, stop.signal) from stop

@@ -15,7 +15,7 @@ from archgrad.discretizers import Argmax
 from archgrad.errors import UserError, look_up, shortened, unknown
 from archgrad.hypergradients import FirstOrder
 from archgrad.method import Method
-from archgrad.registry import class_path, import_path
+from archgrad.registry import import_path
 from archgrad.relaxations import Softmax
 from archgrad.schedule import Schedule
 from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, known_cells, named_space
@@ -24,7 +24,7 @@ from archgrad.workflows.presets import PRESETS, Preset
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.time_plan import fitting_epochs
 
-__all__ = ["as_genotype", "is_training", "training_config", "with_epochs", "with_published_cutout"]
+__all__ = ["as_genotype", "training_config", "with_epochs", "with_published_cutout"]
 
 _NOT_FOR_TRAINING = (
     "space", "method", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "split",
@@ -48,11 +48,6 @@ def as_genotype(given: Genotype | str) -> Genotype:
     if given == ResNet.name:
         return RESNET
     return known_cells()[given].genotype if given in known_cells() else Genotype.parse(given)
-
-
-def is_training(config: SearchConfig) -> bool:
-    """Tell whether a configuration trains one architecture."""
-    return config.space == class_path(SingleArchitecture) or isinstance(config.space, SingleArchitecture)
 
 
 def training_config(

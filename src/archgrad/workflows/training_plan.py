@@ -51,7 +51,7 @@ class TrainingPlan:
                 f"image_size (--image-size)."
             )
         tests = None if self.test == NO_TEST else find_test_images(config, data, self.test)
-        if tests is not None and self.trains_on_all and PRESETS[self.preset].tests_on_all:
+        if tests is not None and self.trains_on_all and PRESETS[self.preset].trains_on_all:
             config = replace(config, held_out=0.0)
         data = with_published_cutout(data, self.preset, config.settings)
         config = with_epochs(config, data, self.preset)
