@@ -72,8 +72,8 @@ class WeightTraining:
             )
         if self.lr_schedule == "exponential" and not self.lr_min:
             raise UserError(
-                "weights.lr_schedule is 'exponential', which never reaches weights.lr_min = 0; set weights.lr_min to the "
-                "rate after the last epoch, such as 1e-4."
+                "weights.lr_schedule is 'exponential', which never reaches weights.lr_min = 0; set weights.lr_min to "
+                "the rate after the last epoch, such as 1e-4."
             )
         if self.lr_warmup_epochs and self.lr_warmup_epochs >= self.epochs:
             raise UserError(

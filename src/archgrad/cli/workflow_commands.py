@@ -14,7 +14,7 @@ from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_op
 __all__ = ["fit", "resume_workflow", "select", "train"]
 
 _Preset = Annotated[
-    str, typer.Option(metavar="cifar|imagenet|quick", help="Settings of the papers, or a quick answer. [quick]")
+    str, typer.Option(help="Settings of a paper (`archgrad list presets`), such as cifar-darts, or quick. [quick]")
 ]
 _Stem = Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")]
 _Test = Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")]

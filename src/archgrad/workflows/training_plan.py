@@ -14,7 +14,7 @@ from archgrad.errors import UserError, shortened
 from archgrad.spaces import Genotype
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.test_images import find_test_images
-from archgrad.workflows.training_config import with_epochs, with_published_cutout
+from archgrad.workflows.training_config import with_epochs, with_published_cutout, with_top5
 
 __all__ = ["IN_PYTHON", "NO_TEST", "TrainingPlan", "seeds_of"]
 
@@ -39,7 +39,7 @@ class TrainingPlan:
     trains_on_all: bool = False
 
     def complete(self, data: Data | None = None) -> tuple[TrainingPlan, Data, Data | None]:
-        """Load the images, and choose what is left open: cutout, epochs, and whether images are held out.
+        """Load the images, and choose what is left open: cutout, metrics, epochs, and whether images are held out.
 
         Return the complete plan, the training images, and the test images, None if there are none.
         """
@@ -54,7 +54,7 @@ class TrainingPlan:
         if tests is not None and self.trains_on_all and PRESETS[self.preset].trains_on_all:
             config = replace(config, held_out=0.0)
         data = with_published_cutout(data, self.preset, config.settings)
-        config = with_epochs(config, data, self.preset)
+        config = with_epochs(with_top5(config, data, self.preset), data, self.preset)
         return replace(self, config=config), data, tests
 
     def with_changes(
