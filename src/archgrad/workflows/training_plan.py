@@ -58,18 +58,25 @@ class TrainingPlan:
         return replace(self, config=config), data, tests
 
     def with_changes(
-        self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], tested: bool = True
+        self,
+        genotype: Genotype,
+        epochs: int,
+        seeds: tuple[int, ...],
+        tested: bool = True,
+        held_out: float | None = None,
     ) -> TrainingPlan:
         """Return a complete plan with another genotype, other epochs and seeds, and test images only if ``tested``.
 
-        The warm-up of the learning rate is at most a fifth of the epochs.
+        The warm-up of the learning rate is at most a fifth of the epochs. ``held_out`` is the share of images that
+        train nothing, None: as it is.
         """
         space = self.config.build_space()
         changed = replace(space, architecture=str(genotype))  # type: ignore[call-arg]
         settings = {path: one for path, one in self.config.settings.items() if not path.startswith("space.")}
         weights = self.config.build_training(space, self.config.build_method())
         settings["weights.lr_warmup_epochs"] = min(weights.lr_warmup_epochs, epochs // 5)
-        config = replace(self.config, space=changed, epochs=epochs, settings=settings)
+        share = self.config.held_out if held_out is None else held_out
+        config = replace(self.config, space=changed, epochs=epochs, settings=settings, held_out=share)
         return replace(self, config=config, seeds=seeds, test=self.test if tested else NO_TEST)
 
     def with_workers(self, workers: int | None) -> TrainingPlan:
