@@ -130,7 +130,7 @@ def _protocol(content: Mapping[str, Any]) -> list[str]:
     if rules.searches is None:
         return []
     departures = content["departures"]
-    differs = [f"not the published protocol: {', '.join(departures)}"] if departures else []
+    differs = [f"not the published protocol ({', '.join(departures)})"] if departures else []
     return [f"protocol {content['protocol']}: {rules.about}", *differs, rules.note]
 
 
