@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from statistics import fmean, pstdev
+
 import pytest
 import torch
 
 from archgrad.errors import UserError
-from archgrad.spaces import DARTS, Genotype, NASNet, known_cells
+from archgrad.spaces import DARTS, S1, S2, S3, S4, Genotype, NASNet, known_cells
 
 OF_DARTS = [name for name, cell in known_cells().items() if cell.space is DARTS]
+LAMBDA = [f"lambda-darts-{number}" for number in range(4)]
+LAMBDA_SIGN = [f"lambda-sign-darts-{number}" for number in range(4)]
+REDUCED = {
+    f"lambda-darts-{space.name}-{data}": space for space in (S1, S2, S3, S4) for data in ("cifar10", "cifar100", "svhn")
+}
+
+
+@pytest.mark.parametrize("name", known_cells())
+def test_the_noted_sizes_are_those_of_our_networks(name: str) -> None:
+    cell = known_cells()[name]
+    assert cell.ours == (cell.cifar_cost(), cell.imagenet_cost())
 
 
 @pytest.mark.parametrize("name", OF_DARTS)
@@ -16,17 +29,39 @@ def test_darts_cells_have_the_published_numbers_of_parameters(name: str) -> None
     cell = known_cells()[name]
     # DARTS prints 3.3 for both of its cells; the first has 3.169.
     if cell.cifar is not None and name != "darts-v1":
-        assert round(cell.cifar_cost().parameters / 1e6, 1) == pytest.approx(cell.cifar)
+        assert round(cell.ours[0].parameters / 1e6, 1) == pytest.approx(cell.cifar)
     if cell.imagenet is not None:
-        assert round(cell.imagenet_cost().parameters / 1e6, 1) == pytest.approx(cell.imagenet[0])
+        assert round(cell.ours[1].parameters / 1e6, 1) == pytest.approx(cell.imagenet[0])
 
 
 def test_parameters_to_the_digit() -> None:
     """The counts that the published training code prints."""
     cells = known_cells()
-    assert cells["darts-v2"].cifar_cost().parameters == 3_349_342
-    assert cells["pc-darts"].cifar_cost().parameters == 3_634_678
-    assert cells["p-darts"].cifar_cost().parameters == 3_433_798
+    assert cells["darts-v2"].ours[0].parameters == 3_349_342
+    assert cells["pc-darts"].ours[0].parameters == 3_634_678
+    assert cells["p-darts"].ours[0].parameters == 3_433_798
+
+
+@pytest.mark.parametrize(
+    ("names", "mean", "deviation", "best"), [(LAMBDA, 3.5, 0.13, 3.5), (LAMBDA_SIGN, 3.6, 0.13, 3.8)]
+)
+def test_lambda_darts_cells_have_the_published_mean_size(
+    names: list[str], mean: float, deviation: float, best: float
+) -> None:
+    """Movahedi et al., 2023, Table 2: over four searches; only one of them has the size of the best cell there."""
+    sizes = [known_cells()[name].ours[0].parameters / 1e6 for name in names]
+    assert round(fmean(sizes), 1) == mean
+    assert round(pstdev(sizes), 2) == deviation
+    assert [round(size, 1) == best for size in sizes] == [False, False, True, False]
+    assert [known_cells()[name].cifar for name in names] == [None, None, best, None]
+
+
+def test_cells_of_the_reduced_spaces_follow_their_rules() -> None:
+    assert {name: cell.space for name, cell in known_cells().items() if name in REDUCED} == REDUCED
+    for name, space in REDUCED.items():
+        space().check(known_cells()[name].genotype)
+    with pytest.raises(UserError, match=r"unknown operation on .* in the space 's4': 'skip_connect'"):
+        S4().check(known_cells()["lambda-darts-s2-cifar10"].genotype)
 
 
 @pytest.mark.parametrize("name", known_cells())

@@ -16,7 +16,7 @@ from archgrad.tables.nasbench201.cells import codes_by_name
 
 NAMES = list(codes_by_name())
 SETS = {
-    "cifar10-valid": ("x-valid", "ori-test"),
+    "cifar10-valid": ("ori-test", "x-valid"),
     "cifar10": ("ori-test",),
     "cifar100": ("ori-test", "x-valid", "x-test"),
     "ImageNet16-120": ("ori-test", "x-valid", "x-test"),

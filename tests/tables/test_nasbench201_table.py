@@ -4,6 +4,7 @@ import importlib
 import importlib.metadata
 import importlib.util
 import itertools
+import json
 import os
 import pickle
 import struct
@@ -115,6 +116,53 @@ def test_a_table_answers(write: Callable[[list[str]], Path], lines: list[str]) -
     assert table.rank(genotype_of(0), "cifar100") == CELLS
     assert table.best("imagenet16-120") == genotype_of(0)
     assert {table.rank(genotype_of(code), "imagenet16-120") for code in (0, 9, CELLS - 1)} == {1}
+
+
+@pytest.fixture
+def more(lines: list[str]) -> list[str]:
+    """The same lines with validation accuracies: 1, code / 300 and 60 throughout."""
+    rows = [f"{row},{int(row.split(',')[0]) / 300},60" for row in lines[1:]]
+    return [f"{HEADER.replace('_12ep', '')},cifar100_valid,imagenet16_valid", *rows]
+
+
+def test_validation_accuracies_are_read_where_they_are(
+    write: Callable[[list[str]], Path], lines: list[str], more: list[str]
+) -> None:
+    assert open_table(write(lines)).validation is None
+    path = write(more)
+    table = open_table(path)
+    assert dict(table.query(SKIP)) == {"cifar10": 3906 / 200, "cifar100": 3906 / 400, "imagenet16-120": 50.0}
+    assert table.validation is not None
+    assert dict(table.validation.query(SKIP)) == {"cifar10": 1.0, "cifar100": 13.02, "imagenet16-120": 60.0}
+    assert table.validation.rank(genotype_of(CELLS - 1), "cifar100") == 1
+    answer = table.validation.query(SKIP)
+    assert (answer.kind, answer.source) == ("validation accuracy after 200 epochs", str(path))
+    assert table.validation.label == "valid_200ep"
+
+
+def test_validation_accuracies_that_are_not_complete_are_none(
+    write: Callable[[list[str]], Path], more: list[str]
+) -> None:
+    assert open_table(write([*more[:9], more[9].removesuffix("60"), *more[10:]])).validation is None
+    assert open_table(write([more[0].replace("cifar100_valid", "x"), *more[1:]])).validation is None
+    with pytest.raises(UserError, match="line 10: 'high' is not an accuracy"):
+        open_table(write([*more[:9], more[9].removesuffix("60") + "high", *more[10:]]))
+
+
+def test_a_query_shows_validation_accuracies_or_says_that_there_are_none(
+    write: Callable[[list[str]], Path], lines: list[str], more: list[str], archgrad: Callable[..., tuple[int, str, str]]
+) -> None:
+    path = str(write(lines))
+    code, out, _ = archgrad("query", SKIP, "--table", path)
+    assert code == 0
+    assert "no validation accuracy after 200 epochs: the table has no complete cifar10_valid, cifar100_valid, " in out
+    assert json.loads(archgrad("query", SKIP, "--table", path, "--json")[1])["validation"] is None
+    write(more)
+    out = archgrad("query", SKIP, "--table", path)[1]
+    assert "validation accuracy after 200 epochs (" in out
+    assert "  cifar100         13.02 %   rank" in out
+    found = json.loads(archgrad("query", SKIP, "--table", path, "--json")[1])
+    assert found["validation"] == {"cifar10": 1.0, "cifar100": 13.02, "imagenet16-120": 60.0}
 
 
 def test_an_unknown_dataset_is_named_with_the_known(write: Callable[[list[str]], Path], lines: list[str]) -> None:

@@ -121,11 +121,11 @@ def list_genotypes() -> str:
     """Describe every well-known cell: its published sizes beside the ones of our networks, and its genotype."""
     lines = []
     for name, cell in known_cells().items():
-        ours, large = cell.cifar_cost(), cell.imagenet_cost()
+        ours, large = cell.ours
         small = "" if cell.cifar is None else f" (published: {cell.cifar} M)"
         both = "" if cell.imagenet is None else f" (published: {cell.imagenet[0]} M, {cell.imagenet[1]:.0f} M)"
         lines += [
-            f"{name}: {cell.source}",
+            f"{name} ({cell.space.name}): {cell.source}",
             f"    CIFAR, 20 cells, 36 channels: {ours.parameters / 1e6:.3f} M parameters{small}, "
             f"{ours.multiply_adds / 1e6:.1f} M multiply-adds",
             f"    ImageNet, 14 cells, 48 channels: {large.parameters / 1e6:.3f} M parameters, "

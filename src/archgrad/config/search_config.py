@@ -165,11 +165,16 @@ class SearchConfig:
 
         >>> SearchConfig(data="cifar10").oracle_datasets(("cifar10", "cifar100"))
         ('cifar10',)
+        >>> SearchConfig(data="imagenet16:PATH").oracle_datasets(("cifar10", "imagenet16-120"))
+        ('imagenet16-120',)
         >>> SearchConfig(data="digits").oracle_datasets(("cifar10", "cifar100"))
         ()
         """
         if self.oracle == "auto":
-            return tuple(name for name in known if name == self.data)
+            from archgrad.data.catalog import find_source
+
+            searched = find_source(self.data)[0].in_tables if isinstance(self.data, str) else None
+            return tuple(name for name in known if name == searched)
         if self.oracle == "none":
             return ()
         wanted = [name.strip() for name in self.oracle.split(",")]

@@ -10,7 +10,18 @@ from archgrad.data.dataset_data import DatasetData
 from archgrad.data.from_dataset import as_data, from_dataset
 from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure, normalization_of
-from archgrad.data.sources import SOURCES, Cifar10, Cifar100, DataSource, Digits, Folder, Npz, Parquet
+from archgrad.data.sources import (
+    SOURCES,
+    Cifar10,
+    Cifar100,
+    DataSource,
+    Digits,
+    Folder,
+    ImageNet16,
+    Npz,
+    Parquet,
+    Svhn,
+)
 from archgrad.data.split import HALVES, Split, parse_split, split, split_fractions
 
 __all__ = [
@@ -34,6 +45,7 @@ __all__ = [
     "evaluation_batches",
     "folder",
     "from_dataset",
+    "imagenet16",
     "load",
     "measure",
     "no_progress",
@@ -43,7 +55,8 @@ __all__ = [
     "parse_split",
     "split",
     "split_fractions",
+    "svhn",
 ]
 
-digits, cifar10, cifar100 = Digits(), Cifar10(), Cifar100()
+digits, cifar10, cifar100, svhn, imagenet16 = Digits(), Cifar10(), Cifar100(), Svhn(), ImageNet16()
 folder, npz, parquet = Folder(), Npz(), Parquet()

@@ -12,6 +12,7 @@ from archgrad.spaces.cost import Cost
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasnet import NASNet
+from archgrad.spaces.reduced import S1, S2, S3, S4
 
 __all__ = ["KnownCell", "known_cells"]
 
@@ -21,12 +22,13 @@ class KnownCell:
     """A published genotype, and the sizes that its source prints, in millions; None where it prints none.
 
     ``cifar`` are the parameters of 20 cells with 36 channels. ``imagenet`` are the parameters and multiply-adds of 14
-    cells with 48 channels.
+    cells with 48 channels. ``ours`` is what :meth:`cifar_cost` and :meth:`imagenet_cost` measure.
     """
 
     genotype: Genotype
     space: type[DARTS]
     source: str
+    ours: tuple[Cost, Cost]
     cifar: float | None = None
     imagenet: tuple[float, float] | None = None
 
@@ -51,13 +53,14 @@ def known_cells() -> Mapping[str, KnownCell]:
         import tomllib
     else:
         import tomli as tomllib
-    spaces = {space.name: space for space in (DARTS, NASNet)}
+    spaces = {space.name: space for space in (DARTS, NASNet, S1, S2, S3, S4)}
     content = tomllib.loads(Path(__file__).with_name("known.toml").read_text(encoding="utf-8"))
     return {
         name: KnownCell(
             Genotype.parse(about["genotype"].strip()),
             spaces[about["space"]],
             about["source"],
+            (Cost(*about["ours"][:2]), Cost(*about["ours"][2:])),
             about.get("cifar"),
             tuple(about["imagenet"]) if "imagenet" in about else None,
         )

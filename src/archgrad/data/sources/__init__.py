@@ -4,11 +4,13 @@ from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.cifar import Cifar10, Cifar100
 from archgrad.data.sources.digits import Digits
 from archgrad.data.sources.folder import Folder
+from archgrad.data.sources.imagenet16 import ImageNet16
 from archgrad.data.sources.npz import Npz
 from archgrad.data.sources.parquet import Parquet
+from archgrad.data.sources.svhn import Svhn
 from archgrad.registry import Registry
 
-__all__ = ["SOURCES", "Cifar10", "Cifar100", "DataSource", "Digits", "Folder", "Npz", "Parquet"]
+__all__ = ["SOURCES", "Cifar10", "Cifar100", "DataSource", "Digits", "Folder", "ImageNet16", "Npz", "Parquet", "Svhn"]
 
 SOURCES = Registry[DataSource](
     "data",
@@ -17,6 +19,8 @@ SOURCES = Registry[DataSource](
         "digits": Digits,
         "cifar10": Cifar10,
         "cifar100": Cifar100,
+        "svhn": Svhn,
+        "imagenet16": ImageNet16,
         "parquet": Parquet,
         "folder": Folder,
         "npz": Npz,

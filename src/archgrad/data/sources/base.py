@@ -29,6 +29,8 @@ class DataSource(ABC):
     """
 
     takes_path: ClassVar[bool] = False
+    in_tables: ClassVar[str | None] = None
+    """The name of these images in accuracy tables, whose accuracies a search of them shows."""
 
     @abstractmethod
     def read(self, path: Path | None, options: LoadOptions) -> Data:

@@ -7,7 +7,7 @@ import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, ClassVar, cast
 
 import numpy as np
 import torch
@@ -94,6 +94,7 @@ class Cifar10(Cifar):
     """CIFAR-10, color, 32×32, 10 classes; read from --data-dir or ARCHGRAD_DATA."""
 
     layout: CifarLayout = CIFAR10
+    in_tables: ClassVar[str | None] = CIFAR10.name
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class Cifar100(Cifar):
     """CIFAR-100, color, 32×32, 100 classes; read from --data-dir or ARCHGRAD_DATA."""
 
     layout: CifarLayout = CIFAR100
+    in_tables: ClassVar[str | None] = CIFAR100.name
 
 
 def _from_folder(layout: CifarLayout, first: Path, train: bool) -> dict[str, bytes]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.errors import UserError
+from archgrad.errors import NoTestImagesError, UserError
+from archgrad.files import existing_path, exists, shown_path
 
 __all__ = [
     "check_classes",
     "default_augmentation",
+    "file_of_part",
     "missing_extra",
     "numbered_classes",
     "reason",
@@ -23,6 +26,15 @@ __all__ = [
 def missing_extra(library: str, need: str) -> UserError:
     """Build the error for an optional library that is not installed."""
     return UserError(f'{need} needs {library}, which is not installed; run: pip install "archgrad[images]"')
+
+
+def file_of_part(title: str, path: Path | None, files: Mapping[bool, str], train: bool) -> Path:
+    """Return the file of the training or test images, whose names ``files`` has, in a folder of the user."""
+    folder = existing_path(path or "", "folder")
+    if not exists(folder / files[train]):
+        kind = UserError if train else NoTestImagesError
+        raise kind(f"{title} is not in {shown_path(folder)}; give the folder that has {files[train]}.")
+    return folder / files[train]
 
 
 def reason(problem: Exception) -> str:

@@ -28,11 +28,19 @@ class _Column(NamedTuple):
         """The name in the file of the accuracy after the last epoch."""
         return f"{self.images}@{self.epochs - 1}"
 
+    @property
+    def needed(self) -> bool:
+        """Whether every cell must have it; NAS-Bench-201 v1.0 has only some of the trainings of 12 epochs."""
+        return self.epochs == 200 and self.images != "x-valid"
+
 
 _COLUMNS = {
     "cifar10_test": _Column(200, "cifar10", "ori-test"),
     "cifar100_test": _Column(200, "cifar100", "x-test"),
     "imagenet16_test": _Column(200, "ImageNet16-120", "x-test"),
+    "cifar10_valid": _Column(200, "cifar10-valid", "x-valid"),
+    "cifar100_valid": _Column(200, "cifar100", "x-valid"),
+    "imagenet16_valid": _Column(200, "ImageNet16-120", "x-valid"),
     "cifar10_valid_12ep": _Column(12, "cifar10-valid", "x-valid"),
     "cifar100_valid_12ep": _Column(12, "cifar100", "x-valid"),
     "imagenet16_valid_12ep": _Column(12, "ImageNet16-120", "x-valid"),
@@ -42,8 +50,6 @@ _COLUMNS = {
 }
 _TRAININGS = {200: ("200", "full"), 12: ("12", "less")}
 """What NATS-Bench and NAS-Bench-201 call the trainings of so many epochs."""
-_OPTIONAL = 12
-"""NAS-Bench-201 v1.0 has only some of the trainings of 12 epochs."""
 
 
 @checked
@@ -90,7 +96,7 @@ def _mean(where: str, name: str, cell: object, column: _Column) -> float | None:
     chosen = seeds.get(column.dataset, [])
     if not isinstance(chosen, list) or not all(isinstance(seed, int) for seed in chosen):
         raise UserError(f"{where} has no list of seeds for {column.dataset}; get the file again.")
-    if not chosen and column.epochs == _OPTIONAL:
+    if not chosen and not column.needed:
         return None
     accuracies = [_accuracy(where, trials.get((column.dataset, seed)), column) for seed in chosen]
     if not accuracies:

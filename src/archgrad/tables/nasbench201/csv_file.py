@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -11,16 +12,23 @@ from archgrad.errors import UserError
 from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
 from archgrad.tables.nasbench201.official_files import is_official
 
-__all__ = ["CSV_KIND", "CSV_LABEL", "read_csv"]
+__all__ = ["CSV_KIND", "CSV_LABEL", "VALIDATION_COLUMNS", "VALIDATION_KIND", "VALIDATION_LABEL", "read_csv"]
 
 CSV_KIND, CSV_LABEL = "test accuracy after 200 epochs", "test_200ep"
+VALIDATION_KIND, VALIDATION_LABEL = "validation accuracy after 200 epochs", "valid_200ep"
 _COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
+VALIDATION_COLUMNS = ("cifar10_valid", "cifar100_valid", "imagenet16_valid")
 _NEEDED = ("arch", *_COLUMNS)
+_Columns = tuple[tuple[float, ...], ...]
 _LARGEST, _MOST_LINES = 100_000_000, 100_000
 
 
-def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
-    """Return for each dataset the accuracies of all cells by code: ``[3][15625]``. Other columns are ignored."""
+def read_csv(path: Path) -> tuple[_Columns, _Columns | None]:
+    """Return for each dataset the test and the validation accuracies of all cells by code: ``[3][15625]``.
+
+    There are no validation accuracies (None) if the file lacks one of their columns or values. It may have other
+    columns.
+    """
     try:
         if (path.is_file() or path.is_dir()) and is_official(path):
             raise UserError(
@@ -39,7 +47,7 @@ def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
         raise UserError(f"the table {path} is not UTF-8 text; give the CSV file, not a packed or binary one.") from None
 
 
-def _read_rows(path: Path, lines: Iterator[list[str]]) -> tuple[tuple[float, ...], ...]:
+def _read_rows(path: Path, lines: Iterator[list[str]]) -> tuple[_Columns, _Columns | None]:
     rows = _numbered(path, lines)
     name_at, *value_at = _header(path, next(rows, (1, []))[1])
     width = max(name_at, *value_at) + 1
@@ -55,11 +63,15 @@ def _read_rows(path: Path, lines: Iterator[list[str]]) -> tuple[tuple[float, ...
             _fail(path, number, f"{name[:120]!r} is not a NAS-Bench-201 cell", "write |op~0|+|op~0|op~1|+…")
         if values[code] is not None:
             _fail(path, number, f"{name!r} appears twice", "keep one line for each cell")
-        values[code] = tuple(_accuracy(path, number, row[index]) for index in value_at)
+        texts = [row[index] for index in value_at]
+        values[code] = tuple(_accuracy(path, number, text, place >= len(_COLUMNS)) for place, text in enumerate(texts))
     complete = [row for row in values if row is not None]
     if len(complete) != CELLS:
         _fail(path, number, f"the table ends after {len(complete)} cells", f"it needs all {CELLS}; fetch it again")
-    return tuple(zip(*complete, strict=True))
+    columns = tuple(zip(*complete, strict=True))
+    validation = columns[len(_COLUMNS) :]
+    missing = not validation or any(math.isnan(value) for column in validation for value in column)
+    return columns[: len(_COLUMNS)], None if missing else validation
 
 
 def _numbered(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
@@ -78,10 +90,14 @@ def _header(path: Path, header: list[str]) -> list[int]:
     missing = [name for name in _NEEDED if name not in header]
     if missing:
         _fail(path, 1, f"the header lacks {', '.join(missing)}", f"it needs the columns {', '.join(_NEEDED)}")
-    return [header.index(name) for name in _NEEDED]
+    validation = VALIDATION_COLUMNS if set(VALIDATION_COLUMNS) <= set(header) else ()
+    return [header.index(name) for name in (*_NEEDED, *validation)]
 
 
-def _accuracy(path: Path, number: int, text: str) -> float:
+def _accuracy(path: Path, number: int, text: str, optional: bool) -> float:
+    """Return the number in a field; NaN if the field is empty and may be."""
+    if optional and not text:
+        return math.nan
     try:
         value = float(text)
     except ValueError:

@@ -12,7 +12,8 @@ from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError, check_one_of
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
-from archgrad.tables.nasbench201.table import DATASETS, AccuracyTable, find_table, open_table
+from archgrad.tables.nasbench201.csv_file import VALIDATION_COLUMNS, VALIDATION_KIND, VALIDATION_LABEL
+from archgrad.tables.nasbench201.table import DATASETS, Accuracies, AccuracyTable, find_table, open_table
 
 __all__ = ["AccuracyOracle", "NASBench201Table"]
 
@@ -81,16 +82,32 @@ def _answer(genotype: Genotype, table: AccuracyTable) -> Answer:
         "genotype": str(genotype),
         "kind": accuracies.kind,
         "source": accuracies.source,
-        "accuracy": {dataset: round(accuracy, 4) for dataset, accuracy in accuracies.items()},
-        "rank": {dataset: table.rank(genotype, dataset) for dataset, _ in accuracies.items()},
+        "accuracy": _rounded(accuracies),
+        "rank": {dataset: table.rank(genotype, dataset) for dataset in accuracies},
+        "validation": None if table.validation is None else _rounded(table.validation.query(genotype)),
         "cells": len(table),
         "size": str(size),
         "parameters": size.parameters,
         "multiply_adds": size.multiply_adds,
     }
-    ranked = [
-        f"  {dataset:<15} {accuracy:6.2f} %   rank {content['rank'][dataset]} of {len(table)}"
-        for dataset, accuracy in content["accuracy"].items()
-    ]
-    lines = [str(genotype), f"{accuracies.kind} ({accuracies.source}):", *ranked, f"  full size       {size}"]
+    lines = [str(genotype), *_ranked(genotype, table), f"  full size       {size}", *_validation(genotype, table)]
     return Answer(content, "\n".join(lines))
+
+
+def _rounded(accuracies: Accuracies) -> dict[str, float]:
+    return {dataset: round(accuracy, 4) for dataset, accuracy in accuracies.items()}
+
+
+def _ranked(genotype: Genotype, table: AccuracyTable) -> list[str]:
+    return [f"{table.kind} ({table.source}):"] + [
+        f"  {dataset:<15} {accuracy:6.2f} %   rank {table.rank(genotype, dataset)} of {len(table)}"
+        for dataset, accuracy in table.query(genotype).items()
+    ]
+
+
+def _validation(genotype: Genotype, table: AccuracyTable) -> list[str]:
+    """Return the lines of the validation accuracies, or that a table of test accuracies has none."""
+    if table.validation is not None:
+        return _ranked(genotype, table.validation)
+    columns = ", ".join(VALIDATION_COLUMNS)
+    return [] if table.label == VALIDATION_LABEL else [f"no {VALIDATION_KIND}: the table has no complete {columns}"]

