@@ -91,8 +91,9 @@ def _config(
     from archgrad.knobs import parse_setting
 
     values: dict[str, Any] = {}
+    knobs = dict(map(parse_setting, settings))
     if file is not None:
-        values, dropped = without_replaced(read_config(file), given)
+        values, dropped = without_replaced(read_config(file), {**given, **knobs})
         if dropped:
             say(
                 f"the options replace parts of {file}, so these settings of it are dropped: {', '.join(dropped)}",
@@ -101,7 +102,7 @@ def _config(
     values |= given
     if callbacks:
         values["callback"] = ",".join(callbacks)
-    values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings))}
+    values["settings"] = {**values.get("settings", {}), **knobs}
     return SearchConfig(**values)
 
 

@@ -67,7 +67,8 @@ _HELP = {
     "the last sound architecture. switch: go back to it and continue with layer alignment. ignore: do not check. "
     "[warn]",
     "alpha_budget": "How far the architecture may move. published: as far as in the published search; a shorter search "
-    "gets a larger learning rate. off: keep the learning rate. A number multiplies it. [published]",
+    "gets a larger learning rate, unless you set the rate. always: also then. off: keep the rate. A number multiplies "
+    "it. [published]",
     "oracle": "Show the accuracy of the current cell from a table. auto: on the searched data, if there is a table. "
     "none: do not. Or name data sets: cifar10,cifar100,imagenet16-120. [auto]",
 }
@@ -77,7 +78,7 @@ _PLACEHOLDERS = {
     "precision": "32|bf16|16",
     "time_limit": "MINUTES",
     "on_collapse": "warn|stop|switch|ignore",
-    "alpha_budget": "published|off|FACTOR",
+    "alpha_budget": "published|always|off|FACTOR",
     "oracle": "auto|none|DATASET",
 }
 

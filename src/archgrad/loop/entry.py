@@ -71,7 +71,8 @@ def search(
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
     - ``held_out``: the share of the images that measures each epoch and trains no weights;
     - ``alpha_budget``: how far α may move, by default as far as in the published search. A shorter search multiplies
-      the learning rate of α by published steps / own steps. "off" keeps the rate, and a number is a factor for it;
+      the recipe's learning rate of α by published steps / own steps, and takes a rate that you set literally. "always"
+      multiplies that too, "off" keeps any rate, and a number is a factor for it;
     - ``on_collapse``: warn, stop with the last usable architecture, switch to layer alignment from there, or ignore;
     - ``settings``: any other knob, such as ``{"arch_optimizer.lr": 0.01}``.
 
