@@ -5,6 +5,7 @@ Importing them stays fast: each imports PyTorch and the rest of the library only
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -210,7 +211,8 @@ def list_(
 ) -> None:
     """List spaces, methods, the parts that methods are made of, or data, with their knobs.
 
-    `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so.
+    `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so, and
+    what `archgrad search --published` does. On a terminal it times a few steps to say how long that takes here.
     """
     from archgrad.cli import listing
     from archgrad.cli.console import say
@@ -225,6 +227,8 @@ def list_(
     if markdown and space is not None:
         raise UserError("--markdown prints the settings in all spaces; leave --space out.")
     typer.echo(listing.list_settings(name, space, markdown), nl=not markdown)
+    for text in () if markdown or name == "all" else listing.published_texts(name, space, sys.stdout.isatty()):
+        typer.echo(text)
 
 
 def query(

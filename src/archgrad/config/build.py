@@ -189,7 +189,7 @@ def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None 
     else:
         options = data.LoadOptions(True, config.limit, config.image_size, config.fit, config.seed)
         images = options.apply(config.data)
-        augmentation = images.augmentation
+        augmentation = _published_augmentation(config, images) if config.published else images.augmentation
     settings = config.settings_of("augmentation")
     return images.with_fields(augmentation=with_settings(augmentation, settings, "augmentation"))
 

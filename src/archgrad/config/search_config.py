@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from archgrad.alpha_budget import BudgetChoice, read_budget
+from archgrad.config.published import check_nothing_else
 from archgrad.errors import (
     LARGEST_COUNT,
     UserError,
@@ -122,6 +123,8 @@ class SearchConfig:
         check_one_of("precision", self.precision, PRECISIONS)
         check_value("deterministic", self.deterministic, bool)
         self.budget  # noqa: B018 - it rejects a bad value
+        if self.published:
+            check_nothing_else(self)
         for path in self.settings:
             part, dot, knob = path.rpartition(".")
             if not dot or not knob:
@@ -209,10 +212,11 @@ class SearchConfig:
 
     @property
     def recipe(self) -> str | None:
-        """The name of the published method, None for a user's own method."""
+        """The name of the published method; None for a user's own, and for an object unless it is ``published``."""
         from archgrad.recipes import RECIPES
 
-        return self.method if isinstance(self.method, str) and self.method in RECIPES else None
+        name = self.method if isinstance(self.method, str) else self.method.name if self.published else None
+        return name if name in RECIPES else None
 
     def build_space(self) -> SearchSpace:
         """Return the space at the configured size, or at the size that the method was published with."""

@@ -70,4 +70,4 @@ def listed(method: Method, space: SearchSpace) -> list[Setting]:
         for knob, value in knobs_of(training).items()
         if value not in (None, ()) and knob not in OF_NETWORKS
     ]
-    return [*rows, *(known[path] for path in known if path.startswith(("space.", "augmentation.")))]
+    return [*rows, *(known[path] for path in known if path.startswith(("space.", "augmentation.", "data.")))]
