@@ -169,14 +169,16 @@ def lines(method: str, space: str, data: ImageData = CIFAR) -> list[str]:
 def test_the_first_lines_say_what_it_is_and_what_no_paper_says() -> None:
     assert lines("darts", "nasbench201") == [
         "as published: 16 channels, 5 cells per stage, 50 epochs, batches of 64; 25,000 images train the weights and "
-        "25,000 others α, none is held out; α's rate 0.0003, 19,500 α steps"
+        "25,000 others α, none is held out; α's rate 0.0003, 19,500 α steps",
+        "no image is held out, so train_* measures each epoch, and valid_* on the images of α (docs/command.md)",
     ]
+    assert "train_* measures each epoch, on images that train weights too" in lines("gaea", "nasbench201")[-1]
     assert lines("gaea", "s1")[1] == (
         "gaea was published in NAS-Bench-201: its settings in DARTS and S1 to S4 are ours"
     )
     assert lines("gaea-simultaneous", "nasbench201")[1].startswith("no paper has published gaea-simultaneous")
     assert "ours (docs/recipes.md): layer-alignment.eps, layer-alignment.kinks" in lines("lambda-darts", "darts")[1]
-    assert lines("darts", "nasbench201", noise(300, "mine"))[1] == (
+    assert lines("darts", "nasbench201", noise(300, "mine"))[-1] == (
         "the papers search the 50,000 images of CIFAR-10, 32×32 pixels; this is mine, 300 images, 8×8 pixels"
     )
     assert "3 stages" in lines("p-darts", "darts")[0]
