@@ -188,10 +188,13 @@ def test_the_first_lines_say_what_it_is_and_what_no_paper_says() -> None:
 def test_a_run_is_written_out_in_full() -> None:
     config = SearchConfig(method="gaea", published=True)
     space, method = config.build_space(), config.build_method()
-    written = named_config(config, space, method, config.build_training(space, method), config.load_data())
+    images = config.load_data()
+    written = named_config(config, space, method, config.build_training(space, method), images)
     assert (written.published, written.held_out, written.alpha_budget) == (False, 0.0, "off")
     assert (written.channels, written.cells, written.epochs) == (16, 5, 25)
     assert written.build_method() == method
+    same = Setup.of(written.build_space(), written.build_method(), written.load_data(), written)
+    assert same.identity.digest == Setup.of(space, method, images, config).identity.digest  # a resume accepts it
 
 
 class Stopped(ag.callbacks.Callback):
