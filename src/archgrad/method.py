@@ -30,7 +30,9 @@ class Method:
 
     ``schedule`` says when the architecture moves and on which data. ``supernet`` says how the supernet is built.
     ``weights`` overrides the space's weight-training settings, by name. ``stop`` is a callback that may end a search
-    early (None: never). ``progressive`` is the plan of a search in stages (None: one stage).
+    early (None: never). ``progressive`` is the plan of a search in stages (None: one stage). ``recipe_optimizer`` is
+    the optimizer that the recipe came with (None: it is no recipe): only its learning rate may be scaled to the length
+    of a search, because any other is the user's.
     """
 
     relaxation: Relaxation
@@ -44,6 +46,7 @@ class Method:
     stop: Callback | None = None
     progressive: Progressive | None = None
     name: str = "custom"
+    recipe_optimizer: ArchOptimizer | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.regularizers, list):

@@ -42,7 +42,7 @@ IMAGES = torch.randint(256, (16, 1, 6, 6), dtype=torch.uint8, generator=torch.Ge
 DATA = ImageData("noise", IMAGES, torch.arange(16) % 4, tuple("abcd"))
 
 
-METHOD = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=0.05))
+METHOD = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Adam(lr=6.25))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -411,7 +411,7 @@ _WORDS = {
     "split": ["0.5:0.5", "1:1", "0:0", "nan:nan", "inf:1", "0.1", ":", "0.1:0.2:0.3", "-1:2", "1e-9:1e-9", "0.9:0.09"],
     "oracle": ["auto", "none", "cifar10", "cifar10,none", "auto,auto", "cifar10,cifar10"],
     "on_collapse": ["warn", "stop", "switch", "ignore", "WARN"],
-    "alpha_budget": ["published", "off", "2", "0", "-1", "nan", "inf", "1e300", "none"],
+    "alpha_budget": ["published", "always", "off", "2", "0", "-1", "nan", "inf", "1e300", "none"],
     "measure": ["heldout_accuracy", "train_loss", "epoch", "genotype", "seconds", "lr"],
 }
 

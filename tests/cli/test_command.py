@@ -255,8 +255,6 @@ def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
         "--set",
         "arch_optimizer.lr=0.25",
         "--json",
-        "--alpha-budget",
-        "off",
     )
     assert code == 0
     summary = json.loads(out)

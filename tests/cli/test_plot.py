@@ -38,9 +38,9 @@ def test_what_differs_in_a_setting_is_another_line(archgrad, runs):
     code, out, err = archgrad("plot", runs[0], "other", "bilevel", "--measure", "entropy")
     assert code == 0, err
     assert [line.partition(":")[0] for line in out.splitlines()[:-1]] == [
-        "gaea (arch_optimizer.lr=0.1, schedule.level=single)",
-        "gaea (arch_optimizer.lr=0.2, schedule.level=single)",
-        "gaea (arch_optimizer.lr=0.1, schedule.level=bilevel)",
+        "gaea (alpha_budget=always, arch_optimizer.lr=0.1, schedule.level=single)",
+        "gaea (alpha_budget=published, arch_optimizer.lr=0.2, schedule.level=single)",  # a rate that is not scaled
+        "gaea (alpha_budget=always, arch_optimizer.lr=0.1, schedule.level=bilevel)",
     ]
 
 

@@ -143,9 +143,109 @@ def test_an_optimizer_of_ones_own_that_cannot_be_scaled_is_refused_with_a_senten
     class Constant(Rateless):
         lr = 0.1
 
+    own = replace(recipes.darts(), arch_optimizer=Constant())
     with pytest.raises(ag.UserError, match=r"Constant cannot be scaled .* scaled\(factor\)"):
-        setup_of(method=replace(recipes.darts(), arch_optimizer=Constant()))
-    assert setup_of(method=replace(recipes.darts(), arch_optimizer=Constant()), alpha_budget="off").budget.factor == 1
+        setup_of(method=own, alpha_budget="always")
+    assert [setup_of(method=own, alpha_budget=word).budget.factor for word in ("published", "off")] == [1, 1]
+
+
+# --- a rate that the user sets is taken literally --------------------------------------------------------------------
+
+RECIPE = recipes.darts()
+OWN = replace(RECIPE, arch_optimizer=arch_optimizers.Adam(lr=1e-3))
+ASSEMBLED = ag.Method(
+    relaxation=RECIPE.relaxation, hypergradient=RECIPE.hypergradient, discretizer=RECIPE.discretizer,
+    arch_optimizer=arch_optimizers.Adam(), name="darts",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "rate"),
+    [
+        (RECIPE, {}, 125 * 3e-4),
+        (replace(RECIPE, arch_optimizer=replace(RECIPE.arch_optimizer, betas=(0.9, 0.9))), {}, 125 * 3e-4),
+        (recipes.lambda_darts(space="darts"), {}, 125 * 3e-4),  # at the settings of another space
+        (recipes.lambda_darts(base=recipes.gaea()), {}, 125 * 0.1),  # by recipes, under a name of its own
+        (recipes.gaea(updates="random"), {}, 125 * 0.1),
+        (OWN, {}, 1e-3),
+        (replace(RECIPE, arch_optimizer=arch_optimizers.TorchOptimizer(lr=3e-4)), {}, 3e-4),
+        (ASSEMBLED, {}, 3e-4),
+        (RECIPE, {"arch_optimizer.lr": "0.001"}, 1e-3),
+        (RECIPE, {"arch_optimizer.lr": 3e-4}, 3e-4),
+        (RECIPE, {"arch_optimizer.betas": (0.9, 0.9)}, 125 * 3e-4),
+    ],
+)
+def test_a_rate_of_the_user_is_literal_and_that_of_a_recipe_is_scaled(
+    method: ag.Method, settings: dict[str, Any], rate: float
+) -> None:
+    config = SearchConfig(method=method, epochs=2, batch_size=20, settings=settings)
+    space = spaces.NASBench201(channels=2, cells_per_stage=2)
+    setup = Setup.of(space, config.build_method(), DATA, config)
+    assert setup.method.arch_optimizer.lr == pytest.approx(rate, rel=1e-12)
+    assert ("as you set it" in setup.budget_line) == (setup.budget.factor == 1)
+
+
+def test_the_scale_of_xnas_is_a_rate() -> None:
+    assert setup_of(method=recipes.xnas()).method.arch_optimizer.scale > 1
+    config = SearchConfig(method="xnas", epochs=2, batch_size=20, settings={"arch_optimizer.scale": 1.0})
+    setup = Setup.of(spaces.NASBench201(channels=2, cells_per_stage=1), config.build_method(), DATA, config)
+    assert (setup.method.arch_optimizer.scale, setup.budget.factor) == (1, 1)
+
+
+def test_always_and_a_factor_scale_also_what_the_user_set() -> None:
+    assert setup_of(method=OWN, alpha_budget="always").method.arch_optimizer.lr == 125 * 1e-3
+    assert setup_of(method=OWN, alpha_budget=2.5).method.arch_optimizer.lr == 2.5 * 1e-3
+    assert "as you set it" not in setup_of(method=OWN, alpha_budget="always").budget_line
+
+
+def test_every_stage_has_the_rate_that_the_user_set(caplog: pytest.LogCaptureFixture) -> None:
+    plan = ag.Progressive(cells=(None, None), keep=(5, 3), skip_dropout=(0.0, 0.0))
+    space = spaces.NASBench201(channels=2, cells_per_stage=1)
+    with caplog.at_level("INFO", "archgrad"):
+        found = ag.search(space, replace(OWN, progressive=plan), DATA, epochs=1, batch_size=20, on_collapse="switch")
+    assert [setup.method.arch_optimizer.lr for setup, _ in found.stages.runs] == [1e-3, 1e-3]
+    assert caplog.text.count("α's learning rate is 0.001, as you set it") == 2
+
+
+SMALL = ["--channels", 2, "--cells", 1, "--epochs", 1, "--limit", 80, "--method", "lambda-darts", "--threads", 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "α's learning rate is 0.0001 × 125 = 0.0125"),
+        (["--arch-optimizer", "adam"], "α's learning rate is 0.0003 × 125 = 0.0375"),  # the part's, which nobody set
+        (["--set", "arch_optimizer.lr=0.0001"], "α's learning rate is 0.0001, as you set it"),
+    ],
+)
+def test_the_file_of_a_run_repeats_its_rate(archgrad: Any, tmp_path: Any, options: list[Any], said: str) -> None:
+    small = [*SMALL[:2], "--cells", 2, *SMALL[4:]]
+    code, out, err = archgrad("search", *small, *options, "--out", tmp_path / "run")
+    assert (code, said in out) == (0, True), out + err
+    written = tmp_path / "run" / "config.toml"
+    code, out, _ = archgrad("search", "--config", written, "--out", tmp_path / "again")
+    assert (code, said in out) == (0, True), out
+    assert (tmp_path / "again" / "config.toml").read_text() == written.read_text()
+    code, out, _ = archgrad("search", "--config", written, "--set", "arch_optimizer.lr=0.01", "--out", tmp_path / "set")
+    assert (code, "α's learning rate is 0.01, as you set it" in out) == (0, True), out
+    code, out, _ = archgrad("search", "--config", written, "--method", "darts", "--out", tmp_path / "darts")
+    assert (code, "α's learning rate is 0.0003 × 125" in out) == (0, True), out
+
+
+def test_a_file_takes_a_rate_literally(archgrad: Any, tmp_path: Any) -> None:
+    (tmp_path / "own.toml").write_text("[set.arch_optimizer]\nlr = 0.002\n")
+    code, out, _ = archgrad("search", *SMALL[:8], "--method", "darts", "--config", tmp_path / "own.toml")
+    assert (code, "α's learning rate is 0.002, as you set it" in out) == (0, True)
+
+
+def test_a_run_of_a_version_that_scaled_every_rate_is_repeated(archgrad: Any, tmp_path: Any) -> None:
+    written = tmp_path / "run" / "config.toml"
+    rate = ["--set", "arch_optimizer.lr=0.001", "--method", "darts"]
+    assert archgrad("search", *SMALL[:8], *rate, "--out", tmp_path / "run")[0] == 0
+    assert read_run_config(tmp_path / "run").budget == "published"
+    written.write_text(written.read_text().replace("published = false\n", ""))
+    code, out, _ = archgrad("search", "--config", written, "--out", tmp_path / "again")
+    assert (code, "α's learning rate is 0.001 × 125 = 0.125" in out) == (0, True)
 
 
 def test_a_python_user_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -184,8 +284,8 @@ def test_a_run_of_a_version_without_a_budget_keeps_its_bare_rate(archgrad: Any, 
     run, written = tmp_path / "run", tmp_path / "run" / "config.toml"
     options = ["--channels", 2, "--cells", 1, "--epochs", 1, "--limit", 80, "--method", "darts"]
     assert archgrad("search", *options, "--out", run)[0] == 0
-    assert read_run_config(run).budget == "published"
-    written.write_text(written.read_text().replace('alpha_budget = "published"\n', ""))
+    assert read_run_config(run).budget == "always"  # the file has the recipe's rate among its settings
+    written.write_text(written.read_text().replace('alpha_budget = "always"\n', ""))
     assert read_run_config(run).budget == "off"  # of resume
     assert SearchConfig(**read_config(written)).budget == "off"  # of search --config
     code, out, _ = archgrad("search", "--config", written, "--out", tmp_path / "again")

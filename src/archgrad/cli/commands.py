@@ -5,6 +5,7 @@ Importing them stays fast: each imports PyTorch and the rest of the library only
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -91,8 +92,9 @@ def _config(
     from archgrad.knobs import parse_setting
 
     values: dict[str, Any] = {}
+    knobs = dict(map(parse_setting, settings))
     if file is not None:
-        values, dropped = without_replaced(read_config(file), given)
+        values, dropped = without_replaced(read_config(file), {**given, **knobs})
         if dropped:
             say(
                 f"the options replace parts of {file}, so these settings of it are dropped: {', '.join(dropped)}",
@@ -101,7 +103,7 @@ def _config(
     values |= given
     if callbacks:
         values["callback"] = ",".join(callbacks)
-    values["settings"] = {**values.get("settings", {}), **dict(map(parse_setting, settings))}
+    values["settings"] = {**values.get("settings", {}), **knobs}
     return SearchConfig(**values)
 
 
@@ -209,7 +211,8 @@ def list_(
 ) -> None:
     """List spaces, methods, the parts that methods are made of, or data, with their knobs.
 
-    `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so.
+    `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so, and
+    what `archgrad search --published` does. On a terminal it times a few steps to say how long that takes here.
     """
     from archgrad.cli import listing
     from archgrad.cli.console import say
@@ -224,6 +227,8 @@ def list_(
     if markdown and space is not None:
         raise UserError("--markdown prints the settings in all spaces; leave --space out.")
     typer.echo(listing.list_settings(name, space, markdown), nl=not markdown)
+    for text in () if markdown or name == "all" else listing.published_texts(name, space, sys.stdout.isatty()):
+        typer.echo(text)
 
 
 def query(

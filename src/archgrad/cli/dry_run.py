@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from archgrad.config import SearchConfig
 
-__all__ = ["dry_run", "show_dry_run"]
+__all__ = ["dry_run", "duration", "show_dry_run"]
 
 
 def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     from archgrad import tables
     from archgrad.cli.console import say
     from archgrad.cli.search import load, with_threads
-    from archgrad.config import validate
+    from archgrad.config import published_lines, validate
     from archgrad.loop.estimate import estimate
 
     config = with_threads(config)
@@ -28,6 +28,8 @@ def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     config, data = load(config, console)
     space, method = config.build_space(), config.build_method()
     training = config.build_training(space, method)
+    for line in published_lines(config, data) if config.published else ():
+        say(line, console)
     say("measuring a few steps", console)
     found = estimate(config, data)
     stages = method.progressive
@@ -53,19 +55,21 @@ def show_dry_run(found: Mapping[str, Any]) -> str:
             f"{found['epochs']} epochs{stages}, batches of {found['batch_size']}",
             f"supernet   {found['parameters']:,} parameters",
             f"steps      {found['weight_steps']:,} of the weights, {found['arch_steps']:,} of the architecture",
-            f"time       {found['step_seconds']:.2g} s per step, about {_duration(found['seconds'])} in total",
+            f"time       {found['step_seconds']:.2g} s per step, about {duration(found['seconds'])} in total",
             f"memory     {'unknown here' if memory is None else f'{memory:,.0f} MB at the peak of the measured steps'}",
             "nothing was started; leave out --dry-run to search",
         ]
     )
 
 
-def _duration(seconds: float) -> str:
-    """Return a time in seconds, minutes or hours.
+def duration(seconds: float) -> str:
+    """Return a time in seconds, minutes, hours or days.
 
-    >>> _duration(95), _duration(1000), _duration(10000)
-    ('95 seconds', '17 minutes', '2.8 hours')
+    >>> duration(95), duration(1000), duration(10000), duration(400000)
+    ('95 seconds', '17 minutes', '2.8 hours', '4.6 days')
     """
     if seconds < 120:
         return f"{seconds:.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+    if seconds < 48 * 3600:
+        return f"{seconds / 60:.0f} minutes" if seconds < 7200 else f"{seconds / 3600:.1f} hours"
+    return f"{seconds / 86400:.1f} days"

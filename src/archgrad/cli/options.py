@@ -38,6 +38,9 @@ _HELP = {
     "data": "Data (see `archgrad list data`), or module:Name[:PATH]. [digits]",
     "data_dir": "Folder that holds cifar10 and cifar100. [ARCHGRAD_DATA]",
     "task": "What the network predicts (see `archgrad list tasks`), or module:Name. [classification]",
+    "published": "Search to the letter of the method's paper: its sizes, epochs and batches, all images (none held "
+    "out), the bare rate of α. `archgrad list methods NAME --space SPACE` shows them, and how long it takes here. "
+    "[no-published]",
     "epochs": "Epochs of the search. [chosen by --time-limit, or published]",
     "seed": "Seed of all random numbers. [0]",
     "channels": "Width of the first cells. [chosen by --time-limit, or published]",
@@ -48,7 +51,7 @@ _HELP = {
     "fit": "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
     "distort. [crop]",
     "split": "Shares of the images that train weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]",
-    "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1]",
+    "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1; 0 with --published]",
     "device": "cpu, cuda, cuda:1, …, mps, or auto: cuda if there is one, else mps, else cpu. [cpu]",
     "precision": "Bits of the supernet's forward pass, by autocast: 32, bf16 or 16. Second derivatives, differences of "
     "gradients, weights and architecture stay at 32. [32]",
@@ -67,7 +70,8 @@ _HELP = {
     "the last sound architecture. switch: go back to it and continue with layer alignment. ignore: do not check. "
     "[warn]",
     "alpha_budget": "How far the architecture may move. published: as far as in the published search; a shorter search "
-    "gets a larger learning rate. off: keep the learning rate. A number multiplies it. [published]",
+    "gets a larger learning rate, unless you set the rate. always: also then. off: keep the rate. A number multiplies "
+    "it. [published]",
     "oracle": "Show the accuracy of the current cell from a table. auto: on the searched data, if there is a table. "
     "none: do not. Or name data sets: cifar10,cifar100,imagenet16-120. [auto]",
 }
@@ -77,7 +81,7 @@ _PLACEHOLDERS = {
     "precision": "32|bf16|16",
     "time_limit": "MINUTES",
     "on_collapse": "warn|stop|switch|ignore",
-    "alpha_budget": "published|off|FACTOR",
+    "alpha_budget": "published|always|off|FACTOR",
     "oracle": "auto|none|DATASET",
 }
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.config import SearchConfig, config_with, validate
+from archgrad.config import SearchConfig, config_with, published_lines, validate
 from archgrad.errors import UserError
 from archgrad.files import exists
 
@@ -58,6 +58,8 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     loaded += ", read when they are needed" if data.lazy else ""
     with run_folder(out, _title(config), config.seed) as out, closing(progress_for(console)) as progress:
         say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
+        for line in published_lines(config, data) if config.published else ():
+            say(line, console)
         result = run_search(
             config, images=data, out=out, resume=resume, files={"oracle.txt": f"{sources}\n"} if sources else {},
             interruptible=True, callbacks=[*oracles, progress],

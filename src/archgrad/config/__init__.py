@@ -1,6 +1,7 @@
 """One description of a run, shared by the library, the command, the run directory and a resume."""
 
 from archgrad.config.naming import config_with, named_config
+from archgrad.config.published import published_lines
 from archgrad.config.search_config import SearchConfig
 from archgrad.config.toml import config_to_toml, read_config, read_run_config
 from archgrad.config.validation import validate
@@ -10,6 +11,7 @@ __all__ = [
     "config_to_toml",
     "config_with",
     "named_config",
+    "published_lines",
     "read_config",
     "read_run_config",
     "validate",

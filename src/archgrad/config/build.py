@@ -66,9 +66,13 @@ def build_task(config: SearchConfig) -> BaseTask:
 
 
 def build_method(config: SearchConfig) -> Method:
-    """Return the method with the named parts and the settings."""
+    """Return the method with the named parts and the settings.
+
+    The learning rate of an architecture optimizer that is named counts as a recipe's own, until a setting changes it.
+    """
     named = {part: family.create(name) for part, family in FAMILIES.items() if (name := getattr(config, part))}
     method = _base_method(config, named)
+    method = replace(method, recipe_optimizer=named.get("arch_optimizer", method.recipe_optimizer))
     parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS} | named
     parts = {part: with_settings(parts[part], config.settings_of(part), part) for part in PARTS}
     method = replace(method, progressive=_at_depth(config, method.progressive))
@@ -185,7 +189,7 @@ def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None 
     else:
         options = data.LoadOptions(True, config.limit, config.image_size, config.fit, config.seed)
         images = options.apply(config.data)
-        augmentation = images.augmentation
+        augmentation = _published_augmentation(config, images) if config.published else images.augmentation
     settings = config.settings_of("augmentation")
     return images.with_fields(augmentation=with_settings(augmentation, settings, "augmentation"))
 

@@ -27,9 +27,13 @@ def named_config(
     """Write out every default, name every object and make every path absolute.
 
     A user's own part is named ``module:Name``, with its fields as settings. A space, method or task that cannot be
-    built again from its names is listed in ``needs``.
+    built again from its names is listed in ``needs``. A recipe's own rate of α is a setting here as well, so the budget
+    that scales it is written as "always". A published search is written out like any other.
     """
     task = config.build_task()
+    if config.budget == "published" and not config.sets_rate(method):
+        config = replace(config, alpha_budget="always")
+    config = replace(config, published=False)
     config = _with_names(config, space, method, images)
     parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
     parts |= {part: member for part in OPTIONAL_PARTS if (member := getattr(method, part)) is not None}

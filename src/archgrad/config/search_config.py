@@ -8,6 +8,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 from archgrad.alpha_budget import BudgetChoice, read_budget
+from archgrad.config.published import check_nothing_else
 from archgrad.errors import (
     LARGEST_COUNT,
     UserError,
@@ -58,7 +59,8 @@ class SearchConfig:
 
     ``space``, ``method``, ``data`` and ``task`` are names or objects. None means the default of the space, the method
     or the data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``weights`` replaces the
-    published weight-training settings. ``needs`` names the objects that a run directory could not write down.
+    published weight-training settings. ``published`` is the search of the recipe's paper, to the letter. ``needs``
+    names the objects that a run directory could not write down.
     """
 
     space: str | SearchSpace = "nasbench201"
@@ -72,6 +74,7 @@ class SearchConfig:
     data: str | Data = "digits"
     data_dir: str | None = None
     task: str | BaseTask = "classification"
+    published: bool = False
     epochs: int | None = None
     seed: int = 0
     channels: int | None = None
@@ -81,7 +84,7 @@ class SearchConfig:
     image_size: int | None = None
     fit: str = "crop"
     split: str | tuple[float, float] | None = None
-    held_out: float = 0.1
+    held_out: float = None  # type: ignore[assignment]  # 0.1, or 0 in a published search
     device: str = "cpu"
     precision: str = "32"
     deterministic: bool = False
@@ -92,13 +95,17 @@ class SearchConfig:
     local_batch_norm: bool = False
     time_limit: float | None = None
     on_collapse: str = "warn"
-    alpha_budget: str | float = "published"
+    alpha_budget: str | float = None  # type: ignore[assignment]  # "published", or "off" in a published search
     oracle: str = "auto"
     weights: WeightTraining | None = None
     needs: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        check_value("published", self.published, bool)
+        for name, usual, published in (("held_out", 0.1, 0.0), ("alpha_budget", "published", "off")):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, published if self.published else usual)
         check_kinds(self)
         if not isinstance(self.settings, Mapping):
             raise UserError(f"settings is {shortened(self.settings)}; it must be a dictionary of knobs by path.")
@@ -116,6 +123,8 @@ class SearchConfig:
         check_one_of("precision", self.precision, PRECISIONS)
         check_value("deterministic", self.deterministic, bool)
         self.budget  # noqa: B018 - it rejects a bad value
+        if self.published:
+            check_nothing_else(self)
         for path in self.settings:
             part, dot, knob = path.rpartition(".")
             if not dot or not knob:
@@ -127,11 +136,13 @@ class SearchConfig:
 
     @property
     def is_sized(self) -> bool:
-        """Whether the user gives a size (width, depth or length), so that none has to be chosen.
+        """Whether the user gives a size (width, depth or length) or asks for the published ones: none is chosen.
 
         >>> SearchConfig(epochs=5).is_sized, SearchConfig().is_sized, SearchConfig(epochs=5, time_limit=2.0).is_sized
         (True, False, False)
         """
+        if self.published:
+            return True
         if self.time_limit is not None:
             return self.time_limit == 0
         sizes = (self.epochs, self.channels, self.cells, self.batch_size)
@@ -159,6 +170,19 @@ class SearchConfig:
         2.5
         """
         return read_budget(self.alpha_budget)
+
+    def sets_rate(self, method: Method) -> bool:
+        """Tell whether the user set the learning rate of α: by a setting, or in a method that is not its recipe's.
+
+        >>> SearchConfig(method="darts").sets_rate(SearchConfig(method="darts").build_method())
+        False
+        """
+        from archgrad.alpha_budget import rate_knobs
+
+        own, recipe = method.arch_optimizer, method.recipe_optimizer
+        if any(f"arch_optimizer.{knob}" in self.settings for knob in rate_knobs(own)):
+            return True
+        return recipe is None or type(own) is not type(recipe) or rate_knobs(own) != rate_knobs(recipe)
 
     def oracle_datasets(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return the data sets whose table accuracies are shown: those asked for, or by default the searched one.
@@ -193,10 +217,11 @@ class SearchConfig:
 
     @property
     def recipe(self) -> str | None:
-        """The name of the published method, None for a user's own method."""
+        """The name of the published method; None for a user's own, and for an object unless it is ``published``."""
         from archgrad.recipes import RECIPES
 
-        return self.method if isinstance(self.method, str) and self.method in RECIPES else None
+        name = self.method if isinstance(self.method, str) else self.method.name if self.published else None
+        return name if name in RECIPES else None
 
     def build_space(self) -> SearchSpace:
         """Return the space at the configured size, or at the size that the method was published with."""

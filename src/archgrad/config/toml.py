@@ -24,6 +24,8 @@ __all__ = [
 
 FORMAT = "archgrad.config/1"
 _LONGEST = 1_000_000
+_RATES = ("arch_optimizer.lr", "arch_optimizer.scale")
+"""The settings that are learning rates of α."""
 
 
 def config_to_toml(config: SearchConfig) -> str:
@@ -49,7 +51,8 @@ def read_config(path: Path) -> dict[str, Any]:
     """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``.
 
     Early runs had no ``alpha_budget`` and did not scale the learning rate of α, and no ``fit`` and stretched images. So
-    these are "off" and "stretch" if a run has written the file without them.
+    these are "off" and "stretch" if a run has written the file without them. Runs without ``published`` scaled any rate
+    by the budget "published", which is "always" now.
     """
     content = _read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
@@ -60,16 +63,22 @@ def read_config(path: Path) -> dict[str, Any]:
             raise unknown(f"key in {path}:", name, allowed)
     settings = _flat(content.pop("set", {}), path)
     earlier = {"alpha_budget": "off", "fit": "stretch"} if _is_of_a_run(settings) else {}
+    if earlier and "published" not in content and content.get("alpha_budget") == "published":
+        content["alpha_budget"] = "always"
     return earlier | {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
 
 
 def without_replaced(values: dict[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Drop from a file's values what belongs to a method, part or space that the given options replace.
 
-    Return the other values, and the names of what was dropped.
+    ``given`` has the names of options, and the paths of settings. Return the other values, and the names of what was
+    dropped.
     """
     from archgrad.regularizers import REGULARIZERS
 
+    scaled = values.get("alpha_budget") == "always" and _is_of_a_run(values["settings"])
+    if scaled and any(path in given for path in _RATES):
+        values = values | {"alpha_budget": "published"}  # the run scaled its recipe's rate, and this one is the user's
     named = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "regularizer")
     replaced = {name for name in given if given[name] != values.get(name) and not str(given[name]).startswith("+")}
     other_method = "method" in values and "method" in replaced

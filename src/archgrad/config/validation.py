@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from archgrad.config.published import check_recipe
 from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError
 from archgrad.reactions import check_reaction
@@ -37,6 +38,8 @@ def validate(config: SearchConfig) -> None:
         ask(lambda: check_reaction(config.on_collapse, method, space))
     if method is not None:
         ask(lambda: config.split_fractions(method.schedule.level))
+    if config.published and not problems:
+        ask(lambda: check_recipe(config))
     ask(lambda: _check_seed(config.seed))
     if len(problems) == 1:
         raise UserError(problems[0])

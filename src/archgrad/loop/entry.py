@@ -14,7 +14,15 @@ import torch
 
 from archgrad import random_streams
 from archgrad.callbacks import Callback, join_callbacks, standard
-from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config, validate
+from archgrad.config import (
+    SearchConfig,
+    config_to_toml,
+    config_with,
+    named_config,
+    published_lines,
+    read_run_config,
+    validate,
+)
 from archgrad.data import Data, as_data
 from archgrad.devices import AUTO, usable_device
 from archgrad.distributed.processes import check_same, joined, processes
@@ -64,6 +72,8 @@ def search(
     tensors or arrays (:func:`archgrad.data.from_dataset`). All ``options`` are fields of
     :class:`archgrad.SearchConfig`:
 
+    - ``published``: everything to the letter of the recipe's paper: sizes, epochs, batches, all images (none held out),
+      the bare rate of α. Options that would change it are refused;
     - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
     - ``seed``, ``device``, ``precision``, ``deterministic``, ``compile``;
     - ``workers``: the processes that read data that is not in memory;
@@ -71,7 +81,8 @@ def search(
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
     - ``held_out``: the share of the images that measures each epoch and trains no weights;
     - ``alpha_budget``: how far α may move, by default as far as in the published search. A shorter search multiplies
-      the learning rate of α by published steps / own steps. "off" keeps the rate, and a number is a factor for it;
+      the recipe's learning rate of α by published steps / own steps, and takes a rate that you set literally. "always"
+      multiplies that too, "off" keeps any rate, and a number is a factor for it;
     - ``on_collapse``: warn, stop with the last usable architecture, switch to layer alignment from there, or ignore;
     - ``settings``: any other knob, such as ``{"arch_optimizer.lr": 0.01}``.
 
@@ -154,6 +165,8 @@ def _run_joined(
         _log.info("this search runs on %s.", usable_device(AUTO))
     watched = _all_callbacks(method, (*config.build_callbacks(), *callbacks), standard_callbacks, config.on_collapse)
     images = config.load_data() if images is None else images
+    for line in published_lines(config, images) if config.published else ():
+        _log.info("%s", line)
     describe = partial(_described, config, space, method, images)
     run_one = partial(_run_one, interruptible=interruptible, compile_=config.compile, describe=describe)
     texts = {} if folder is None or resume else {"config.toml": describe()}

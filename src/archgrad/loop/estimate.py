@@ -14,21 +14,24 @@ import torch
 from archgrad import random_streams
 from archgrad.callbacks import Callback, Search
 from archgrad.config import SearchConfig
-from archgrad.data import Data
+from archgrad.data import Data, ImageData
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first
 from archgrad.loop.entry import search
 from archgrad.loop.progressive import method_of
 from archgrad.loop.setup import Setup
 from archgrad.method import Method
+from archgrad.recipes import published_run
 from archgrad.spaces import SearchSpace
 
-__all__ = ["OVERHEAD", "Estimate", "estimate", "stages_of", "step_seconds"]
+__all__ = ["OVERHEAD", "Estimate", "estimate", "published_seconds", "stages_of", "step_seconds"]
 
 OVERHEAD = 1.25
 """The time of an epoch relative to its steps: measurements and checkpoints add to it."""
 _TIMED, _LEAST_TIMED = 6, 2
 """The number of timed steps, and the least number where time is short."""
+_SHARE, _CLASSES = 8, 10
+"""A published step is timed with one of so many images of its batch; the images of CIFAR-10 have so many classes."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,23 @@ def estimate(config: SearchConfig, data: Data) -> Estimate:
         seconds * OVERHEAD,
         _peak(),
     )
+
+
+def published_seconds(recipe: str, space: str, at_most: float = 5.0) -> float:
+    """Estimate how long the published search with a recipe in a space takes on this machine, in seconds.
+
+    It times steps with an eighth of the published batch, of random images in the shape of CIFAR-10's, for about
+    ``at_most`` seconds in each stage, and takes their time to grow with the batch.
+    """
+    usual = SearchConfig(space=space, method=recipe)
+    run = published_run(recipe, usual.build_space())
+    size = max(run.batch_size // _SHARE, 2)
+    config, count = replace(usual, batch_size=size, held_out=0.0), max(2 * size, 4 * _CLASSES)
+    noise = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=random_streams.generator(0, "estimate"))
+    data = ImageData("noise", noise, torch.arange(count) % _CLASSES, tuple(map(str, range(_CLASSES))))
+    stages = stages_of(config.build_space(), config.build_method())
+    step = sum(step_seconds(config, *stage, data, at_most) for stage in stages)
+    return run.weight_steps * step * run.batch_size / size * OVERHEAD
 
 
 def step_seconds(

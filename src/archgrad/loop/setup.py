@@ -140,8 +140,9 @@ class Setup:
     def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Setup:
         """Return the setup with the learning rate of α scaled to its budget."""
         method, optimizer = self.method, self.method.arch_optimizer
-        budget = AlphaBudget.of(choice, optimizer, published_arch_steps(method, self.space), self.arch_steps)
-        if choice == "published" and isinstance(kept_factor, float) and 0 < kept_factor < math.inf:
+        steps = published_arch_steps(method, self.space), self.arch_steps
+        budget = AlphaBudget.of(choice, optimizer, *steps, given=self.config.sets_rate(method))
+        if choice in ("published", "always") and isinstance(kept_factor, float) and 0 < kept_factor < math.inf:
             budget = replace(budget, factor=kept_factor)
         scaled = optimizer if budget.factor == 1 else optimizer.scaled(budget.factor)
         return replace(

@@ -24,6 +24,7 @@ from archgrad.recipes.methods import (
     xnas,
 )
 from archgrad.recipes.published import SETTINGS
+from archgrad.recipes.published_run import PublishedRun, published_run
 from archgrad.recipes.settings import FAMILIES, OURS, Setting, declared, family_of, sized
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "OURS",
     "RECIPES",
     "SETTINGS",
+    "PublishedRun",
     "Setting",
     "amended",
     "beta_darts",
@@ -49,6 +51,7 @@ __all__ = [
     "p_darts",
     "pc_darts",
     "published_arch_steps",
+    "published_run",
     "r_darts",
     "random_nas",
     "sdarts",

@@ -5,12 +5,10 @@ from __future__ import annotations
 from archgrad.fields import checked
 from archgrad.method import Method
 from archgrad.recipes.methods import RECIPES, named
+from archgrad.recipes.settings import declared
 from archgrad.spaces import SearchSpace
 
 __all__ = ["published_arch_steps"]
-
-CIFAR10_IMAGES = 50_000
-"""The training images of CIFAR-10, on which all recipes were published."""
 
 
 @checked
@@ -27,7 +25,8 @@ def published_arch_steps(method: Method, space: SearchSpace) -> int:
     """
     recipe = named(method.name, space) if method.name in RECIPES else method
     training, schedule = recipe.trained(space.weights), recipe.schedule
-    images = CIFAR10_IMAGES if schedule.level == "single" else CIFAR10_IMAGES // 2
+    everything = int(declared(method.name if method.name in RECIPES else "darts", space)["data.images"].value)
+    images = everything if schedule.level == "single" else everything // 2
     epochs = max(training.epochs - schedule.warmup_epochs, 0)
     steps = epochs * (images // training.batch_size)
     return steps // 2 if schedule.updates == "random" else steps

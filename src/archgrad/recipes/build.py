@@ -26,7 +26,8 @@ def published(method: Method, space: SearchSpace | str, recipe: str | None = Non
         if (part := getattr(method, name)) is not None
     }
     regularizers = tuple(_set(part, name_of(part) or "", settings) for part in method.regularizers)
-    return replace(method, **parts, regularizers=regularizers, weights=_weights(settings))
+    own = {"recipe_optimizer": parts["arch_optimizer"], "weights": _weights(settings)}
+    return replace(method, **parts, regularizers=regularizers, **own)
 
 
 def _set(part: Any, name: str, settings: Mapping[str, Setting]) -> Any:
@@ -69,4 +70,4 @@ def listed(method: Method, space: SearchSpace) -> list[Setting]:
         for knob, value in knobs_of(training).items()
         if value not in (None, ()) and knob not in OF_NETWORKS
     ]
-    return [*rows, *(known[path] for path in known if path.startswith(("space.", "augmentation.")))]
+    return [*rows, *(known[path] for path in known if path.startswith(("space.", "augmentation.", "data.")))]

@@ -32,7 +32,7 @@ _NEAREST: dict[str, tuple[str, ...]] = {
 """Families whose settings replace those of a family for which a method was not published, nearest first."""
 
 _PYTORCH = "PyTorch"
-_OF_THE_RUN = ("weights.", "space.", "augmentation.")
+_OF_THE_RUN = ("weights.", "space.", "augmentation.", "data.")
 """Prefixes of settings that are never taken from another family."""
 
 

@@ -29,7 +29,7 @@ __all__ = ["as_genotype", "training_config", "with_epochs", "with_published_cuto
 
 _NOT_FOR_TRAINING = (
     "space", "method", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "split",
-    "on_collapse", "alpha_budget", "oracle", "checkpoint_cells", "needs",
+    "on_collapse", "alpha_budget", "oracle", "checkpoint_cells", "needs", "published",
 )  # fmt: skip
 _PUBLISHED_SIZE = 32
 _SIZES = ("channels", "cells", "stem")

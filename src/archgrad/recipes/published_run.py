@@ -1,0 +1,98 @@
+"""What the search of a paper is: its sizes, its length, its images and the rate of α."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from archgrad.arch_optimizers import ArchOptimizer
+from archgrad.fields import checked
+from archgrad.recipes.arch_steps import published_arch_steps
+from archgrad.recipes.build import listed
+from archgrad.recipes.methods import named
+from archgrad.recipes.published import PUBLISHED_IN
+from archgrad.recipes.settings import FAMILIES, OURS, declared, family_of, sized
+from archgrad.schedule import Level
+from archgrad.spaces import SearchSpace
+
+__all__ = ["PublishedRun", "published_run"]
+
+_KNOBS = {"cells_per_stage": "cells per stage"}
+
+
+@dataclass(frozen=True)
+class PublishedRun:
+    """The published search with a recipe in a space; ``depths`` and ``arch_steps`` are those of each stage.
+
+    ``families`` are the families of spaces that the recipe was published in. ``ours`` are the settings that no paper
+    and no code gives.
+    """
+
+    recipe: str
+    space: SearchSpace
+    channels: int
+    depths: tuple[int, ...]
+    epochs: int
+    batch_size: int
+    images: int
+    held_out: float
+    level: Level
+    optimizer: ArchOptimizer
+    weight_steps: int
+    arch_steps: int
+    families: tuple[str, ...]
+    ours: tuple[str, ...]
+
+    def describe(self) -> str:
+        """Say in one line what is searched, for how long, on which images and at which rate."""
+        stages = f" in each of {len(self.depths)} stages" if len(self.depths) > 1 else ""
+        depth = f"{', '.join(map(str, self.depths))} {_KNOBS.get(self.space.depth_knob, 'cells')}"
+        half = self.images // 2
+        shared = f"all {self.images:,} images train weights and α"
+        parts = shared if self.level == "single" else f"{half:,} images train the weights and {half:,} others α"
+        held = f"{self.held_out:g} of them held out" if self.held_out else "none is held out"
+        return (
+            f"{self.channels} channels, {depth}, {self.epochs} epochs{stages}, batches of {self.batch_size}; {parts}, "
+            f"{held}; {self._alpha(stages)}"
+        )
+
+    def _alpha(self, stages: str) -> str:
+        if not self.optimizer.moves:
+            return "α does not move"
+        rate = getattr(self.optimizer, "lr", None)
+        return f"α's rate {'is its own' if rate is None else f'{rate:g}'}, {self.arch_steps:,} α steps{stages}"
+
+    def departures(self) -> list[str]:
+        """Say in lines what is not published of it."""
+        here = FAMILIES.get(family_of(self.space), f"the space {self.space.name!r}")
+        if not self.families:
+            return [f"no paper has published {self.recipe}: its settings in {here} are ours"]
+        if family_of(self.space) not in self.families:
+            known = ", ".join(FAMILIES[family] for family in self.families)
+            return [f"{self.recipe} was published in {known}: its settings in {here} are ours"]
+        return [f"these settings of {self.recipe} are ours (docs/recipes.md): {', '.join(self.ours)}"] * bool(self.ours)
+
+
+@checked
+def published_run(recipe: str, space: SearchSpace) -> PublishedRun:
+    """Return the published search with a recipe in a space, whatever the size of the space.
+
+    >>> from archgrad import spaces
+    >>> print(published_run("gaea", spaces.NASBench201()).describe())
+    16 channels, 5 cells per stage, 25 epochs, batches of 64; all 50,000 images train weights and α, none is held out; \
+α's rate 0.1, 19,525 α steps
+    """
+    space = replace(space, **sized(recipe, space))
+    method, settings = named(recipe, space), declared(recipe, space)
+    training, plan, level = method.trained(space.weights), method.progressive, method.schedule.level
+    own: Any = getattr(space, space.depth_knob)
+    depths = (own,) if plan is None else tuple(stage.cells or own for stage in plan.stages)
+    images = int(settings["data.images"].value)
+    batches = (images if level == "single" else images // 2) // training.batch_size
+    ours = tuple(one.path for one in listed(method, space) if one.source.startswith(OURS))
+    return PublishedRun(
+        recipe, space, space.channels, depths, training.epochs, training.batch_size, images,
+        float(settings["data.held_out"].value), level, method.arch_optimizer,
+        training.epochs * batches * method.schedule.inner_steps, published_arch_steps(method, space),
+        PUBLISHED_IN.get(recipe, ()), ours,
+    )  # fmt: skip
