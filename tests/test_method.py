@@ -93,7 +93,11 @@ PUBLISHED: dict[str, dict[str, object]] = {
     },
     "gaea-gdas": {"lr": 0.1, "level": "bilevel", "partial": 1},
     "pc-darts": {"lr": 6e-4, "level": "bilevel", "warmup": 15, "partial": 4},
-    "lambda-darts": {"lr": 1e-4, "level": "bilevel", "weights": {"epochs": 100}},
+    "lambda-darts": {
+        "lr": 1e-4,
+        "level": "bilevel",
+        "weights": {"epochs": 100, "nesterov": True, "weight_decay": 5e-4},
+    },
     "p-darts": {"warmup": 10, "level": "bilevel"},
     "sdarts-rs": {"lr": 3e-4, "level": "bilevel"},
     "gdas": {"lr": 3e-4, "level": "bilevel", "warmup": 0, "weights": {"epochs": 250}},

@@ -378,7 +378,7 @@ def test_lists(archgrad, what):
         (["search", "--set", "hypergradient.terms=2"], "has no knobs"),
         (["search", "--epochs", "0"], "must be at least 1"),
         (["search", "--channels", "0"], "at least 1"),
-        (["search", "--space", "darts", "--cells", "2"], "give at least 3"),
+        (["search", "--space", "darts", "--cells", "1"], "give at least 2"),
         (["search", "--threads", "0"], "must be at least 1"),
         (["search", "--device", "tpu9"], "try 'auto' or 'cpu'"),
         (["search", "--method", "darts", "--split", "0.9:0.9"], "0.9"),

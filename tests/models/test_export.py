@@ -38,6 +38,15 @@ def test_a_standalone_file_computes_the_same(name: str, stem: str, tmp_path: Pat
     assert export_model(model_of(sized, seed=1), tmp_path / "network.py").error <= 1e-5
 
 
+def test_two_cells_without_none_are_saved_and_stand_alone(tmp_path: Path) -> None:
+    space = DARTS(channels=4, cells=2, exclude=("none",))
+    model = model_of(space)
+    assert export_model(model, tmp_path / "network.py").error <= 1e-5
+    again = Model.load(model.save(tmp_path / "model"))
+    assert again.genotype == model.genotype
+    assert again.space.block_of(1) == "reduce"  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize("name", known_cells())
 def test_known_cells_stand_alone(name: str, tmp_path: Path) -> None:
     cell = known_cells()[name]

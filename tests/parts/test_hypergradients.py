@@ -45,11 +45,15 @@ WITH_PRODUCTS: dict[str, Implicit | Reverse] = {
     "exact_implicit": ExactImplicit(),
     "amended": Amended(0.1),
 }
-KINDS = ("exact", "finite", "forward")
+KINDS = ("exact", "finite", "forward", "exact-hessian")
 MEMBERS: dict[str, Hypergradient] = {"first_order": FirstOrder()} | {
     f"{name}-{kind}": dataclasses.replace(member, products=kind)
     for name, member in WITH_PRODUCTS.items()
     for kind in KINDS
+}
+MEMBERS |= {
+    f"{name}-crossed": dataclasses.replace(member, products="finite", kinks="crossed")
+    for name, member in WITH_PRODUCTS.items()
 }
 every_member = pytest.mark.parametrize("member", MEMBERS.values(), ids=MEMBERS)
 Tensors = dict[str, Tensor]

@@ -62,7 +62,6 @@ WRONG: list[Any] = [
 ALLOWED: dict[str, list[Any]] = {
     "EntropyTerm.weight": [-1, -1e300],
     "LayerAlignment.blocks": [()],
-    "NASBench201.exclude": [(), []],
     "Doctor.cures": [()],
     "Doctor.after": [()],
     "Stationarity.blocks": [()],
@@ -75,6 +74,7 @@ ALLOWED: dict[str, list[Any]] = {
     "Descent.velocity": WRONG,  # a type that only mypy knows
 }
 ALLOWED |= {f"{type(make()).__name__}.restriction": [()] for make in spaces.SPACES.values()}
+ALLOWED |= {f"{type(make()).__name__}.exclude": [(), []] for make in spaces.SPACES.values()}
 ALLOWED |= {f"{name}.folder": ["many", ""] for name in ("CSVFile", "TensorBoard", "WandB", "MLflow")}
 """Fields that take some of these values."""
 

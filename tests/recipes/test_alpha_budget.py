@@ -24,7 +24,7 @@ DATA = ag.data.digits(limit=120)
 BY_HAND = {
     ("darts", "nasbench201"): 50 * 390,
     ("darts", "darts"): 50 * 390,
-    ("darts", "nasbench1shot1-1"): 50 * 260,
+    ("darts", "nasbench1shot1-1"): 100 * 260,
     ("lambda-darts", "nasbench201"): 100 * 390,
     ("gaea-bilevel", "nasbench201"): 25 * 390,
     ("gaea-simultaneous", "nasbench201"): 25 * 781,

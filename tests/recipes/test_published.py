@@ -18,14 +18,41 @@ PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
 EXAMPLES = ("nasbench201", "darts", "s3", "amended-a2", "nasbench1shot1-2")
 NB201 = {"lr": 0.025, "lr_min": 0.001, "momentum": 0.9, "weight_decay": 5e-4, "nesterov": True, "batch_size": 64}
 DARTS = {**NB201, "weight_decay": 3e-4, "nesterov": False}
+ONE_SHOT = {
+    **{f"weights.{name}": value for name, value in {**DARTS, "batch_size": 96, "epochs": 100}.items()},
+    "arch_optimizer.lr": 3e-4,
+    "arch_optimizer.weight_decay": 1e-3,
+    "schedule.warmup_epochs": 0,
+    "schedule.level": "bilevel",
+}
+CROSSED = {"hypergradient.products": "finite", "hypergradient.kinks": "crossed"}
 
 # Written down from the papers and the published code, not from the table: recipe, space, settings.
 PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
     ("darts", "nasbench201", {f"weights.{name}": value for name, value in {**NB201, "epochs": 50}.items()}),
     ("darts", "darts", {f"weights.{name}": value for name, value in {**DARTS, "epochs": 50}.items()}),
     ("darts", "nasbench201", {"arch_optimizer.lr": 3e-4, "arch_optimizer.betas": (0.5, 0.999)}),
-    ("darts", "nasbench1shot1-1", {"weights.batch_size": 96, "weights.epochs": 50}),
+    *((recipe, "nasbench1shot1-1", ONE_SHOT) for recipe in ("darts", "pc-darts", "gdas")),
+    (
+        "gaea-pc-darts",
+        "nasbench1shot1-2",
+        {**{path: ONE_SHOT[path] for path in ONE_SHOT if "arch" not in path}, "arch_optimizer.lr": 0.1},
+    ),
     ("darts-2nd", "nasbench201", {"hypergradient.nesterov": False, "hypergradient.lr": None}),
+    ("darts-2nd-paper", "darts", {**CROSSED, "hypergradient.lr": None, "weights.epochs": 50}),
+    (
+        "idarts-paper",
+        "nasbench201",
+        {
+            "hypergradient.products": "exact-hessian",
+            "hypergradient.kinks": "crossed",
+            "hypergradient.terms": 2,
+            "schedule.inner_steps": 4,
+            "weights.lr": 0.01,
+        },
+    ),
+    ("amended-paper", "darts", {**CROSSED, "hypergradient.eta": 0.1, "weights.batch_size": 96, "weights.epochs": 100}),
+    ("amended-paper", "amended-a1", {**CROSSED, "augmentation.cutout": 16, "supernet.auxiliary_head": 0.4}),
     ("darts-erm", "nasbench201", {"schedule.level": "single", "weights.epochs": 25, "space.exclude": ("none",)}),
     (
         "idarts",
@@ -43,6 +70,7 @@ PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
     ("amended", "darts", {"hypergradient.eta": 0.1, "weights.batch_size": 96, "weights.epochs": 100}),
     ("amended", "s4", {"weights.batch_size": 96, "weights.epochs": 100, "relaxation.init_scale": 0.0}),
     ("amended", "amended-a1", {"weights.batch_size": 96, "weights.epochs": 100, "augmentation.cutout": 16}),
+    ("amended", "amended-a2", {"supernet.drop_path": 0.2, "supernet.auxiliary_head": 0.4}),
     (
         "gaea",
         "nasbench201",
@@ -125,7 +153,28 @@ PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
     (
         "lambda-darts",
         "nasbench201",
-        {"arch_optimizer.lr": 1e-4, "weights.epochs": 100, "layer-alignment.weight": 0.125, "weights.nesterov": True},
+        {
+            **{f"weights.{name}": value for name, value in {**NB201, "epochs": 100}.items()},
+            "arch_optimizer.lr": 1e-4,
+            "layer-alignment.weight": 0.125,
+        },
+    ),
+    *(
+        (recipe, "darts", {"space.exclude": ("none",), "arch_optimizer.lr": 3e-4})
+        for recipe in ("lambda-darts", "lambda-darts-paper", "lambda-sign-darts", "lambda-sign-darts-paper")
+    ),
+    *((recipe, "darts", {"space.exclude": ("none",)}) for recipe in ("lambda-sdarts-rs", "lambda-p-darts")),
+    *(("lambda-darts", space, {"space.exclude": ()}) for space in ("s1", "s2", "s3", "s4")),
+    (
+        "lambda-sign-darts-paper",
+        "darts",
+        {
+            "layer-alignment.kind": "sign",
+            "layer-alignment.weight": 0.125,
+            "layer-alignment.difference": "central",
+            "layer-alignment.eps": 1e-4,
+            "layer-alignment.kinks": "crossed",
+        },
     ),
     (
         "lambda-darts",
@@ -256,6 +305,78 @@ def test_a_resolved_configuration_repeats_what_the_recipe_chose() -> None:
     again = named_config(gaea, space, method, gaea.build_training(space, method), gaea.load_data())
     assert again.build_space() == space
     assert again.build_method() == method
+
+
+@pytest.mark.parametrize(("space", "choices"), [("darts", 7), ("s1", 2), ("s2", 2), ("s3", 3), ("s4", 2)])
+def test_lambda_darts_searches_the_darts_space_without_none_and_the_reduced_ones_as_they_are(
+    space: str, choices: int
+) -> None:
+    built = SearchConfig(method="lambda-darts", space=space).build_space()
+    assert {block.shape for block in built.blocks} == {(14, choices)}
+    assert {block.shape for block in SearchConfig(method="darts", space="darts").build_space().blocks} == {(14, 8)}
+
+
+def test_a_method_excludes_only_what_a_space_of_the_family_offers() -> None:
+    class Mine(spaces.S2):
+        name = "mine"
+
+    assert recipes.sized("lambda-darts", Mine()) == {"exclude": ()}
+
+
+@pytest.mark.parametrize("recipe", ["darts", "amended", "amended-paper", "pc-darts", "lambda-darts"])
+def test_what_is_listed_of_drop_path_and_auxiliary_head_is_what_runs(recipe: str) -> None:
+    for space in (spaces.AmendedA1(), spaces.AmendedA2()):
+        method, found = named(recipe, space), settings_of(recipe, space.name)
+        options = method.supernet_options(space)
+        assert (options.drop_path, options.auxiliary_head) == (0.2, 0.4)
+        for knob in ("drop_path", "auxiliary_head"):
+            value, source = found[f"supernet.{knob}"]
+            assert value == getattr(options, knob)
+            assert source.startswith("Amended-DARTS, Section 4.1.2")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "space", "path", "source"),
+    [
+        ("xnas", "nasbench201", "arch_optimizer.wipe_out", "GAEA, C.4"),
+        ("xnas", "nasbench201", "arch_optimizer.bound", "ours"),
+        ("xnas", "nasbench201", "hypergradient.bound", "ours"),
+        ("xnas", "nasbench201", "arch_optimizer.lr", "ours"),
+        ("xnas", "nasbench201", "relaxation.skip_zero", "ours"),
+        ("xnas", "darts", "arch_optimizer.wipe_out", "ours; NAS-Bench-201: GAEA, C.4"),
+        ("gaea", "nasbench201", "schedule.level", "GAEA, Section 2.2, Eq. 3"),
+        ("darts-erm", "nasbench201", "schedule.level", "GAEA, Section 2.2, Eq. 3"),
+        ("gaea-gdas", "nasbench201", "relaxation.domain", "GAEA, Section 3.3"),
+        ("gaea-pc-darts", "darts", "schedule.warmup_epochs", "GAEA, C.1.1"),
+        ("gaea-pc-darts", "nasbench201", "schedule.warmup_epochs", "ours; DARTS and S1 to S4: GAEA, C.1.1"),
+        ("gaea-pc-darts", "nasbench1shot1-3", "schedule.warmup_epochs", "GAEA, C.2"),
+        ("idarts", "nasbench201", "weights.lr", "iDARTS, Appendix D: supernet learning rate γ, of NAS-Bench-201 only"),
+        ("lambda-darts", "nasbench201", "weights.weight_decay", "Λ-DARTS, A.9.1; code: 3e-4"),
+        ("lambda-darts", "nasbench201", "weights.nesterov", "Λ-DARTS, A.9.1; code: false"),
+        ("lambda-darts", "nasbench201", "layer-alignment.weight", "Λ-DARTS, A.9.1; the script of its code: 0.25"),
+        ("lambda-darts", "darts", "space.exclude", "Λ-DARTS, A.9.2: seven operations"),
+        ("lambda-darts", "s2", "weights.batch_size", "DARTS, code; Λ-DARTS: 96 in S1 to S4 on CIFAR-100 and SVHN"),
+        ("lambda-darts-paper", "s2", "layer-alignment.eps", "Λ-DARTS, A.9.1 and A.9.2; 1e-3 in S1 to S4"),
+        ("lambda-darts", "darts", "layer-alignment.schedule", "Λ-DARTS, Section 4.1: λ·t/T in epoch t of T"),
+    ],
+)
+def test_a_source_says_where_a_setting_stands(recipe: str, space: str, path: str, source: str) -> None:
+    assert settings_of(recipe, space)[path][1].startswith(source)
+
+
+def test_each_recipe_of_a_paper_differs_from_ours_in_its_differences_only() -> None:
+    for name in ("darts-2nd", "idarts", "amended", "lambda-darts", "lambda-sign-darts"):
+        for space in EXAMPLES:
+            ours, theirs = (settings_of(recipe, space) for recipe in (name, f"{name}-paper"))
+            changed = {path for path in ours if ours[path][0] != theirs[path][0]}
+            parts = {f"hypergradient.{knob}" for knob in ("products", "kinks")}
+            parts |= {f"layer-alignment.{knob}" for knob in ("difference", "eps", "kinks")}
+            assert changed
+            assert changed <= parts
+        assert "kinks of ReLUs" in (RECIPES[f"{name}-paper"].__doc__ or "")
+    with pytest.raises(UserError, match="the first order takes none; set order=2"):
+        recipes.darts(paper=True)
+    assert recipes.amended(0.5, paper=True).hypergradient.kinks == "crossed"  # type: ignore[attr-defined]
 
 
 def test_the_settings_of_a_method_are_listed_with_their_sources(archgrad: Any) -> None:

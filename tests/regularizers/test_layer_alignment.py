@@ -267,15 +267,32 @@ def test_nothing_is_left_at_weights_and_mixture(difference: Any) -> None:
 
 
 def test_the_strength_grows_with_the_search_or_is_constant() -> None:
-    assert LayerAlignment(weight=0.4).strength(0.25) == pytest.approx(0.1)
-    assert LayerAlignment(weight=0.4, schedule="constant").strength(0.25) == 0.4
+    assert [LayerAlignment(weight=0.4).strength(t, 4) for t in (1, 2, 3, 4)] == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert LayerAlignment(weight=0.4, schedule="constant").strength(1, 4) == 0.4
     member = LayerAlignment()
     step = step_of(network_of("nasbench201"), member)
-    assert member.weight_gradient(replace(step, progress=0.0)) is None
-    first, second = (member.weight_gradient(replace(step, progress=progress)) for progress in (0.2, 0.4))
+    assert LayerAlignment(weight=0.0).weight_gradient(step) is None
+    first, second = (member.weight_gradient(replace(step, epoch=epoch, epochs=5)) for epoch in (1, 2))
     assert first is not None
     assert second is not None
     assert norm(second) == pytest.approx(2 * norm(first), rel=1e-12)
+
+
+@pytest.mark.parametrize("objective", ["inner", "outer"])
+def test_the_strength_is_constant_within_an_epoch(monkeypatch: pytest.MonkeyPatch, objective: Any) -> None:
+    """λ_t = λ·t/T, with t the number of the epoch and T that of all (Section 4.1)."""
+    seen, strength = [], LayerAlignment.strength
+
+    def watched(self: LayerAlignment, epoch: int, epochs: int) -> float:
+        seen.append(strength(self, epoch, epochs))
+        return seen[-1]
+
+    monkeypatch.setattr(LayerAlignment, "strength", watched)
+    method = replace(ag.recipes.darts(), regularizers=(LayerAlignment(weight=0.6, objective=objective),))
+    ag.search(TINY, method, DATA, epochs=3, batch_size=8, seed=0)
+    assert sorted(set(seen)) == pytest.approx([0.2, 0.4, 0.6])
+    assert seen == sorted(seen)
+    assert all(seen.count(value) > 1 for value in set(seen))
 
 
 def test_cells_that_all_agree_or_all_vanish_add_nothing() -> None:

@@ -62,10 +62,8 @@ def test_a2_as_published() -> None:
 @pytest.mark.parametrize("which", ["a1", "a2"])
 def test_the_depth_is_a_knob(which: str) -> None:
     assert sum(block.cells for block in SPACES.constructor(f"amended-{which}")(channels=4, cells=5).blocks) == 5
-    with pytest.raises(
-        UserError, match=rf"cells of the space 'amended-{which}' is 2; give at least 3, for two reductions"
-    ):
-        SPACES.constructor(f"amended-{which}")(cells=2)
+    with pytest.raises(UserError, match=rf"cells of the space 'amended-{which}' is 1; give at least 2, a normal and"):
+        SPACES.constructor(f"amended-{which}")(cells=1)
 
 
 def test_names_are_looked_up_with_a_hint() -> None:

@@ -11,9 +11,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.discretizers import Argmax
+from archgrad.discretizers import Argmax, TopEdges
 from archgrad.errors import UserError
-from archgrad.spaces import DARTS, S1, SPACES, CellGenotype, Decision, Genotype, NASBench201, SearchSpace
+from archgrad.spaces import (
+    DARTS,
+    S1,
+    SPACES,
+    CellGenotype,
+    Decision,
+    DecisionBlock,
+    Genotype,
+    NASBench1Shot1,
+    NASBench201,
+    SearchSpace,
+    StagedSpace,
+    edge_rows,
+    known_cells,
+)
 from archgrad.spaces.shared_weights import copy_shared_weights
 from archgrad.supernet import SupernetOptions
 from archgrad.training import WeightTraining
@@ -208,9 +222,86 @@ def test_a_space_completes_options_by_its_published_ones(name: str) -> None:
     assert space.completed_options(found) == found
 
 
-def test_two_reductions_need_three_cells() -> None:
-    with pytest.raises(UserError, match="cells of the space 'darts' is 2; give at least 3, for two reductions"):
-        DARTS(cells=2)
+def test_a_normal_and_a_reduction_cell_need_two_cells() -> None:
+    with pytest.raises(UserError, match="cells of the space 'darts' is 1; give at least 2, a normal and a reduction"):
+        DARTS(cells=1)
+    with pytest.raises(
+        UserError, match="cells of the space 'nasbench1shot1-1' is 2; give at least 3, for two reductio"
+    ):
+        NASBench1Shot1(cells=2)
+
+
+@pytest.mark.parametrize("name", ["darts", "s1", "s2", "s3", "s4", "amended-a1", "amended-a2"])
+def test_two_cells_are_a_normal_and_a_reduction_cell(name: str) -> None:
+    """The network of Amended-DARTS, A.3."""
+    space = SPACES.constructor(name)(channels=4, cells=2)
+    assert [(block.name, block.cells) for block in space.blocks] == (
+        [("cell_00", 1), ("cell_01", 1)] if name == "amended-a2" else [("normal", 1), ("reduce", 1)]
+    )
+    options = SupernetOptions(auxiliary_head=0.4)
+    net = space.supernet(options, num_classes=3)
+    mixture = {b.name: (b.mask / b.mask.sum(-1, keepdim=True))[None].requires_grad_() for b in space.blocks}
+    gradients = torch.autograd.grad(net(images(), mixture).square().sum(), list(mixture.values()))
+    assert all(gradient.any() for gradient in gradients)
+    genotype = random_genotype(space, 0)
+    plain = space.network(genotype, num_classes=3, auxiliary_head=True).train()
+    assert [output.shape for output in plain(images())] == [(4, 3), (4, 3)]
+    widths = [cell.preprocess[1].conv.out_channels for cell in plain.cells]  # type: ignore[union-attr]
+    assert widths == [4, 8]
+    assert space.count(genotype, 3, 3, 8) == space.cost(genotype, num_classes=3, image_size=8)
+
+
+@every_space
+def test_every_space_may_exclude_operations(name: str) -> None:
+    full = small(name)
+    rows = [row for block in full.blocks if block.kind == "operation" for row in block.rows]
+    unwanted = "skip_connect" if name in ("nasbench201", "darts", "s3", "amended-a1") else rows[0].choices[0]
+    space = dataclasses.replace(full, exclude=[unwanted])
+    for before, block in zip(full.blocks, space.blocks, strict=True):
+        assert [row.choices for row in block.rows] == [
+            tuple(choice for choice in row.choices if choice != unwanted) for row in before.rows
+        ]
+    genotype = random_genotype(space, 0)
+    full.check(genotype)
+    assert genotype.count(unwanted) == 0
+    assert space.supernet(num_classes=3)(images(), space.one_hot(genotype)).shape == (4, 3)
+    assert space.network(genotype, num_classes=3)(images()).shape == (4, 3)
+    with pytest.raises(UserError, match="unknown operation in exclude: 'conv_9x9'"):
+        dataclasses.replace(full, exclude=("conv_9x9",))
+    with pytest.raises(UserError, match="exclude removes every operation of the space"):
+        dataclasses.replace(full, exclude=tuple(dict.fromkeys(choice for row in rows for choice in row.choices)))
+
+
+def test_the_darts_space_without_none_has_seven_operations() -> None:
+    """Λ-DARTS, A.9.2."""
+    space = DARTS(channels=4, cells=3, exclude=("none",))
+    assert [block.shape for block in space.blocks] == [(14, 7), (14, 7)]
+    known = [cell.genotype for cell in known_cells().values() if cell.space is DARTS]
+    assert known
+    for genotype in known:
+        assert space.cost(genotype) == DARTS(channels=4, cells=3).cost(genotype)
+    even = {block.name: torch.full(block.shape, 1 / 7) for block in space.blocks}
+    assert all(len(cell.decisions) == 8 for _, cell in TopEdges().select(space, even).blocks)
+
+
+def test_only_none_cannot_be_left_over() -> None:
+    with pytest.raises(
+        UserError, match=r"exclude removes every operation of the space 's3' on row 2<-0 .* skip_connect"
+    ):
+        SPACES.constructor("s3")(exclude=("skip_connect", "sep_conv_3x3"))
+
+
+def test_a_space_that_ignores_exclude_says_so() -> None:
+    class Heedless(StagedSpace):
+        name = "heedless"
+        operations = NASBench201().operations
+
+        @property
+        def blocks(self) -> tuple[DecisionBlock, ...]:
+            return (DecisionBlock("cell", 3, edge_rows([(1, [0])], ("none", "skip_connect"))),)
+
+    with pytest.raises(UserError, match="the space 'heedless' ignores exclude"):
+        Heedless(channels=4, cells_per_stage=1, exclude=("none",))
 
 
 def test_names_are_looked_up_with_a_hint() -> None:

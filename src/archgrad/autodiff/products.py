@@ -20,14 +20,20 @@ __all__ = [
     "ExactProducts",
     "FiniteProducts",
     "ForwardProducts",
+    "HessianProducts",
     "InnerLoss",
+    "Kinks",
     "ProductKind",
     "Products",
     "products_of",
 ]
 
-ProductKind = Literal["exact", "finite", "forward"]
-"""How products are computed: by double backward, by central differences, or by one-sided ones."""
+ProductKind = Literal["exact", "finite", "forward", "exact-hessian"]
+"""How products are computed: by double backward, by central differences, by one-sided ones, or H·v by double backward
+and M·v by central differences."""
+
+Kinks = Literal["frozen", "crossed"]
+"""Whether differences keep the activation pattern of w, or evaluate the loss itself on both sides."""
 
 Variables = tuple[str, ...]
 """A subset of "weights" and "alpha"."""
@@ -115,15 +121,15 @@ class ExactProducts(Products):
 
 
 class _DifferenceProducts(Products):
-    """Differences of gradients along v, with all kinks frozen at w.
+    """Differences of gradients along v, with all kinks frozen at w, or crossed.
 
     See :class:`~archgrad.autodiff.frozen_activations.ActivationPattern`. Only the weights and that pattern stay in
     memory between products.
     """
 
-    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
+    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha, kinks: Kinks = "frozen") -> None:
         super().__init__(loss, weights, alpha)
-        self.pattern = ActivationPattern()
+        self.pattern = ActivationPattern() if kinks == "frozen" else None
 
     def hessian(self, v: Weights) -> Weights:
         """Return H·v."""
@@ -143,14 +149,18 @@ class _DifferenceProducts(Products):
         """Return the change of the wanted gradients along ``step``."""
 
     def at(self, weights: Weights, wanted: Variables) -> tuple[Vector, ...]:
-        """Return the wanted gradients of L1 at other weights, with the pattern of this point."""
+        """Return the wanted gradients of L1 at other weights, with the pattern of this point unless it is crossed."""
         values: dict[str, Vector] = {"weights": weights, "alpha": self.alpha}
         values |= {name: leaves(values[name]) for name in wanted}
-        loss = self.loss
         return gradients(
-            lambda: self.pattern.evaluate(lambda: loss(Weights(values["weights"]), Alpha(values["alpha"]))),
+            lambda: self._evaluate(Weights(values["weights"]), Alpha(values["alpha"])),
             *(values[name] for name in wanted),
         )
+
+    def _evaluate(self, weights: Weights, alpha: Alpha) -> Tensor:
+        if self.pattern is None:
+            return self.loss(weights, alpha)
+        return self.pattern.evaluate(lambda: self.loss(weights, alpha))
 
     def _product(self, v: Weights, wanted: Variables) -> tuple[Vector, ...]:
         size = length(v)
@@ -163,7 +173,8 @@ class _DifferenceProducts(Products):
 class FiniteProducts(_DifferenceProducts):
     """Central differences: H·v ≈ [∂L1/∂w(w+εv) − ∂L1/∂w(w−εv)]/2ε, M·v the same of ∂L1/∂α, ε = 0.01/‖v‖.
 
-    The ε is that of DARTS (Section 2.3); the error falls as ε².
+    The ε is that of DARTS (Section 2.3); the error falls as ε². The papers cross the kinks (DARTS, Section 2.3; iDARTS,
+    Eq. 46 and 47; Amended-DARTS, A.2).
     """
 
     radius = 0.01
@@ -174,12 +185,32 @@ class FiniteProducts(_DifferenceProducts):
 
     def difference(self, step: Weights, wanted: Variables) -> tuple[Vector, ...]:
         """Return half the difference of the gradients on both sides."""
-        if not self.pattern.recorded:
+        if self.pattern is not None and not self.pattern.recorded:
             with torch.no_grad():
-                self.pattern.evaluate(lambda: self.loss(self.weights, self.alpha))
+                self._evaluate(self.weights, self.alpha)
         ahead = self.at(added(self.weights, step), wanted)
         behind = self.at(added(self.weights, step, -1.0), wanted)
         return tuple(scaled(added(x, y, -1.0), 0.5) for x, y in zip(ahead, behind, strict=True))
+
+
+class HessianProducts(FiniteProducts):
+    """H·v by double backward and M·v by central differences, as iDARTS computes them (Appendix B)."""
+
+    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha, kinks: Kinks = "frozen") -> None:
+        super().__init__(loss, weights, alpha, kinks)
+        self._exact = ExactProducts(loss, weights, alpha)
+
+    def gradient(self) -> Weights:
+        """Return ∂L1/∂w."""
+        return self._exact.gradient()
+
+    def hessian(self, v: Weights) -> Weights:
+        """Return H·v."""
+        return self._exact.hessian(v)
+
+    def both(self, v: Weights) -> tuple[Weights, Alpha]:
+        """Return H·v and M·v, each in its own way."""
+        return self.hessian(v), self.mixed(v)
 
 
 class ForwardProducts(_DifferenceProducts):
@@ -191,8 +222,8 @@ class ForwardProducts(_DifferenceProducts):
 
     radius = 0.0003
 
-    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha) -> None:
-        super().__init__(loss, weights, alpha)
+    def __init__(self, loss: InnerLoss, weights: Weights, alpha: Alpha, kinks: Kinks = "frozen") -> None:
+        super().__init__(loss, weights, alpha, kinks)
         self._here: dict[str, Vector] = {}
 
     def gradient(self) -> Weights:
@@ -213,9 +244,17 @@ class ForwardProducts(_DifferenceProducts):
         return tuple(self._here[name] for name in wanted)
 
 
-_KINDS: dict[str, type[Products]] = {"exact": ExactProducts, "finite": FiniteProducts, "forward": ForwardProducts}
+_DIFFERENCES: dict[str, type[_DifferenceProducts]] = {
+    "finite": FiniteProducts,
+    "forward": ForwardProducts,
+    "exact-hessian": HessianProducts,
+}
 
 
-def products_of(kind: ProductKind, loss: InnerLoss, weights: Weights, alpha: Alpha) -> Products:
-    """Return the products of this kind at a point."""
-    return _KINDS[kind](loss, weights, alpha)
+def products_of(
+    kind: ProductKind, loss: InnerLoss, weights: Weights, alpha: Alpha, kinks: Kinks = "frozen"
+) -> Products:
+    """Return the products of this kind at a point; ``kinks`` matter to differences only."""
+    if kind == "exact":
+        return ExactProducts(loss, weights, alpha)
+    return _DIFFERENCES[kind](loss, weights, alpha, kinks)

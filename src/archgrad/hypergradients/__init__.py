@@ -13,6 +13,7 @@ from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
 from archgrad.hypergradients.per_example import PerExample
 from archgrad.hypergradients.reverse import Reverse
 from archgrad.hypergradients.reverse_mode import ReverseMode
+from archgrad.hypergradients.second_order import SecondOrder
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
 from archgrad.hypergradients.unrolled import Unrolled
@@ -33,6 +34,7 @@ __all__ = [
     "PerExample",
     "Reverse",
     "ReverseMode",
+    "SecondOrder",
     "TruncatedReverse",
     "Unrolled",
     "evaluate_at",

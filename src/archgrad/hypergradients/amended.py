@@ -18,7 +18,9 @@ __all__ = ["Amended"]
 class Amended(Implicit):
     """∂L2/∂α − η·M·H·∂L2/∂w (Amended-DARTS, Eq. 6): the amending term has H where the exact gradient has H⁻¹.
 
-    Appendix A.2 prints ∇w L_val in its last formula; by Eq. 6 it is ∇α L_train, which ``products="finite"`` computes.
+    The paper takes central differences across the kinks (A.2), ``products="finite", kinks="crossed"``: H·v of ∇w L1 at
+    w ± ε·v with v = ∂L2/∂w, then M·(H·v) of ∇α L1 at w ± ε·H·v. Its last formula prints ∇w L_val; by Eq. 6 it is
+    ∇α L_train.
     Eq. 7 concludes that the amending term never points against the exact second term. That holds if MᵀM and H commute,
     but not in general: H⁻¹·MᵀM·H has non-negative eigenvalues, but its quadratic form can be negative. Appendix A.5
     claims it "in most cases" for #α ≪ #w; on random problems it fails there as often as elsewhere.

@@ -88,7 +88,7 @@ class Hypergradient(ABC):
 
     @property
     def difference(self) -> ProductKind | None:
-        """The kind of differences of gradients in the estimate; None if it uses none."""
+        """The kind of differences with frozen kinks in the estimate, which must agree with exact products; or None."""
         return None
 
     @property

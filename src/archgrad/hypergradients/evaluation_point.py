@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, gradients, leaves
-from archgrad.autodiff.products import ProductKind, Products, products_of
+from archgrad.autodiff.products import Kinks, ProductKind, Products, products_of
 from archgrad.bilevel import BilevelProblem, Loss
 from archgrad.descent import Descent
 from archgrad.errors import UserError
@@ -29,7 +29,8 @@ class Batches(tuple[Any, ...]):
 class EvaluationPoint:
     """A point (w, α) of a bilevel problem, as constants; evaluating a loss there changes no state.
 
-    ``differences_mislead`` means that the problem has kinks that cannot be frozen, so products must be exact.
+    ``differences_mislead`` means that the problem has kinks that cannot be frozen, so products must be exact unless
+    they are to cross the kinks.
     """
 
     problem: BilevelProblem
@@ -56,13 +57,16 @@ class EvaluationPoint:
         batch = self._batch(step) if isinstance(self.inner_batch, Batches) else self.inner_batch
         return lambda weights, alpha: self.problem.inner(weights, alpha, batch)
 
-    def products(self, kind: ProductKind, step: int = 0, weights: Weights | None = None) -> Products:
-        """Return second-derivative products of the inner loss of a ``step``; exact ones if differences mislead.
+    def products(
+        self, kind: ProductKind, step: int = 0, weights: Weights | None = None, kinks: Kinks = "frozen"
+    ) -> Products:
+        """Return second-derivative products of the inner loss of a ``step``; exact ones if frozen kinks mislead.
 
         They are evaluated at ``weights``, by default the point's own.
         """
         at = self.weights if weights is None else weights
-        return products_of("exact" if self.differences_mislead else kind, self.inner(step), at, self.alpha)
+        exact = self.differences_mislead and kinks == "frozen"
+        return products_of("exact" if exact else kind, self.inner(step), at, self.alpha, kinks)
 
     def _batch(self, step: int) -> Any:
         if step >= len(self.inner_batch):

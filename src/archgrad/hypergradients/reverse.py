@@ -6,19 +6,19 @@ from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 from archgrad.autodiff.gradients import gradients, leaves
-from archgrad.autodiff.products import ProductKind, Products
+from archgrad.autodiff.products import Products
 from archgrad.autodiff.vectors import added
 from archgrad.descent import Descent
 from archgrad.fields import Positive
-from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
+from archgrad.hypergradients.second_order import SecondOrder
 from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Reverse"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reverse(Hypergradient):
+class Reverse(SecondOrder):
     """Take virtual steps w_t = Φ(w_{t−1}, α) from the current weights and differentiate L2(w_T, α) through the last.
 
     Each member sets the number of steps, and how many of them are kept. Φ is the descent of the weights with momentum
@@ -27,7 +27,6 @@ class Reverse(Hypergradient):
     """
 
     lr: Positive | None = None
-    products: ProductKind = "exact"
 
     def estimate(self, point: EvaluationPoint) -> Alpha:
         """Go forward, then back."""
@@ -35,7 +34,7 @@ class Reverse(Hypergradient):
         weights, descent = self._after(point, steps - kept)
         path: list[tuple[Products, Descent]] = []
         for index in range(steps - kept, steps):
-            products = point.products(self.products, index, weights)
+            products = self.products_at(point, index, weights)
             path.append((products, descent))
             weights, descent = descent.step(weights, products.gradient())
         return _back(path, *point.outer(weights))
@@ -58,11 +57,6 @@ class Reverse(Hypergradient):
     def assumes_sgd(self) -> bool:
         """Φ is a step of SGD."""
         return True
-
-    @property
-    def difference(self) -> ProductKind | None:
-        """The kind of its products, unless they are exact."""
-        return None if self.products == "exact" else self.products
 
     @property
     @abstractmethod

@@ -186,7 +186,8 @@ class SupernetLosses:
             return []
         blocks = self.blocks
         probabilities = self.method.relaxation.probabilities(blocks, alpha)
-        step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss)
+        epoch = state.current_epoch + 1
+        step = OuterStep(blocks, alpha, probabilities, relaxed.mixture, state.progress, loss, epoch, state.epochs)
         terms = []
         for part in self.method.regularizers:
             if (term := part.outer_term(step)) is not None:

@@ -78,7 +78,7 @@ def compare_regularizers(stepper: Stepper, state: SearchState, batch: Batch, rec
         if not part.freezes_kinks or name in state.trusted:
             continue
         differences = _attempt(partial(_added, plain, part, state, few))
-        if differences is not None:  # nothing is added in the first step of a search
+        if differences is not None:  # a term of weight 0 adds nothing
             _note(state, name, name, differences, _attempt(partial(_added, plain, part.exact(), state, few)))
 
 

@@ -55,7 +55,7 @@ class WeightPass:
 
         step = WeightStep(
             loss, self.losses.blocks, self.inputs, self.gradient, self.relaxed.mixture, self.mixture_gradients or None,
-            state.progress, state.index,
+            state.progress, state.index, state.current_epoch + 1, state.epochs,
         )  # fmt: skip
         return part.weight_gradient(step)
 

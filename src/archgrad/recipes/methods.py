@@ -72,18 +72,28 @@ def _darts(name: str, **changes: object) -> Method:
 
 
 @checked
-def darts(order: int = 1, level: Level = "bilevel", *, space: Space = _USUAL) -> Method:
+def darts(order: int = 1, level: Level = "bilevel", paper: bool = False, *, space: Space = _USUAL) -> Method:
     """Softmax, Adam and the gradient of first or second order: DARTS (Liu et al., 2019).
 
-    >>> darts().arch_optimizer.lr
-    0.0003
+    ``paper`` takes the differences of second order as the paper does, across the kinks of ReLUs.
+
+    >>> darts().arch_optimizer.lr, darts(order=2, paper=True).hypergradient.kinks
+    (0.0003, 'crossed')
     """
     if order not in (1, 2):
         raise UserError(f"the order of DARTS is {order!r}; it must be 1 or 2.")
-    recipe = "darts" + ("-2nd" if order == 2 else "") + ("-erm" if level == "single" else "")
+    if paper and order == 1:
+        raise UserError("paper chooses how DARTS takes differences, but the first order takes none; set order=2.")
+    second = _named("darts-2nd", paper)
+    recipe = (second if order == 2 else "darts") + ("-erm" if level == "single" else "")
     method = _darts(recipe, hypergradient=FirstOrder() if order == 1 else Unrolled(products="forward"))
-    method = published(method, space, "darts-2nd" if recipe == "darts-2nd-erm" else None)
+    method = published(method, space, second if order == 2 else None)
     return replace(method, schedule=replace(method.schedule, level=level))
+
+
+def _named(recipe: str, paper: bool) -> str:
+    """Return the name of a recipe, or of that with the differences of its paper."""
+    return f"{recipe}-paper" if paper else recipe
 
 
 @checked
@@ -91,17 +101,19 @@ def idarts(
     inner_steps: int | None = None,
     terms: int | None = None,
     lr: float | Literal["auto"] | None = None,
+    paper: bool = False,
     *,
     space: Space = _USUAL,
 ) -> Method:
     """Neumann-series implicit gradient after every T weight steps: iDARTS (Zhang et al., 2021).
 
-    ``inner_steps`` is T, ``terms`` K and ``lr`` γ, by default the learning rate that the weights have.
+    ``inner_steps`` is T, ``terms`` K and ``lr`` γ, by default the learning rate that the weights have. ``paper``
+    computes the products as the paper does: H·v by autograd, M·v by central differences across the kinks of ReLUs.
 
     >>> idarts().hypergradient.terms, idarts().schedule.inner_steps, idarts().weights["lr"]
     (2, 4, 0.01)
     """
-    method = published(_darts("idarts", hypergradient=Neumann(products="forward")), space)
+    method = published(_darts(_named("idarts", paper), hypergradient=Neumann(products="forward")), space)
     series, schedule = method.hypergradient, method.schedule
     assert isinstance(series, Neumann)  # noqa: S101 - for the type checker
     return replace(
@@ -112,14 +124,18 @@ def idarts(
 
 
 @checked
-def amended(eta: float | None = None, *, space: Space = _USUAL) -> Method:
+def amended(eta: float | None = None, paper: bool = False, *, space: Space = _USUAL) -> Method:
     """DARTS with the amending term −η·M·H·∂L2/∂w: Amended-DARTS (Bi et al., 2019).
+
+    ``paper`` takes central differences across the kinks of ReLUs, as the paper does.
 
     >>> amended().hypergradient.eta, amended(space="darts").weights["batch_size"]
     (0.1, 96)
     """
-    method = published(_darts("amended", hypergradient=Amended(products="forward")), space)
-    return method if eta is None else replace(method, hypergradient=Amended(eta, products="forward"))
+    method = published(_darts(_named("amended", paper), hypergradient=Amended(products="forward")), space)
+    term = method.hypergradient
+    assert isinstance(term, Amended)  # noqa: S101 - for the type checker
+    return method if eta is None else replace(method, hypergradient=replace(term, eta=eta))
 
 
 @checked
@@ -324,21 +340,19 @@ def lambda_darts(
     """Train the weights so that all cells want the same architecture: Λ-DARTS (Movahedi et al., 2023).
 
     ``base`` is the method that it is added to, by default DARTS. ``weight`` is λ: by default 0.125, and for Λ in the
-    DARTS space 0.25. ``paper`` computes ∇wΛ by the paper's differences (central, ε0 = 1e-4, across the kinks) instead
-    of ours with frozen kinks.
+    DARTS space 0.25. There the paper left ``none`` out of the space: ``DARTS(exclude=("none",))``. ``paper`` computes
+    ∇wΛ by the paper's differences (central, ε0 = 1e-4, across the kinks) instead of ours with frozen kinks.
 
     >>> lambda_darts(base=gaea()).name, lambda_darts("sign").regularizers[0].kind
     ('lambda-gaea', 'sign')
     >>> lambda_darts(space="darts").regularizers[0].weight, lambda_darts(paper=True).regularizers[0].kinks
     (0.25, 'crossed')
     """
-    recipe = f"lambda-{'sign-' if kind == 'sign' else ''}darts"
-    alone = published(_darts(recipe + ("-paper" if paper else ""), regularizers=(LayerAlignment(kind),)), space)
+    recipe = _named(f"lambda-{'sign-' if kind == 'sign' else ''}darts", paper)
+    alone = published(_darts(recipe, regularizers=(LayerAlignment(kind),)), space)
     (term,) = alone.regularizers
     assert isinstance(term, LayerAlignment)  # noqa: S101 - for the type checker
-    term = replace(term, kind=kind, weight=term.weight if weight is None else weight)
-    if paper:
-        term = replace(term, difference="central", eps=1e-4, kinks="crossed")
+    term = replace(term, weight=term.weight if weight is None else weight)
     if base is None:
         return replace(alone, regularizers=(term,))
     name = f"lambda-{base.name}" if kind == "cosine" else f"lambda-sign-{base.name}"
@@ -360,9 +374,25 @@ def _variant(sentence: str, recipe: Callable[..., Method], *args: object, **knob
 RECIPES: dict[str, Callable[..., Method]] = {
     "darts": _variant("Softmax, Adam and the gradient of first order: DARTS (Liu et al., 2019).", darts),
     "darts-2nd": _variant("DARTS with the gradient through one virtual step of the weights.", darts, order=2),
+    "darts-2nd-paper": _variant(
+        "darts-2nd by the differences of its paper: central ones, which cross the kinks of ReLUs.",
+        darts,
+        order=2,
+        paper=True,
+    ),
     "darts-erm": _variant("DARTS whose weights and architecture share all the data.", darts, level="single"),
     "idarts": idarts,
+    "idarts-paper": _variant(
+        "iDARTS by the products of its paper: H·v by autograd, M·v by differences that cross the kinks of ReLUs.",
+        idarts,
+        paper=True,
+    ),
     "amended": amended,
+    "amended-paper": _variant(
+        "Amended-DARTS by the differences of its paper: central ones, which cross the kinks of ReLUs.",
+        amended,
+        paper=True,
+    ),
     "gaea": _variant(
         "Exponentiated gradient on the simplex, weights and architecture in turns on all the data: GAEA "
         "(Li et al., 2021).",
@@ -399,6 +429,9 @@ RECIPES: dict[str, Callable[..., Method]] = {
     ),
     "lambda-sign-darts": _variant(
         "Λ-DARTS that asks the cells for equal signs only, not for equal strengths: Λ±.", lambda_darts, "sign"
+    ),
+    "lambda-sign-darts-paper": _variant(
+        "Λ± by the differences of its paper, which cross the kinks of ReLUs.", lambda_darts, "sign", paper=True
     ),
     "lambda-gaea-simultaneous": _variant(
         "Λ-DARTS on top of gaea-simultaneous.", _lambda_on, gaea, updates="simultaneous"

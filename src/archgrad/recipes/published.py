@@ -42,4 +42,6 @@ SETTINGS: dict[str, dict[str, Settings]] = {
     name: {family: _settings(own) for family, own in recipe.items() if isinstance(own, dict)}
     for name, recipe in _RECIPES.items()
 }
-"""``SETTINGS[recipe][family]`` maps a knob to its value and source; the family "any" stands for all spaces."""
+"""``SETTINGS[recipe][family]`` maps a knob to its value and source; the family "any" stands for all spaces.
+
+The name of a space in the place of a family stands for that space alone."""

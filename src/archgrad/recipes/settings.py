@@ -76,8 +76,9 @@ def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
     Settings of weight training, space and data are never taken from another family.
     """
     family, found = family_of(space), dict[str, Setting]()
+    alone = space.name if isinstance(space, SearchSpace) else space
     for name in chain_of(recipe):
-        for setting in (*_settings(name, family), *_settings_anywhere(name, family)):
+        for setting in (*_settings(name, alone), *_settings(name, family), *_settings_anywhere(name, family)):
             found.setdefault(setting.path, setting)
     for name in chain_of(recipe):
         for other in _NEAREST[family]:
@@ -89,13 +90,14 @@ def declared(recipe: str, space: SearchSpace | str) -> dict[str, Setting]:
 
 @checked
 def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
-    """Return the published fields of a space for a recipe, by name.
+    """Return the published fields of a space for a recipe, by name; it excludes only what the space offers.
 
     >>> sized("gaea", SPACES.constructor("nasbench201")())
     {'exclude': ('none',)}
     """
     settings = [one for one in declared(recipe, space).values() if one.path.startswith("space.")]
     wanted = {setting.path.removeprefix("space."): setting.value for setting in settings}
+    wanted |= {"exclude": tuple(filter(space.offers, wanted["exclude"]))} if "exclude" in wanted else {}
     return {space.depth_knob if name == "cells" else name: value for name, value in wanted.items()}
 
 

@@ -25,7 +25,8 @@ class OuterStep:
 
     ``probabilities`` ``{block: [rows, choices]}`` and the supernet's ``mixture`` ``{block: [cells, rows, choices]}``
     are differentiable in α. ``block.mask`` marks the real choices. ``loss`` is L2 without regularizer terms; it is set,
-    and twice differentiable in the mixture, for a regularizer that ``differentiates_outer_loss``.
+    and twice differentiable in the mixture, for a regularizer that ``differentiates_outer_loss``. It belongs to
+    ``epoch``, counted from 1, of ``epochs``.
     """
 
     blocks: Sequence[DecisionBlock]
@@ -34,6 +35,8 @@ class OuterStep:
     mixture: Mixture
     progress: float
     loss: Tensor | None = None
+    epoch: int = 1
+    epochs: int = 1
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,7 @@ class PerturbStep:
 
 @dataclass(frozen=True)
 class WeightStep:
-    """Weight step number ``index`` of the search, as a regularizer sees it.
+    """Weight step number ``index`` of the search, as a regularizer sees it; in ``epoch``, from 1, of ``epochs``.
 
     ``loss(w, mixture)`` evaluates the training loss of this batch at other weights or another mixture; for a
     regularizer that ``freezes_kinks``, with all kinks frozen as in the step itself. ``gradient`` is ∂L1/∂w.
@@ -68,6 +71,8 @@ class WeightStep:
     mixture_gradient: MixtureGradients | None
     progress: float
     index: int
+    epoch: int = 1
+    epochs: int = 1
 
 
 class Regularizer:

@@ -26,7 +26,8 @@ Difference = Literal["exact", "central", "interleaved"]
 class LayerAlignment(Regularizer):
     """L1 − λ_t·Λ: train the weights so that the cells' gradients ∂L1/∂p align (Movahedi et al., 2023, Eq. 8).
 
-    ``kind`` chooses Λ or Λ±. λ_t = ``weight``·t/T grows with the search, or is ``constant``. The gradient
+    ``kind`` chooses Λ or Λ±. λ_t = ``weight``·t/T grows with the number t of the epoch, from 1 to all T (Section 4.1),
+    or is ``constant``; the published code has ``weight``·(t − 1)/(T − 1). The gradient
     ∇wΛ = 1/C(L,2) · ∂/∂w ⟨∇_P L1, Δ⟩ (Eq. 9) uses the cells' gradients from the weight step's own backward pass.
     ``difference`` chooses how it is computed:
 
@@ -95,13 +96,13 @@ class LayerAlignment(Regularizer):
                 "search with more cells, or leave LayerAlignment out."
             )
 
-    def strength(self, progress: float) -> float:
-        """Return λ_t."""
-        return self.weight * progress if self.schedule == "linear" else self.weight
+    def strength(self, epoch: int, epochs: int) -> float:
+        """Return λ_t in an epoch, counted from 1."""
+        return self.weight * epoch / epochs if self.schedule == "linear" else self.weight
 
     def weight_gradient(self, step: WeightStep) -> Weights | None:
         """Return −λ_t·∇wΛ."""
-        strength = self.strength(step.progress)
+        strength = self.strength(step.epoch, step.epochs)
         if self.objective == "outer" or not strength or step.mixture_gradient is None:
             return None
         blocks = aligned_blocks(step.blocks, self.blocks)
@@ -114,7 +115,7 @@ class LayerAlignment(Regularizer):
 
     def outer_term(self, step: OuterStep) -> Tensor | None:
         """Return −λ_t·Λ of L2 for the outer objective, else None."""
-        strength = self.strength(step.progress)
+        strength = self.strength(step.epoch, step.epochs)
         if self.objective == "inner" or not strength or step.loss is None:
             return None
         blocks = aligned_blocks(step.blocks, self.blocks)

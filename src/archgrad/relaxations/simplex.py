@@ -19,7 +19,7 @@ __all__ = ["Simplex"]
 
 @dataclass(frozen=True)
 class Simplex(Relaxation):
-    """p = θ: every row of θ is on the simplex of its choices, and starts uniform (GAEA, Section 3).
+    """p = θ: every row of θ is on the simplex of its choices, and starts uniform (GAEA, Section 3.3).
 
     ``skip_zero`` skips choices of weight exactly 0: they cost nothing, but get no gradient to recover by.
     """

@@ -55,7 +55,9 @@ class DARTS(SearchSpace):
     """A normal and a reduction cell of DARTS, each with 14 edges and eight operations.
 
     A network is a row of ``cells`` cells, each fed by the two before it; the cells at 1/3 and 2/3 of the depth reduce.
-    The auxiliary head follows the second reduction. The ``stem`` is for images as of CIFAR, or for large ones as of
+    Of two cells, as in the toy of Amended-DARTS (A.3, which does not say their kinds), the first is normal and the
+    second reduces: at 1/3 and 2/3 both would reduce, and nothing would decide the normal cell.
+    The auxiliary head follows the last reduction. The ``stem`` is for images as of CIFAR, or for large ones as of
     ImageNet: then it divides the resolution by 8. The default size is the published one.
 
     >>> [(block.name, block.cells, block.shape) for block in DARTS().blocks]
@@ -75,13 +77,15 @@ class DARTS(SearchSpace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.cells < 3:
-            raise UserError(f"cells of the space {self.name!r} is {self.cells}; give at least 3, for two reductions.")
+        if self.cells < 2:
+            raise UserError(
+                f"cells of the space {self.name!r} is {self.cells}; give at least 2, a normal and a reduction cell."
+            )
 
     @property
-    def reductions(self) -> tuple[int, int]:
+    def reductions(self) -> tuple[int, ...]:
         """The layers that halve the resolution."""
-        return self.cells // 3, 2 * self.cells // 3
+        return (1,) if self.cells == 2 else (self.cells // 3, 2 * self.cells // 3)
 
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
@@ -146,7 +150,7 @@ class DARTSCell(nn.Module):
 class DARTSNet(nn.Module):
     """Stem of 3C channels (C for ImageNet), a row of cells, global average pooling and a linear classifier.
 
-    If the plan asks for it, an auxiliary head reads the output of the second reduction.
+    If the plan asks for it, an auxiliary head reads the output of the last reduction.
     """
 
     def __init__(self, space: DARTS, plan: CellPlan, input_channels: int, num_classes: int) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archgrad.errors import UserError, unknown
 from archgrad.operations import AveragePool, Identity, ReLUConvBN, Vocabulary, Zero
 from archgrad.spaces.staged import StagedSpace
 
@@ -25,7 +24,7 @@ OPERATIONS: Vocabulary = {
 class NASBench201(StagedSpace):
     """The cell of NAS-Bench-201: four nodes, six edges, five operations, 15,625 architectures.
 
-    The edges are 1←0, 2←0, 2←1, 3←0, 3←1, 3←2. ``exclude`` removes operations. The default size is the benchmark's.
+    The edges are 1←0, 2←0, 2←1, 3←0, 3←1, 3←2. The default size is the benchmark's.
 
     >>> NASBench201(channels=8, cells_per_stage=1).blocks[0].shape
     (6, 5)
@@ -35,20 +34,3 @@ class NASBench201(StagedSpace):
     family: ClassVar[str] = "nasbench201"
     compared_at: ClassVar[Mapping[str, int]] = {"channels": 16, "cells_per_stage": 5}
     operations: ClassVar[Vocabulary] = OPERATIONS
-
-    exclude: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if isinstance(self.exclude, list):
-            object.__setattr__(self, "exclude", tuple(self.exclude))
-        super().__post_init__()
-        for operation in self.exclude:
-            if operation not in OPERATIONS:
-                raise unknown("operation in exclude:", operation, OPERATIONS)
-        if not self.choices:
-            raise UserError("exclude removes every operation of the space 'nasbench201'; leave at least one.")
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The operations that remain, in the benchmark's order."""
-        return tuple(operation for operation in OPERATIONS if operation not in self.exclude)

@@ -56,10 +56,11 @@ class NASNet(DARTS):
         if set(genotype.names) != {"normal", "reduce"}:
             blocks = ", ".join(genotype.names) or "none"
             raise UserError(f"this genotype has the blocks {blocks}; the space 'nasnet' has normal, reduce.")
+        allowed = [operation for operation in self.vocabulary if operation not in self.exclude]
         for name, cell in genotype.blocks:
             for number, decision in enumerate(cell):
-                if decision.choice not in self.vocabulary:
-                    raise unknown(f"operation in block {name!r}:", decision.choice, self.vocabulary)
+                if decision.choice not in allowed:
+                    raise unknown(f"operation in block {name!r}:", decision.choice, allowed)
                 node = INPUTS + number // 2
                 if decision.target != node or decision.source is None or decision.source >= node:
                     raise UserError(f"{decision} of block {name!r} is misplaced: node {node} reads two earlier nodes.")

@@ -1,4 +1,4 @@
-"""Restrictions: which of its choices each row of a block keeps."""
+"""Exclusions and restrictions: which of its choices each row of a block keeps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,38 @@ from archgrad.errors import UserError, unknown
 from archgrad.fields import check_value
 from archgrad.spaces.block import DecisionBlock, Row
 
-__all__ = ["Restriction", "make_restriction", "restrict_block"]
+__all__ = ["Restriction", "check_exclude", "exclude_choices", "make_restriction", "restrict_block"]
 
 Restriction = tuple[tuple[str, tuple[tuple[str, ...], ...]], ...]
 """Block names, each with the remaining choices of its rows."""
+
+
+def check_exclude(space: str, blocks: Sequence[DecisionBlock], exclude: Sequence[str]) -> None:
+    """Reject operations that the blocks of a space do not offer, and rows that would be left without any."""
+    rows = [(block, row) for block in blocks if block.kind == "operation" for row in block.rows]
+    offered = list(dict.fromkeys(choice for _, row in rows for choice in row.choices))
+    for operation in exclude:
+        if operation not in offered:
+            raise unknown("operation in exclude:", operation, offered)
+    for block, row in rows:
+        if not set(row.choices) - block.excluded - set(exclude):
+            raise UserError(
+                f"exclude removes every operation of the space {space!r} on row {row.name} of block {block.name!r}; "
+                f"leave at least one of {', '.join(choice for choice in row.choices if choice not in block.excluded)}."
+            )
+
+
+def exclude_choices(block: DecisionBlock, exclude: Sequence[str]) -> DecisionBlock:
+    """Return the block without some operations; a block that decides edges stays as it is.
+
+    >>> block = DecisionBlock("cell", 1, (Row(1, 0, ("none", "skip", "conv")),))
+    >>> exclude_choices(block, ("none",)).rows[0].choices
+    ('skip', 'conv')
+    """
+    if block.kind == "edge" or not exclude:
+        return block
+    rows = (replace(row, choices=tuple(one for one in row.choices if one not in exclude)) for row in block.rows)
+    return replace(block, rows=tuple(rows))
 
 
 def restrict_block(block: DecisionBlock, restriction: Restriction | None) -> DecisionBlock:

@@ -17,7 +17,7 @@ from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, ImageSize, cost
 from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.genotype_check import check_genotype, row_of
-from archgrad.spaces.restriction import Restriction, make_restriction, restrict_block
+from archgrad.spaces.restriction import Restriction, check_exclude, exclude_choices, make_restriction, restrict_block
 from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Modifier, Supernet, SupernetOptions
 from archgrad.tensors import Mixture
 from archgrad.training import WeightTraining
@@ -39,7 +39,8 @@ Space = TypeVar("Space", bound="SearchSpace")
 class SearchSpace(ABC):
     """A set of decision blocks, and how to build networks from them.
 
-    ``restriction`` holds the choices that :meth:`restricted` left; None means all.
+    ``exclude`` removes operations everywhere. ``restriction`` holds the choices that :meth:`restricted` left; None
+    means all.
     """
 
     name: ClassVar[str]
@@ -54,11 +55,26 @@ class SearchSpace(ABC):
     """Whether its supernet can have an auxiliary head."""
 
     channels: Width = 16
+    exclude: tuple[str, ...] = ()
     restriction: Restriction | None = field(default=None, metadata={"knob": False})
 
     def __post_init__(self) -> None:
+        if isinstance(self.exclude, list):
+            object.__setattr__(self, "exclude", tuple(self.exclude))
         check_fields(self, f"{{}} of the space {self.name!r}")
+        self._check_exclude()
         self._check_restriction()
+
+    def _check_exclude(self) -> None:
+        """Reject exclusions of unknown operations or of all, or such that the space ignores."""
+        if not self.exclude:
+            return
+        check_exclude(self.name, replace(self, exclude=(), restriction=None).blocks, self.exclude)
+        if self.offers(*self.exclude):
+            raise UserError(
+                f"the space {self.name!r} ignores exclude; pass each of its blocks through self.apply_restriction() "
+                f"in blocks, or exclude nothing."
+            )
 
     def _check_restriction(self) -> None:
         """Reject a restriction with unknown choices, or one that the space ignores."""
@@ -81,8 +97,8 @@ class SearchSpace(ABC):
         return replace(self, restriction=make_restriction(self.name, self.blocks, choices))
 
     def apply_restriction(self, block: DecisionBlock) -> DecisionBlock:
-        """Return a block with only the choices that the space's restriction leaves; :attr:`blocks` must use it."""
-        return restrict_block(block, self.restriction)
+        """Return a block with the choices that ``exclude`` and the restriction leave; :attr:`blocks` must use it."""
+        return restrict_block(exclude_choices(block, self.exclude), self.restriction)
 
     @property
     @abstractmethod

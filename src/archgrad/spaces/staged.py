@@ -48,8 +48,8 @@ class StagedSpace(SearchSpace):
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The operations offered on every edge, in order."""
-        return tuple(self.operations)
+        """The operations that an unrestricted edge offers, in order."""
+        return tuple(operation for operation in self.operations if operation not in self.exclude)
 
     @property
     def blocks(self) -> tuple[DecisionBlock, ...]:
