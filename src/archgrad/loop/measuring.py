@@ -19,11 +19,11 @@ __all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "mea
 
 OWN = {
     "epoch", "lr", "genotype", "stage", "seconds", "stopped_to", "ties", "derived_by", "train_chance", "heldout_chance",
-    "heldout_images", "train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "arch_loss", "arch_accuracy",
-    "heldout_loss", "heldout_accuracy", "metric", "metric_direction", "metric_unit", "metric_best",
+    "heldout_images", "train_loss", "train_accuracy", "arch_loss", "arch_accuracy", "heldout_loss", "heldout_accuracy",
+    "level", "metric", "metric_direction", "metric_unit", "metric_best",
 }  # fmt: skip
 """The keys of a record that only the loop writes, beside those of the task's metrics."""
-_KINDS = ("train", "valid", "arch", "heldout")
+_KINDS = ("train", "arch", "heldout")
 """What the names of metrics begin with in a record."""
 
 

@@ -156,7 +156,9 @@ class Run:
 
     def _move(self, state: SearchState, batches: StepBatches, moves: Moves) -> None:
         if moves.together and self.setup.method.schedule.updates == "simultaneous":
-            self._record(state, self.stepper.joint_step(state, batches.inner(0)))
+            result = self.stepper.joint_step(state, batches.inner(0))
+            state.sums.add(replace(result.metrics, name="arch"))  # one loss moves both
+            self._record(state, result)
             return
         if moves.architecture:
             self._record(state, self.stepper.architecture_step(state, batches))
@@ -239,7 +241,7 @@ class Run:
     def _own_record(self, state: SearchState, snapshot: Snapshot) -> Record:
         """Return the loop's own record of the epoch, before any callback adds to it."""
         record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.weights.lr_at(state.epoch)}
-        record |= state.sums.means()
+        record |= {"level": self.stepper.method.schedule.level} | state.sums.means()
         unseen = self.setup.held_out_loader
         if unseen is not None:
             record |= evaluate_held_out(self.stepper.losses, state, unseen)

@@ -76,7 +76,7 @@ class Stepper:
             check_like(hypergradient, "estimate", estimate, state.alpha)
             gradient = constants(estimate)
             evaluated = step.measure(outer_batch)
-        metrics = self._metrics("valid" if self.method.schedule.level == "bilevel" else "arch", *evaluated, state)
+        metrics = self._metrics("arch", *evaluated, state)
         self._move_alpha(state, gradient)
         return StepResult(metrics, step.mixture_gradients)
 
