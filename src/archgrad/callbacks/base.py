@@ -99,6 +99,14 @@ class Callback:
         """The kind of gradient differences that it takes at a point, None if it takes none."""
         return None
 
+    @property
+    def decays(self) -> Mapping[str, float]:
+        """The measures inside an epoch that are exponential averages since the first step, each with its decay.
+
+        After n measurements the average is Σ decayⁿ⁻ⁱ·xᵢ / Σ decayⁿ⁻ⁱ. All other measures are means of their epoch.
+        """
+        return {}
+
     def due(self, index: int, steps: int) -> bool:
         """Tell whether to measure the point before step ``index``; an epoch has ``steps`` steps."""
         return index % self.every == 0

@@ -39,7 +39,7 @@ def measure_points(callbacks: Iterable[Callback], setup: Setup, state: SearchSta
         step = setup.stepper(state).in_full_precision().bilevel_step(state)
         with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
             measured = callback.measure_point(point)
-        state.sums.note(_numbers(callback, "measure_point", measured))
+        state.sums.note(_numbers(callback, "measure_point", measured), callback.decays)
 
 
 def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
@@ -54,7 +54,7 @@ def measure_gradients(
     for callback in callbacks:
         if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
             measured = callback.measure_gradients(setup.blocks, gradients)
-            state.sums.note(_numbers(callback, "measure_gradients", measured))
+            state.sums.note(_numbers(callback, "measure_gradients", measured), callback.decays)
 
 
 def measure_epoch(

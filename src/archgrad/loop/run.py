@@ -22,7 +22,6 @@ from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.part_checks import check_first_pass, check_instance
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
@@ -204,7 +203,7 @@ class Run:
         state.history.append(record)
         evaluated = replace(snapshot, evaluation=supernet_evaluation(self.setup, state))
         measuring.measure_epoch(self.callbacks, {False: snapshot, True: evaluated}, state, record)
-        state.epoch, state.step, state.sums = state.epoch + 1, 0, MetricSums()
+        state.epoch, state.step, state.sums = state.epoch + 1, 0, state.sums.after_epoch()
         self._stop_early(state)
         if state.complete:
             ended, evaluated = (replace(one, genotype=state.genotype, last=True) for one in (snapshot, evaluated))
