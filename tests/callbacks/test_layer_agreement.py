@@ -156,7 +156,7 @@ def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     mixture = {"cell": state.alpha["cell"].softmax(-1).repeat(3, 1, 1).requires_grad_()}
     batch = batches.outer()
     F.cross_entropy(state.supernet(batch.inputs, mixture), batch.targets).backward()
-    at_rest = stepper.mixture_gradients(state, batch)["cell"]
+    at_rest = stepper.mixture_gradients(state, batches)["cell"]
     moved = stepper.architecture_step(state, batches).mixture_gradients["cell"]
     torch.testing.assert_close(moved, mixture["cell"].grad)
     torch.testing.assert_close(at_rest, mixture["cell"].grad)
@@ -172,7 +172,7 @@ def test_they_are_measured_in_a_warm_up_but_not_where_nothing_ever_moves() -> No
 
 
 def test_measuring_changes_no_bit_of_the_search() -> None:
-    for method in (ag.recipes.darts(), ag.recipes.gaea(updates="simultaneous")):
+    for method in (ag.recipes.darts(), ag.recipes.darts(order=2), ag.recipes.gaea(updates="simultaneous")):
         with_it, without = searched(method), searched(method, standard_callbacks=False)
         assert all(torch.equal(with_it.alpha[name], value) for name, value in without.alpha.items())
 

@@ -43,7 +43,7 @@ def measure_points(callbacks: Iterable[Callback], setup: Setup, state: SearchSta
 
 
 def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
-    """Return the callbacks that measure mixture gradients at a step which does not move the architecture."""
+    """Return the callbacks that measure mixture gradients at a step where they are computed for that alone."""
     return [one for one in callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
 
 

@@ -159,10 +159,10 @@ class Run:
             state.sums.add(replace(result.metrics, name="arch"))  # one loss moves both
             self._record(state, result)
             return
+        if not moves.architecture or self.stepper.method.hypergradient.order > 1:
+            self._measure_gradients_apart(state, batches)
         if moves.architecture:
             self._record(state, self.stepper.architecture_step(state, batches))
-        else:
-            self._measure_gradients_at_rest(state, batches)
         if moves.weights:
             state.sums.add(self.stepper.weight_step(state, batches.inner(0)).metrics)
 
@@ -171,11 +171,11 @@ class Run:
         state.sums.add(result.metrics)
         measuring.measure_gradients(self.callbacks, self.setup, state, result.mixture_gradients)
 
-    def _measure_gradients_at_rest(self, state: SearchState, batches: StepBatches) -> None:
-        """Compute and measure mixture gradients in a step that does not move the architecture."""
+    def _measure_gradients_apart(self, state: SearchState, batches: StepBatches) -> None:
+        """Compute and measure mixture gradients where no step of the architecture gives them on its way."""
         due = measuring.gradients_due(self.callbacks, state)
         if due and self.setup.method.arch_optimizer.moves:
-            measuring.measure_gradients(due, self.setup, state, self.stepper.mixture_gradients(state, batches.outer()))
+            measuring.measure_gradients(due, self.setup, state, self.stepper.mixture_gradients(state, batches))
 
     def _compare(self, state: SearchState, batches: StepBatches, moves: Moves, due: list[Callback]) -> None:
         """Compare differences of gradients with exact derivatives before the first step that uses them."""
