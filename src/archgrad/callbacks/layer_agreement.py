@@ -25,7 +25,7 @@ _CONVOLUTION = "conv_3x3"
 class LayerAgreement(Callback):
     """Measure Λ and Λ± (Λ-DARTS, Eq. 5 and 7), and the gradients of the first and the last cells (Fig. 2 and 7).
 
-    ``skip_gradient_first`` is ∂L/∂p of the skip connection, averaged over the edges that offer it and summed over the
+    ``skip_gradient_first`` is dL2/dp of the skip connection, averaged over the edges that offer it and summed over the
     first third of the cells. A negative value makes the skip connection grow. ``last`` is the last third of the cells,
     ``conv`` all 3×3 convolutions. The blocks are those that layer alignment would align.
 
