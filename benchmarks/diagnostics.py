@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def agreements(search: SearchSteps) -> Callable[[], object]:
     """Return what compares the gradients of the cells, which a search has anyway."""
-    gradients = search.stepper.mixture_gradients(search.state, search.batches().outer())
+    gradients = search.stepper.mixture_gradients(search.state, search.batches())
     return lambda: [LayerAgreement().measure_gradients(search.setup.blocks, gradients) for _ in range(CALLS)]
 
 

@@ -28,7 +28,7 @@ def test_events_come_in_order() -> None:
         if isinstance(event, StepFinished):
             places.append((event.epoch, event.step))
             assert (event.state.epoch, event.state.step) == (event.epoch, event.step)
-            assert {"train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "alignment"} <= set(event.means)
+            assert {"train_loss", "train_accuracy", "arch_loss", "arch_accuracy", "alignment"} <= set(event.means)
         if isinstance(event, EpochFinished):
             assert (event.state.epoch, event.state.step) == (event.record["epoch"], 0)
             assert event.state.history[-1] == event.record

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,9 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
-from archgrad.callbacks import LayerAgreement, standard
+from archgrad.callbacks import Callback, LayerAgreement, Search, standard
 from archgrad.config import SearchConfig
+from archgrad.errors import SearchInterrupted
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.relaxations import Uniform
 from archgrad.schedule import Schedule
@@ -103,6 +106,44 @@ def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architectu
     assert result.history[1]["alignment"] == pytest.approx(sum(values[steps:]) / steps)
 
 
+def kept_gradients(**knobs: Any) -> tuple[list[float], list[ag.callbacks.Record]]:
+    """Return the gradient of the skip connections in the last cell, step by step, and the records."""
+    seen: list[float] = []
+
+    class Keep(LayerAgreement):
+        def measure_gradients(self, blocks: Any, slopes: Any) -> dict[str, float]:
+            found = super().measure_gradients(blocks, slopes)
+            seen.append(found["skip_gradient_last"])
+            return found
+
+    return seen, searched(ag.recipes.darts(), standard_callbacks=False, callbacks=[Keep(**knobs)]).history
+
+
+def test_the_gradients_of_fig_2_are_exponential_averages_over_all_steps() -> None:
+    for knobs, decay in (({}, 0.999), ({"decay": 0.5}, 0.5), ({"decay": 0.0}, 0.0)):
+        seen, history = kept_gradients(**knobs)
+        for epoch, record in enumerate(history, start=1):
+            steps = seen[: epoch * len(seen) // 2]
+            average = 0.0
+            for value in steps:
+                average = decay * average + (1 - decay) * value
+            assert record["skip_gradient_last"] == pytest.approx(average / (1 - decay ** len(steps)), rel=1e-9)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_search_that_is_interrupted_in_an_epoch_goes_on_with_the_same_averages(tmp_path: Path, steps: int) -> None:
+    class Interrupt(Callback):
+        def on_step_end(self, search: Search, means: Any) -> None:
+            if search.index == steps:
+                signal.raise_signal(signal.SIGINT)
+
+    whole = searched(ag.recipes.darts(), out=tmp_path / "whole").history
+    with pytest.raises(SearchInterrupted):
+        searched(ag.recipes.darts(), callbacks=[Interrupt()], out=tmp_path / "cut", interruptible=True)
+    resumed = searched(ag.recipes.darts(), out=tmp_path / "cut", resume=True).history
+    assert [{**record, "seconds": 0} for record in resumed] == [{**record, "seconds": 0} for record in whole]
+
+
 def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     from archgrad.loop.loaders import StepBatches
     from archgrad.loop.setup import Setup
@@ -115,7 +156,7 @@ def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     mixture = {"cell": state.alpha["cell"].softmax(-1).repeat(3, 1, 1).requires_grad_()}
     batch = batches.outer()
     F.cross_entropy(state.supernet(batch.inputs, mixture), batch.targets).backward()
-    at_rest = stepper.mixture_gradients(state, batch)["cell"]
+    at_rest = stepper.mixture_gradients(state, batches)["cell"]
     moved = stepper.architecture_step(state, batches).mixture_gradients["cell"]
     torch.testing.assert_close(moved, mixture["cell"].grad)
     torch.testing.assert_close(at_rest, mixture["cell"].grad)
@@ -131,7 +172,7 @@ def test_they_are_measured_in_a_warm_up_but_not_where_nothing_ever_moves() -> No
 
 
 def test_measuring_changes_no_bit_of_the_search() -> None:
-    for method in (ag.recipes.darts(), ag.recipes.gaea(updates="simultaneous")):
+    for method in (ag.recipes.darts(), ag.recipes.darts(order=2), ag.recipes.gaea(updates="simultaneous")):
         with_it, without = searched(method), searched(method, standard_callbacks=False)
         assert all(torch.equal(with_it.alpha[name], value) for name, value in without.alpha.items())
 

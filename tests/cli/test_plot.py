@@ -91,6 +91,12 @@ def test_a_measure_of_one_epoch_is_seen(archgrad, runs):
     assert Path("mixture_accuracy.svg").read_text().count("<use") > 0
 
 
+def test_the_loss_of_the_architecture_on_one_level_and_on_two_is_one_plot(archgrad, runs):
+    code, out, err = archgrad("plot", runs[0], runs[2], "--measure", "arch_loss")
+    assert code == 0, err
+    assert [line.partition(":")[0] for line in out.splitlines()[:-1]] == ["gaea", "gdas"]
+
+
 def test_mistakes_are_sentences(archgrad, runs, tmp_path):
     for options, sentence in (
         ([runs[0], "--measure", "entropi"], "did you mean 'entropy'?"),

@@ -21,7 +21,7 @@ SKIPS = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_c
 NONES = "|none~0|+|none~0|none~1|+|nor_conv_3x3~0|none~1|nor_conv_3x3~2|"
 
 
-def records(shares: list[float], **numbers: list[Any] | float) -> list[dict[str, Any]]:
+def records(shares: list[float], **numbers: list[Any] | float | str) -> list[dict[str, Any]]:
     """One record for each share; other numbers are the same in all, or given one by one (None: not measured)."""
     found = []
     for place, share in enumerate(shares):
@@ -74,7 +74,7 @@ RISING = [0.0, 1 / 6, 1 / 6, 2 / 6, 3 / 6, 3 / 6, 3 / 6]
         (records([0.2] * 4, entropy=1.38, heldout_accuracy=30.0, train_accuracy=99.0), "memorising", None),
         (records([0.2] * 4, heldout_accuracy=0.0, train_accuracy=99.0, heldout_images=2), "healthy", None),  # who knows
         (records([0.2] * 4, train_accuracy=11.0, train_chance=10.0), "untrained", None),
-        (records([0.2] * 4, train_accuracy=60.0, valid_accuracy=11.0, train_chance=10.0), "untrained", None),
+        (records([0.2] * 4, train_accuracy=60.0, arch_accuracy=11.0, train_chance=10.0), "untrained", None),
         (records([0.2] * 4, genotype=[SKIPS, NONES, SKIPS, NONES]), "undecided", None),  # another cell every epoch
         (records([0.2] * 4, genotype=[NONES, SKIPS, SKIPS, SKIPS]), "undecided", None),  # a mean over the window
         (records([0.2] * 4, mixture_accuracy=90.0, discrete_accuracy=21.0, heldout_chance=10.0), "undecided", None),
@@ -133,7 +133,7 @@ def test_it_sees_only_what_has_been(end: int) -> None:
 
 def test_the_oracle_changes_nothing() -> None:
     plain = records(RISING, alignment=0.03)
-    told = [record | {"oracle_cifar10_test_200ep": 94.0, "valid_accuracy": 99.0} for record in plain]
+    told = [record | {"oracle_cifar10_test_200ep": 94.0, "arch_accuracy": 99.0} for record in plain]
     assert diagnose(told, EPOCHS) == diagnose(plain, EPOCHS)
 
 
@@ -294,8 +294,8 @@ def test_what_accuracies_choose_is_not_judged_by_entropy() -> None:
 
 def test_advice_and_words_fit_what_was_measured() -> None:
     told = {"train_accuracy": 99.0, "heldout_accuracy": 50.0}
-    assert "gaea-bilevel" in diagnose(records([0.2] * 4, **told), EPOCHS).advice
-    assert "gaea-bilevel" not in diagnose(records([0.2] * 4, valid_accuracy=50.0, **told), EPOCHS).advice
+    assert "gaea-bilevel" in diagnose(records([0.2] * 4, level="single", **told), EPOCHS).advice
+    assert "gaea-bilevel" not in diagnose(records([0.2] * 4, level="bilevel", **told), EPOCHS).advice
     assert "held-out accuracy was not measured" in diagnose(records([0.2] * 4, train_accuracy=10.0), 9).sentences[0]
 
 

@@ -55,7 +55,7 @@ def test_the_architecture_moves_once_for_every_few_steps_of_the_weights(monkeypa
     monkeypatch.setattr(Stepper, "architecture_step", step)
     result = found(ag.recipes.idarts(inner_steps=3), batch_size=12, epochs=2)
     assert moved == list(range(2, 24, 3))  # four batches of 12 in an epoch, as in DARTS, and three weight steps each
-    assert "valid_loss" in result.history[0]
+    assert "arch_loss" in result.history[0]
 
 
 def test_each_batch_of_the_architecture_serves_once_in_an_epoch_however_many_inner_steps(

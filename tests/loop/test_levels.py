@@ -245,11 +245,17 @@ def test_a_coin_that_falls_on_one_side_only_is_refused(seed: int) -> None:
         found(single("random"), epochs=1, batch_size=64, seed=seed)
 
 
-def test_images_that_train_both_are_not_called_validation() -> None:
-    record = found(single()).history[-1]
-    assert {"arch_loss", "arch_accuracy"} <= set(record)
-    assert not {"valid_loss", "valid_accuracy"} & set(record)
-    assert {"valid_loss", "valid_accuracy"} <= set(found(ag.recipes.gaea(level="bilevel")).history[-1])
+@pytest.mark.parametrize("method", [single(), single("simultaneous"), ag.recipes.darts()])
+def test_the_loss_of_the_architecture_has_one_name_on_one_level_and_on_two(method: ag.Method) -> None:
+    for record in found(method).history:
+        assert {"arch_loss", "arch_accuracy"} <= set(record)
+        assert not any(name.startswith("valid") for name in record)
+        assert record["level"] == method.schedule.level
+
+
+def test_simultaneous_updates_move_both_by_one_loss() -> None:
+    record = found(single("simultaneous")).history[-1]
+    assert (record["arch_loss"], record["arch_accuracy"]) == (record["train_loss"], record["train_accuracy"])
 
 
 @pytest.mark.parametrize(
@@ -288,6 +294,6 @@ def test_a_search_that_moves_no_architecture_draws_no_batch_for_it(monkeypatch: 
     monkeypatch.setattr(StepBatches, "outer", fail)
     result = found(ag.recipes.random_nas())
     assert all(not value.any() for value in result.alpha.values())
-    assert "valid_loss" not in result.history[-1]
+    assert "arch_loss" not in result.history[-1]
     with pytest.raises(UserError, match="Fixed never moves the architecture, so Neumann would have nothing to do"):
         replace(ag.recipes.random_nas(), hypergradient=Neumann(2))

@@ -55,9 +55,9 @@ def test_a_space_of_every_kind_is_searched(name: str) -> None:
     assert [record["epoch"] for record in result.history] == [1, 2, 3]
     for record in result.history:
         assert record["train_loss"] > 0
-        assert record["valid_loss"] > 0
+        assert record["arch_loss"] > 0
         assert 0 <= record["train_accuracy"] <= 100
-        assert 0 <= record["valid_accuracy"] <= 100
+        assert 0 <= record["arch_accuracy"] <= 100
         widest = max(len(row.choices) for block in space.blocks for row in block.rows)
         assert 0 < record["entropy"] <= math.log(widest) + 1e-6
         assert record["skips"] == ag.Genotype.parse(record["genotype"]).count("skip_connect")
@@ -76,7 +76,7 @@ def test_it_learns() -> None:
     training = ag.WeightTraining(lr=0.1, nesterov=True, batch_size=16, epochs=4)
     result = ag.search(small(), ag.recipes.darts(), ag.data.digits(limit=300), weights=training)
     assert result.history[-1]["train_loss"] < 0.9 * result.history[0]["train_loss"]
-    assert result.history[-1]["valid_accuracy"] > 20
+    assert result.history[-1]["arch_accuracy"] > 20
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "s4"])

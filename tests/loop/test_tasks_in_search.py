@@ -76,7 +76,7 @@ def test_a_killed_search_goes_on_to_the_same_bits(task: str, method: str, tmp_pa
 def test_records_and_diagnosis_name_the_main_metric(task: str, name: str) -> None:
     result = ag.search("nasbench201", "darts", DATA[task], task=task, **(SIZE | {"held_out": 0.4}))
     record = result.history[-1]
-    kinds = ("train", "valid", "heldout", "mixture", "discrete")
+    kinds = ("train", "arch", "heldout", "mixture", "discrete")
     assert {f"{kind}_{name}" for kind in kinds} <= record.keys()
     assert not any("accuracy" in key for key in record if key.rpartition("_")[0][-5:] != "label")
     assert record["metric"] == name

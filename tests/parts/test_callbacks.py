@@ -131,7 +131,7 @@ def test_a_users_own_measures_and_stops_a_search(tmp_path: Path, plain: ag.Searc
     (record,) = result.history
     assert {"pull", "outer_loss", "accuracy"} <= set(record)
     assert (record["mood"], record["ended"], record["stopped_to"]) == ("good", 1.0, 1)
-    assert record["valid_loss"] == plain.history[0]["valid_loss"]
+    assert record["arch_loss"] == plain.history[0]["arch_loss"]
     assert json.loads((tmp_path / "metrics.jsonl").read_text()) == record
     later = searched(SkipPull(epochs=9))
     assert ["ended" in record for record in later.history] == [False, True]

@@ -99,12 +99,12 @@ def test_the_band_of_an_accuracy_stays_between_0_and_100(monkeypatch: pytest.Mon
     assert (heights.min(), heights.max()) == (0.0, 100.0)
 
 
-def test_a_diagnosis_shows_the_losses_of_a_bilevel_search_and_begins_its_axes_at_zero(
+def test_a_diagnosis_shows_the_losses_of_weights_and_architecture_and_begins_its_axes_at_zero(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     figures = drawn(monkeypatch, "panels")
-    records = [{"epoch": n, "train_loss": 2.0, "valid_loss": 2.1, "entropy": 1.6, "entropy_max": 1.61} for n in (1, 2)]
+    records = [{"epoch": n, "train_loss": 2.0, "arch_loss": 2.1, "entropy": 1.6, "entropy_max": 1.61} for n in (1, 2)]
     draw_panels(records, Path("panels.png"))
     loss, entropy = figures[0].axes
-    assert [line.get_label() for line in loss.lines] == ["train loss", "valid loss"]
+    assert [line.get_label() for line in loss.lines] == ["train loss", "arch loss"]
     assert entropy.get_ylim()[0] == 0

@@ -31,7 +31,7 @@ Measures = Mapping[str, float | str]
 class Need(Enum):
     """What a callback asks the loop to compute for it.
 
-    ``MIXTURE_GRADIENTS`` are ∂L/∂p of every cell, for :meth:`Callback.measure_gradients`. ``BILEVEL_POINT`` is the
+    ``MIXTURE_GRADIENTS`` are dL2/dp of every cell, for :meth:`Callback.measure_gradients`. ``BILEVEL_POINT`` is the
     problem that an architecture step would see, for :meth:`Callback.measure_point`. ``EVALUATION`` is the main metric
     of the shared weights with any mixture, as ``snapshot.evaluation`` at the end of an epoch.
     """
@@ -87,8 +87,9 @@ class Callback:
     every: Count = 64
     """The number of steps between two measurements.
 
-    Mixture gradients are measured in every step that moves the architecture. For them, ``every`` applies to the other
-    steps, such as those of a warm-up, where they are computed only for the measurement.
+    With a hypergradient of order 1, mixture gradients are measured in every step that moves the architecture. For them,
+    ``every`` applies where they are computed only for the measurement: in the other steps, such as those of a warm-up,
+    and in all steps with a hypergradient of order 2.
     """
 
     def __post_init__(self) -> None:
@@ -98,6 +99,14 @@ class Callback:
     def difference(self) -> ProductKind | None:
         """The kind of gradient differences that it takes at a point, None if it takes none."""
         return None
+
+    @property
+    def decays(self) -> Mapping[str, float]:
+        """The measures inside an epoch that are exponential averages since the first step, each with its decay.
+
+        After n measurements the average is Σ decayⁿ⁻ⁱ·xᵢ / Σ decayⁿ⁻ⁱ. All other measures are means of their epoch.
+        """
+        return {}
 
     def due(self, index: int, steps: int) -> bool:
         """Tell whether to measure the point before step ``index``; an epoch has ``steps`` steps."""
@@ -132,7 +141,10 @@ class Callback:
         """React to the end, after the last epoch or after an early stop."""
 
     def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
-        """Measure ∂L/∂p of every cell ``{block: [cells, rows, choices]}``; the record gets the epoch's mean."""
+        """Measure dL2/dp of every cell ``{block: [cells, rows, choices]}``; the record gets the epoch's mean.
+
+        It is the method's own hypergradient of each cell's mixture, see :func:`~archgrad.diagnostics.layer_gradients`.
+        """
         return {}
 
     def measure_point(self, point: EvaluationPoint) -> Measures:

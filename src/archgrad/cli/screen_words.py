@@ -13,8 +13,8 @@ __all__ = ["ScreenNumber", "screen_numbers"]
 _BEFORE = {
     "train_loss": ("loss", "on the images that train the weights"),
     "train_{}": ("training {}", "on the images that train the weights"),
-    "valid_loss": ("α loss", "on the images that train the architecture α"),
-    "valid_{}": ("α {}", "on the images that train the architecture α"),
+    "arch_loss": ("α loss", "on the images that train the architecture α"),
+    "arch_{}": ("α {}", "on the images that train the architecture α"),
     "heldout_{}": ("held-out {}", "on images that train no weights"),
 }
 """The names in a record, titles and meanings; braces stand for the main metric."""

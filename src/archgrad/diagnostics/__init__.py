@@ -10,6 +10,7 @@ from archgrad.diagnostics.architecture import (
 )
 from archgrad.diagnostics.diagnosis import Diagnosis, diagnose
 from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
+from archgrad.diagnostics.layers import layer_gradients
 from archgrad.diagnostics.similarity import StageSimilarity, average_similarity, layer_similarity
 from archgrad.diagnostics.stationarity import bregman_stationarity
 from archgrad.diagnostics.thresholds import Thresholds
@@ -27,6 +28,7 @@ __all__ = [
     "compare",
     "diagnose",
     "entropy",
+    "layer_gradients",
     "layer_similarity",
     "measure_discretization",
     "movement",

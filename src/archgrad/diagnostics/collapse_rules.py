@@ -132,7 +132,7 @@ class CollapseRules(Rules):
         verdict, cure = self.verdict, _EXHAUSTED
         if cures:
             cure = f"{' or '.join(cures)} usually cures it"
-        if verdict == "memorising" and self.key("valid") not in self.records[-1]:  # single level
+        if verdict == "memorising" and self.records[-1].get("level") == "single":
             return _ADVICE[verdict] + _BILEVEL
         if verdict == "undecided" and self.decision.keeps_changing:
             return _SETTLE

@@ -76,8 +76,8 @@ class MetricRules(Rules):
         value = self.now(self.key("heldout"))
         if value is not None:
             return value, self.now("heldout_chance")
-        valid = self.now(self.key("valid"))
-        return (self.now(self.key("train")) if valid is None else valid), self.now("train_chance")
+        arch = self.now(self.key("arch"))
+        return (self.now(self.key("train")) if arch is None else arch), self.now("train_chance")
 
     @property
     def _too_few(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -19,10 +20,11 @@ from archgrad.descent import Descent, momentum_of
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop.state import PRODUCTS, SearchState, all_trusted
 from archgrad.loop.supernet_losses import SupernetLosses
-from archgrad.tensors import Alpha, MixtureGradients, Weights
+from archgrad.relaxations import Relaxed
+from archgrad.tensors import Alpha, Mixture, MixtureGradients, Weights
 from archgrad.training import WeightTraining
 
-__all__ = ["BilevelStep", "EvaluatedBatch", "bilevel_step"]
+__all__ = ["BilevelStep", "EvaluatedBatch", "bilevel_step", "layer_point"]
 
 
 class EvaluatedBatch(NamedTuple):
@@ -80,9 +82,7 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
     full = losses.in_full_precision()
     once = full if twice else losses
 
-    def whole(weights: Weights) -> Weights:
-        """Add the weights that are not trained."""
-        return Weights({**detached_parameters(state.supernet, frozen), **weights})
+    whole = partial(_whole, state, frozen)
 
     def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
         return full.inner(whole(weights), losses.relax(alpha, noise, state), batch, state)[0]
@@ -105,6 +105,35 @@ def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: Search
     problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
     descent = _descent(training, state, trained)
     return BilevelStep(problem, trained, descent, evaluated, mixture_gradients, mislead, evaluate)
+
+
+def layer_point(
+    losses: SupernetLosses, training: WeightTraining, state: SearchState, inner_batch: Batches, outer_batch: Batch
+) -> AbstractContextManager[EvaluationPoint]:
+    """Open the point of the same problem whose α is the mixture, a copy for every cell.
+
+    Regularizers' terms of the outer loss have no part in it: they are of the α that all cells share.
+    """
+    noise = losses.noise(state, "architecture", state.index)
+    with torch.no_grad():
+        relaxed = losses.relax(state.alpha, noise, state)
+    trained, frozen = split_trained(state.weights)
+    whole, full = partial(_whole, state, frozen), losses.in_full_precision()
+
+    def inner(weights: Weights, mixture: Alpha, batch: Batch) -> Tensor:
+        return full.inner(whole(weights), Relaxed(Mixture(mixture), relaxed.active), batch, state)[0]
+
+    def outer(weights: Weights, mixture: Alpha, batch: Batch) -> Tensor:
+        return losses.outer(whole(weights), Relaxed(Mixture(mixture), relaxed.active), batch, state)[0]
+
+    problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
+    descent, mixture = _descent(training, state, trained), Alpha(relaxed.mixture)
+    return evaluate_at(problem, trained, mixture, inner_batch, outer_batch, descent, mislead)
+
+
+def _whole(state: SearchState, frozen: Weights, weights: Weights) -> Weights:
+    """Add the weights that are not trained, and copies of the buffers."""
+    return Weights({**detached_parameters(state.supernet, frozen), **weights})
 
 
 def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> Descent | None:

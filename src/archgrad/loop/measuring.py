@@ -19,11 +19,11 @@ __all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "mea
 
 OWN = {
     "epoch", "lr", "genotype", "stage", "seconds", "stopped_to", "ties", "derived_by", "train_chance", "heldout_chance",
-    "heldout_images", "train_loss", "train_accuracy", "valid_loss", "valid_accuracy", "arch_loss", "arch_accuracy",
-    "heldout_loss", "heldout_accuracy", "metric", "metric_direction", "metric_unit", "metric_best",
+    "heldout_images", "train_loss", "train_accuracy", "arch_loss", "arch_accuracy", "heldout_loss", "heldout_accuracy",
+    "level", "metric", "metric_direction", "metric_unit", "metric_best",
 }  # fmt: skip
 """The keys of a record that only the loop writes, beside those of the task's metrics."""
-_KINDS = ("train", "valid", "arch", "heldout")
+_KINDS = ("train", "arch", "heldout")
 """What the names of metrics begin with in a record."""
 
 
@@ -39,11 +39,11 @@ def measure_points(callbacks: Iterable[Callback], setup: Setup, state: SearchSta
         step = setup.stepper(state).in_full_precision().bilevel_step(state)
         with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
             measured = callback.measure_point(point)
-        state.sums.note(_numbers(callback, "measure_point", measured))
+        state.sums.note(_numbers(callback, "measure_point", measured), callback.decays)
 
 
 def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
-    """Return the callbacks that measure mixture gradients at a step which does not move the architecture."""
+    """Return the callbacks that measure mixture gradients at a step where they are computed for that alone."""
     return [one for one in callbacks if Need.MIXTURE_GRADIENTS in one.needs and state.step % one.every == 0]
 
 
@@ -54,7 +54,7 @@ def measure_gradients(
     for callback in callbacks:
         if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
             measured = callback.measure_gradients(setup.blocks, gradients)
-            state.sums.note(_numbers(callback, "measure_gradients", measured))
+            state.sums.note(_numbers(callback, "measure_gradients", measured), callback.decays)
 
 
 def measure_epoch(

@@ -11,7 +11,10 @@ from torch import Tensor
 
 from archgrad.tasks.metric import widen
 
-__all__ = ["BatchMetrics", "MetricSums"]
+__all__ = ["COUNTS", "BatchMetrics", "MetricSums"]
+
+COUNTS = {"sum": "times", "decayed": "remaining"}
+"""The sums of measures, and what each is divided by for their mean."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class BatchMetrics:
 
 
 class MetricSums:
-    """Running sums of losses and metrics, per kind of step; they restore exactly.
+    """Running sums of losses and metrics, per kind of step, and of the measures of callbacks; they restore exactly.
 
     Sums are tensors on the device of the weights, in 64 bits, so that no step waits for the device; :meth:`plain` and
     :meth:`means` read them.
@@ -60,11 +63,21 @@ class MetricSums:
             else:
                 self.values[name] = value
 
-    def note(self, measured: Mapping[str, float]) -> None:
-        """Add the measures of a callback inside the epoch."""
+    def note(self, measured: Mapping[str, float], decays: Mapping[str, float] | None = None) -> None:
+        """Add the measures of a callback inside the epoch; those with a decay outlast it, and lose weight instead."""
         for measure, value in measured.items():
-            for name, amount in ((f"{measure}_sum", value), (f"{measure}_times", 1.0)):
-                self.values[name] = self.values.get(name, 0.0) + amount
+            decay = (decays or {}).get(measure)
+            total, count = ("sum", "times") if decay is None else ("decayed", "remaining")
+            for name, amount in ((f"{measure}_{total}", value), (f"{measure}_{count}", 1.0)):
+                self.values[name] = (1.0 if decay is None else decay) * self.values.get(name, 0.0) + amount
+
+    def after_epoch(self) -> MetricSums:
+        """Return the sums that the next epoch begins with: those that decay."""
+        following = MetricSums()
+        following.values = {
+            name: value for name, value in self.values.items() if name.endswith(("_decayed", "_remaining"))
+        }
+        return following
 
     def means(self) -> dict[str, float]:
         """Return mean loss and metrics of each kind of step, and the mean of each measure."""
@@ -77,8 +90,8 @@ class MetricSums:
                 weight = values[f"{kind}_weight"]
                 mean = values[name] / weight if weight else 0.0
                 means[kind.removesuffix("²")] = math.sqrt(mean) if kind.endswith("²") else mean
-            elif quantity == "sum":
-                means[kind] = values[name] / values[f"{kind}_times"]
+            elif quantity in COUNTS:
+                means[kind] = values[name] / values[f"{kind}_{COUNTS[quantity]}"]
         return means
 
     def lazy_means(self) -> Mapping[str, float]:

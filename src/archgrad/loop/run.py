@@ -22,7 +22,6 @@ from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import seed_globally
 from archgrad.loop.interrupts import Interrupt, diverged, interrupted
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.part_checks import check_first_pass, check_instance
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
@@ -156,12 +155,14 @@ class Run:
 
     def _move(self, state: SearchState, batches: StepBatches, moves: Moves) -> None:
         if moves.together and self.setup.method.schedule.updates == "simultaneous":
-            self._record(state, self.stepper.joint_step(state, batches.inner(0)))
+            result = self.stepper.joint_step(state, batches.inner(0))
+            state.sums.add(replace(result.metrics, name="arch"))  # one loss moves both
+            self._record(state, result)
             return
+        if not moves.architecture or self.stepper.method.hypergradient.order > 1:
+            self._measure_gradients_apart(state, batches)
         if moves.architecture:
             self._record(state, self.stepper.architecture_step(state, batches))
-        else:
-            self._measure_gradients_at_rest(state, batches)
         if moves.weights:
             state.sums.add(self.stepper.weight_step(state, batches.inner(0)).metrics)
 
@@ -170,11 +171,11 @@ class Run:
         state.sums.add(result.metrics)
         measuring.measure_gradients(self.callbacks, self.setup, state, result.mixture_gradients)
 
-    def _measure_gradients_at_rest(self, state: SearchState, batches: StepBatches) -> None:
-        """Compute and measure mixture gradients in a step that does not move the architecture."""
+    def _measure_gradients_apart(self, state: SearchState, batches: StepBatches) -> None:
+        """Compute and measure mixture gradients where no step of the architecture gives them on its way."""
         due = measuring.gradients_due(self.callbacks, state)
         if due and self.setup.method.arch_optimizer.moves:
-            measuring.measure_gradients(due, self.setup, state, self.stepper.mixture_gradients(state, batches.outer()))
+            measuring.measure_gradients(due, self.setup, state, self.stepper.mixture_gradients(state, batches))
 
     def _compare(self, state: SearchState, batches: StepBatches, moves: Moves, due: list[Callback]) -> None:
         """Compare differences of gradients with exact derivatives before the first step that uses them."""
@@ -202,7 +203,7 @@ class Run:
         state.history.append(record)
         evaluated = replace(snapshot, evaluation=supernet_evaluation(self.setup, state))
         measuring.measure_epoch(self.callbacks, {False: snapshot, True: evaluated}, state, record)
-        state.epoch, state.step, state.sums = state.epoch + 1, 0, MetricSums()
+        state.epoch, state.step, state.sums = state.epoch + 1, 0, state.sums.after_epoch()
         self._stop_early(state)
         if state.complete:
             ended, evaluated = (replace(one, genotype=state.genotype, last=True) for one in (snapshot, evaluated))
@@ -239,7 +240,7 @@ class Run:
     def _own_record(self, state: SearchState, snapshot: Snapshot) -> Record:
         """Return the loop's own record of the epoch, before any callback adds to it."""
         record: Record = {"epoch": state.epoch + 1, "lr": self.stepper.weights.lr_at(state.epoch)}
-        record |= state.sums.means()
+        record |= {"level": self.stepper.method.schedule.level} | state.sums.means()
         unseen = self.setup.held_out_loader
         if unseen is not None:
             record |= evaluate_held_out(self.stepper.losses, state, unseen)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError, shortened
+from archgrad.loop.metric_sums import COUNTS
 from archgrad.loop.saved_optimizer import optimizer_problems
 
 __all__ = ["check_saved"]
@@ -90,7 +91,7 @@ def _check_sums(sums: Mapping[str, Any], seconds: object) -> None:
     _need(all(type(value) in (int, float) for value in (*sums.values(), seconds)), "its sums are not numbers")
     for name in sums:
         kind, _, quantity = name.rpartition("_")
-        number = {"loss": "count", "correct": "count", "sum": "times"}.get(quantity)
+        number = {"loss": "count", "correct": "count", **COUNTS}.get(quantity)
         counted = quantity != "total" or f"{kind}_weight" in sums
         counted = counted and (number is None or sums.get(f"{kind}_{number}", 0) > 0)
         _need(counted, f"its sum {shortened(name)} has no count")

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
-from archgrad.autodiff.gradients import constants, detached_parameters, gradients, leaves
+from archgrad.autodiff.gradients import constants, gradients, leaves
 from archgrad.autodiff.vectors import norm as length_of
 from archgrad.data import Batch
+from archgrad.diagnostics import layer_gradients
 from archgrad.discretizers import Tuning
 from archgrad.hypergradients import Batches
-from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
+from archgrad.loop.bilevel_step import BilevelStep, bilevel_step, layer_point
 from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite, reads_are_due
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.metric_sums import BatchMetrics
@@ -34,7 +34,7 @@ __all__ = ["StepResult", "Stepper"]
 
 
 class StepResult(NamedTuple):
-    """The metrics of a step at w before it moved, and ∂L/∂p of every cell where that was computed."""
+    """The metrics of a step at w before it moved, and ∂L/∂p of every cell where that is the whole gradient of p."""
 
     metrics: BatchMetrics
     mixture_gradients: MixtureGradients
@@ -70,31 +70,31 @@ class Stepper:
         """Move the architecture: α ← optimizer(α, hypergradient)."""
         hypergradient = self.method.hypergradient
         step = self.bilevel_step(state)
-        inner_batch, outer_batch = Batches(map(batches.inner, range(hypergradient.inner_batches))), batches.outer()
+        inner_batch, outer_batch = self.batches(batches)
         with step.at(state.alpha, inner_batch, outer_batch) as point:
             estimate = hypergradient.estimate(point)
             check_like(hypergradient, "estimate", estimate, state.alpha)
             gradient = constants(estimate)
             evaluated = step.measure(outer_batch)
-        metrics = self._metrics("valid" if self.method.schedule.level == "bilevel" else "arch", *evaluated, state)
+        metrics = self._metrics("arch", *evaluated, state)
         self._move_alpha(state, gradient)
-        return StepResult(metrics, step.mixture_gradients)
+        return StepResult(metrics, step.mixture_gradients if hypergradient.order == 1 else {})
+
+    def batches(self, batches: StepBatches) -> tuple[Batches, Batch]:
+        """Return the inner batches and the outer batch that the hypergradient reads."""
+        return Batches(map(batches.inner, range(self.method.hypergradient.inner_batches))), batches.outer()
 
     def bilevel_step(self, state: SearchState) -> BilevelStep:
         """Return the bilevel problem at the present state, as an architecture step sees it."""
         return bilevel_step(self.losses, self.weights, state)
 
-    def mixture_gradients(self, state: SearchState, batch: Batch) -> MixtureGradients:
-        """Return ∂L2/∂p of every cell, for a step that does not move the architecture."""
-        noise = self.losses.noise(state, "architecture", state.index)
-        with torch.no_grad():
-            relaxed = self.losses.relax(state.alpha, noise, state)
-        mixture, weights = leaves(relaxed.mixture), detached_parameters(state.supernet, state.weights)
-        with random_streams.SavedRandomState(state.device).replay():
-            (found,) = gradients(
-                lambda: self.losses.outer(weights, Relaxed(mixture, relaxed.active), batch, state)[0], mixture
-            )
-        return found
+    def mixture_gradients(self, state: SearchState, batches: StepBatches) -> MixtureGradients:
+        """Return dL2/dp of every cell by the method's hypergradient, where no step of the architecture gives it."""
+        hypergradient = self.method.hypergradient
+        with layer_point(self.losses, self.weights, state, *self.batches(batches)) as point:
+            found = layer_gradients(point, hypergradient)
+            check_like(hypergradient, "estimate", found, point.alpha)
+            return constants(found)
 
     def weight_step(self, state: SearchState, batch: Batch) -> StepResult:
         """Move the weights: w ← optimizer(w, clip(∂L1/∂w + what regularizers add))."""

@@ -15,8 +15,8 @@ from archgrad.tasks import ACCURACY, MetricInfo
 __all__ = ["PANELS", "draw_panels", "panels_of"]
 
 PANELS: Mapping[str, tuple[str, ...]] = {
-    "loss (nats)": ("train_loss", "valid_loss", "heldout_loss"),
-    "accuracy (%)": ("train_accuracy", "valid_accuracy", "heldout_accuracy", "heldout_chance"),
+    "loss (nats)": ("train_loss", "arch_loss", "heldout_loss"),
+    "accuracy (%)": ("train_accuracy", "arch_accuracy", "heldout_accuracy", "heldout_chance"),
     "probability of the operations, mean over the edges": ("probability_*",),
     "entropy of the mixture (nats)": ("entropy", "entropy_max"),
     "skip connections (share of the cell, mean probability)": ("skip_share", "skip_weight"),
@@ -67,7 +67,7 @@ def _panels(metric: MetricInfo) -> dict[str, tuple[str, ...]]:
     """Return the measures of each panel, with those of the task's main metric in the place of accuracy.
 
     >>> list(_panels(MetricInfo("rmse", higher_is_better=False)).items())[1]
-    ('rmse', ('train_rmse', 'valid_rmse', 'heldout_rmse', 'heldout_chance'))
+    ('rmse', ('train_rmse', 'arch_rmse', 'heldout_rmse', 'heldout_chance'))
     """
     if metric == ACCURACY:
         return dict(PANELS)
