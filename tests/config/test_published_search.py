@@ -170,7 +170,7 @@ def test_the_first_lines_say_what_it_is_and_what_no_paper_says() -> None:
     assert lines("darts", "nasbench201") == [
         "as published: 16 channels, 5 cells per stage, 50 epochs, batches of 64; 25,000 images train the weights and "
         "25,000 others α, none is held out; α's rate 0.0003, 19,500 α steps",
-        "no image is held out, so train_* measures each epoch, and valid_* on the images of α (docs/command.md)",
+        "no image is held out, so train_* measures each epoch, and arch_* on the images of α (docs/command.md)",
     ]
     assert "train_* measures each epoch, on images that train weights too" in lines("gaea", "nasbench201")[-1]
     assert lines("gaea", "s1")[1] == (

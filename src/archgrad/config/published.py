@@ -75,7 +75,7 @@ def published_search(config: SearchConfig) -> PublishedRun:
 def published_lines(config: SearchConfig, images: Data) -> list[str]:
     """Return the first lines of a published search: what it is, and what of it no paper has published."""
     run = published_search(config)
-    unseen = "on images that train weights too" if run.level == "single" else "and valid_* on the images of α"
+    unseen = "on images that train weights too" if run.level == "single" else "and arch_* on the images of α"
     lines = [f"as published: {run.describe()}", *run.departures()]
     lines.append(f"no image is held out, so train_* measures each epoch, {unseen} (docs/command.md)")
     if images.name != "cifar10" or len(images) != run.images:
