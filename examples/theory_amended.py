@@ -209,6 +209,7 @@ def draw(figure: Any, found: dict[str, Any]) -> None:
         axes.axhline(0, color="k", linewidth=0.8)
     for axes in (random, convex, real):
         axes.grid(alpha=0.3)
+        axes.minorticks_off()
         axes.legend(fontsize="x-small")
 
 

@@ -173,6 +173,7 @@ def draw(figure: Any, found: dict[str, Any]) -> None:
     )
     for axes in (rate, sparse):
         axes.grid(alpha=0.3)
+        axes.minorticks_off()
         axes.legend(fontsize="small")
 
 

@@ -168,6 +168,7 @@ def draw(figure: Any, found: dict[str, Any]) -> None:
     descent.set_ylim(1e-12, 100)
     for axes in (bound, inner, same, descent):
         axes.grid(alpha=0.3)
+        axes.minorticks_off()
         axes.legend(fontsize="small")
 
 

@@ -29,7 +29,7 @@ from archgrad.regularizers.gradient_alignment import alignment
 from archgrad.report.figure import save_figure
 from archgrad.spaces import DecisionBlock
 
-EDGES, OPERATIONS = 6, 5
+EDGES, OPERATIONS, WINDOW = 6, 5, 10
 
 
 def jacobian(alpha: Tensor) -> Tensor:
@@ -174,6 +174,12 @@ def searched(cells: int, epochs: int, seed: int, limit: int | None) -> list[Meas
     return callback.found
 
 
+def medians(values: Sequence[float]) -> tuple[list[int], list[float]]:
+    """Return the middle and the median of each window of steps."""
+    starts = range(0, len(values), WINDOW)
+    return [start + WINDOW // 2 for start in starts], [median(values[start : start + WINDOW]) for start in starts]
+
+
 def draw(figure: Any, found: dict[str, Any]) -> None:
     """Draw the toy, the saturating edge and the searches."""
     (toy, edge), (both, ratio) = figure.subplots(2, 2)
@@ -183,25 +189,23 @@ def draw(figure: Any, found: dict[str, Any]) -> None:
     counts, values = zip(*((cells, max(one[1], 1e-4)) for cells, one in found["cancelling"].items()), strict=True)
     toy.semilogy(counts, values, "x", label="sum zero: Λ = −1/(L − 1)  (drawn at 1e-4)")
     toy.axhline(1, color="k", linewidth=0.8)
-    toy.set(xlabel="cells L", ylabel="left / right of Eq. 6", title="Proposition 1 on drawn gradients: least ratio")
+    toy.set(xlabel="cells L", ylabel="left / right of Eq. 6", title="drawn gradients: least ratio")
     logits, pairs = zip(*found["saturating"].items(), strict=True)
     for place, label in enumerate(("‖∇αL‖²", "bound of Eq. 6")):
         edge.semilogy(logits, [pair[place] for pair in pairs], label=label)
     edge.set(xlabel="logit of one operation on one edge of six", title="one saturated edge empties the bound")
     for color, (cells, run) in enumerate(found["searches"].items()):
-        steps = range(len(run))
-        both.semilogy(
-            steps, [one.sides.left for one in run], color=f"C{color}", linewidth=0.8, label=f"L = {cells}, ‖∇αL‖²"
-        )
-        both.semilogy(steps, [one.sides.right for one in run], ":", color=f"C{color}", label=f"L = {cells}, bound")
-        ratio.plot(steps, [one.sum_ratio for one in run], color=f"C{color}", linewidth=0.8, label=f"L = {cells}")
-    both.set(xlabel="architecture step", title="searches on digits: both sides of Eq. 6")
-    ratio.set(
-        xlabel="architecture step", ylabel="‖Σ g‖² / Σ ‖g‖², centered", title="… and how orthogonal the cells are (1)"
-    )
+        look = {"color": f"C{color}"}
+        both.semilogy(*medians([one.sides.left for one in run]), **look, label=f"L = {cells}, ‖∇αL‖²")
+        both.semilogy(*medians([one.sides.right for one in run]), ":", **look, label=f"L = {cells}, bound of Eq. 6")
+        ratio.plot(*medians([one.sum_ratio for one in run]), **look, label=f"L = {cells}")
+    both.set(xlabel="architecture step", title=f"searches on digits, medians of {WINDOW} steps")
+    ratio.set(xlabel="architecture step", title="the same searches: 1 where centered cells are orthogonal")
+    ratio.set(ylabel="‖Σ g‖² / Σ ‖g‖², centered", ylim=(0, None))
     ratio.axhline(1, color="k", linewidth=0.8)
     for axes in (toy, edge, both, ratio):
         axes.grid(alpha=0.3)
+        axes.minorticks_off()
         axes.legend(fontsize="x-small")
 
 
