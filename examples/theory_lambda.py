@@ -13,6 +13,7 @@ computed
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,6 +110,19 @@ def agreement(gradients: Tensor) -> float:
     return alignment({"cell": gradients}, [block], "cosine").item()
 
 
+def mean_cosine(gradients: Tensor) -> float:
+    """Return the mean of |cos| over all pairs of cells."""
+    units = torch.nn.functional.normalize(gradients.flatten(1), dim=1)
+    apart = torch.triu_indices(len(units), len(units), 1)
+    return (units @ units.T)[apart[0], apart[1]].abs().mean().item()
+
+
+def random_cosine() -> float:
+    """Return the mean of |cos| of two random directions orthogonal to the null space of J."""
+    size = EDGES * (OPERATIONS - 1)
+    return math.exp(math.lgamma(size / 2) - math.lgamma((size + 1) / 2)) / math.sqrt(math.pi)
+
+
 def saturating(logit: float) -> tuple[float, float]:
     """Return left and right of Eq. 6 with ten orthogonal cells, where one edge alone saturates by this logit."""
     alpha = torch.zeros(EDGES, OPERATIONS, dtype=torch.float64)
@@ -119,13 +133,15 @@ def saturating(logit: float) -> tuple[float, float]:
 class Measured(NamedTuple):
     """One architecture step of a search.
 
-    ``sum_ratio`` is ‖Σ g_ℓ‖²/Σ‖g_ℓ‖² of the centered gradients, which is 1 where they are orthogonal; ``null_share``
+    ``cosine`` is the mean of |cos| over the pairs of centered gradients, which is 0 only where all are orthogonal: in Λ
+    positive and negative pairs cancel. ``sum_ratio`` is ‖Σ g_ℓ‖²/Σ‖g_ℓ‖² of the centered gradients, and ``null_share``
     the share of ‖Σ g_ℓ‖² that is in the null space of J.
     """
 
     sides: Sides
     alignment: float
     centered_alignment: float
+    cosine: float
     sum_ratio: float
     null_share: float
     shortest: float
@@ -156,6 +172,7 @@ class LayerGradients(Callback):
                 sides(alpha, cells),
                 agreement(cells),
                 agreement(inside),
+                mean_cosine(inside),
                 (centered(total).square().sum() / inside.square().sum()).item(),
                 (1 - centered(total).square().sum() / total.square().sum()).item(),
                 cells.flatten(1).square().sum(1).min().item(),
@@ -182,7 +199,7 @@ def medians(values: Sequence[float]) -> tuple[list[int], list[float]]:
 
 def draw(figure: Any, found: dict[str, Any]) -> None:
     """Draw the toy, the saturating edge and the searches."""
-    (toy, edge), (both, ratio) = figure.subplots(2, 2)
+    (toy, edge), (both, pairs) = figure.subplots(2, 2)
     toy.semilogy(
         *zip(*found["holds"].items(), strict=True), ".-", label="orthogonal to each other and to the null space"
     )
@@ -190,20 +207,20 @@ def draw(figure: Any, found: dict[str, Any]) -> None:
     toy.semilogy(counts, values, "x", label="sum zero: Λ = −1/(L − 1)  (drawn at 1e-4)")
     toy.axhline(1, color="k", linewidth=0.8)
     toy.set(xlabel="cells L", ylabel="left / right of Eq. 6", title="drawn gradients: least ratio")
-    logits, pairs = zip(*found["saturating"].items(), strict=True)
+    logits, values = zip(*found["saturating"].items(), strict=True)
     for place, label in enumerate(("‖∇αL‖²", "bound of Eq. 6")):
-        edge.semilogy(logits, [pair[place] for pair in pairs], label=label)
+        edge.semilogy(logits, [pair[place] for pair in values], label=label)
     edge.set(xlabel="logit of one operation on one edge of six", title="one saturated edge empties the bound")
     for color, (cells, run) in enumerate(found["searches"].items()):
         look = {"color": f"C{color}"}
         both.semilogy(*medians([one.sides.left for one in run]), **look, label=f"L = {cells}, ‖∇αL‖²")
         both.semilogy(*medians([one.sides.right for one in run]), ":", **look, label=f"L = {cells}, bound of Eq. 6")
-        ratio.plot(*medians([one.sum_ratio for one in run]), **look, label=f"L = {cells}")
+        pairs.plot(*medians([one.cosine for one in run]), **look, label=f"L = {cells}")
     both.set(xlabel="architecture step", title=f"searches on digits, medians of {WINDOW} steps")
-    ratio.set(xlabel="architecture step", title="the same searches: 1 where centered cells are orthogonal")
-    ratio.set(ylabel="‖Σ g‖² / Σ ‖g‖², centered", ylim=(0, None))
-    ratio.axhline(1, color="k", linewidth=0.8)
-    for axes in (toy, edge, both, ratio):
+    pairs.axhline(random_cosine(), color="k", linestyle="--", label="random directions")
+    pairs.set(xlabel="architecture step", ylabel="mean |cos| of two cells, centered", ylim=(0, None))
+    pairs.set(title="the same searches: 0 where cells are orthogonal")
+    for axes in (toy, edge, both, pairs):
         axes.grid(alpha=0.3)
         axes.minorticks_off()
         axes.legend(fontsize="x-small")
@@ -223,6 +240,9 @@ def print_search(cells: int, run: list[Measured]) -> None:
     print(f"  Λ {plain:.3f}, centered {inner:.3f}; "
           f"‖Σg‖²/Σ‖g‖² centered {min(sums):.2f} to {max(sums):.2f}, median {median(sums):.2f}; "
           f"in the null space {fmean(one.null_share for one in run):.2f} of ‖Σg‖²")  # fmt: skip
+    shown = [one.cosine for one in run]
+    print(f"  mean |cos| of pairs, centered: median {median(shown):.2f}, {min(shown):.2f} to {max(shown):.2f}; "
+          f"of random directions {random_cosine():.2f}")  # fmt: skip
     print(f"  L·min‖g‖² median {cells * median(one.shortest for one in run):.2e}; "
           f"least eigenvalue of J {run[0].eigenvalue:.3f} at first, {run[-1].eigenvalue:.4f} at last")  # fmt: skip
 
