@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -11,16 +11,16 @@ from archgrad.errors import UserError
 from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
 from archgrad.tables.nasbench201.official_files import is_official
 
-__all__ = ["CSV_KIND", "CSV_LABEL", "read_csv"]
+__all__ = ["CSV_KIND", "CSV_LABEL", "TEST_COLUMNS", "read_csv"]
 
 CSV_KIND, CSV_LABEL = "test accuracy after 200 epochs", "test_200ep"
-_COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
-_NEEDED = ("arch", *_COLUMNS)
+TEST_COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
 _LARGEST, _MOST_LINES = 100_000_000, 100_000
 
 
-def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
-    """Return for each dataset the accuracies of all cells by code: ``[3][15625]``. Other columns are ignored."""
+def read_csv(path: Path, columns: Sequence[str] = TEST_COLUMNS) -> tuple[tuple[float, ...], ...]:
+    """Return for each column the accuracies of all cells by code: ``[columns][15625]``. Others are ignored."""
+    needed = ("arch", *columns)
     try:
         if (path.is_file() or path.is_dir()) and is_official(path):
             raise UserError(
@@ -28,20 +28,20 @@ def read_csv(path: Path) -> tuple[tuple[float, ...], ...]:
                 f"{path} -o accuracy.csv, and give --table accuracy.csv."
             )
         if not path.is_file():
-            raise UserError(f"the table {path} is not a file; give a CSV file with the columns {', '.join(_NEEDED)}.")
+            raise UserError(f"the table {path} is not a file; give a CSV file with the columns {', '.join(needed)}.")
         if path.stat().st_size > _LARGEST:
             raise UserError(f"the table {path} is larger than {_LARGEST // 10**6} MB; the real one has about 2 MB.")
         with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read_rows(path, csv.reader(file))
+            return _read_rows(path, csv.reader(file), needed)
     except OSError as error:
         raise UserError(f"the table {path} cannot be read ({error.strerror}); check its permissions.") from None
     except UnicodeDecodeError:
         raise UserError(f"the table {path} is not UTF-8 text; give the CSV file, not a packed or binary one.") from None
 
 
-def _read_rows(path: Path, lines: Iterator[list[str]]) -> tuple[tuple[float, ...], ...]:
+def _read_rows(path: Path, lines: Iterator[list[str]], needed: Sequence[str]) -> tuple[tuple[float, ...], ...]:
     rows = _numbered(path, lines)
-    name_at, *value_at = _header(path, next(rows, (1, []))[1])
+    name_at, *value_at = _header(path, next(rows, (1, []))[1], needed)
     width = max(name_at, *value_at) + 1
     codes = codes_by_name()
     values: list[tuple[float, ...] | None] = [None] * CELLS
@@ -74,11 +74,11 @@ def _numbered(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, lis
         _fail(path, number + 1, f"it is not CSV ({error})", "give the CSV file itself")
 
 
-def _header(path: Path, header: list[str]) -> list[int]:
-    missing = [name for name in _NEEDED if name not in header]
+def _header(path: Path, header: list[str], needed: Sequence[str]) -> list[int]:
+    missing = [name for name in needed if name not in header]
     if missing:
-        _fail(path, 1, f"the header lacks {', '.join(missing)}", f"it needs the columns {', '.join(_NEEDED)}")
-    return [header.index(name) for name in _NEEDED]
+        _fail(path, 1, f"the header lacks {', '.join(missing)}", f"it needs the columns {', '.join(needed)}")
+    return [header.index(name) for name in needed]
 
 
 def _accuracy(path: Path, number: int, text: str) -> float:
