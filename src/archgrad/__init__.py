@@ -77,6 +77,7 @@ __all__ = [
     "UserError",
     "WeightTraining",
     "arch_optimizers",
+    "blackbox",
     "callbacks",
     "data",
     "diagnostics",
