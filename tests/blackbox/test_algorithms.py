@@ -44,7 +44,7 @@ def test_a_mutation_stays_in_its_space(name: str) -> None:
 
 
 def test_reinforce_learns_what_is_rewarded() -> None:
-    proposals = Reinforce().proposals(Problem(Tiny(), "digits"))
+    proposals = Reinforce(lr=0.1).proposals(Problem(Tiny(), "digits"))
     genotype, shares = next(proposals), []
     for _ in range(200):
         shares.append(genotype.count("conv") / 3)
