@@ -62,6 +62,7 @@ HOUSE = (
     ("loop",),
     ("workflows",),
     ("tables",),
+    ("blackbox",),
     ("cli",),
     ("__main__",),
 )

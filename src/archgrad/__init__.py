@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from archgrad import (
         arch_optimizers,
+        blackbox,
         callbacks,
         data,
         diagnostics,
@@ -77,6 +78,7 @@ __all__ = [
     "UserError",
     "WeightTraining",
     "arch_optimizers",
+    "blackbox",
     "callbacks",
     "data",
     "diagnostics",

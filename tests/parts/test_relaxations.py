@@ -16,6 +16,7 @@ from archgrad.relaxations import (
     Concrete,
     Dirichlet,
     GumbelHard,
+    LogProbability,
     Relaxation,
     Relaxed,
     Sampled,
@@ -35,6 +36,7 @@ MEMBERS: dict[str, Relaxation] = {
     "gumbel-hard": GumbelHard(),
     "gumbel-hard-simplex": GumbelHard(domain="simplex"),
     "gumbel-hard-per-cell": GumbelHard(per_cell=True),
+    "log-probability": LogProbability(),
     "concrete": Concrete(),
     "concrete-simplex": Concrete(domain="simplex"),
     "concrete-per-cell": Concrete(per_cell=True),
@@ -51,7 +53,9 @@ every_sampled = pytest.mark.parametrize("member", SAMPLED.values(), ids=SAMPLED)
 STEADY = {name: member for name, member in MEMBERS.items() if name not in SAMPLED}
 every_steady = pytest.mark.parametrize("member", STEADY.values(), ids=STEADY)
 # At fixed noise, the others' mixtures are not smooth: one is one-hot, the other has the gradient of its distribution.
-SMOOTH = {name: member for name, member in LEARNING.items() if not isinstance(member, GumbelHard | Dirichlet)}
+SMOOTH = {
+    name: member for name, member in LEARNING.items() if not isinstance(member, GumbelHard | LogProbability | Dirichlet)
+}
 
 # Rows of unequal length, so that some choices are absent.
 NORMAL = DecisionBlock("normal", 3, (Row(1, 0, ("a", "b", "c")), Row(2, 0, ("a", "b")), Row(2, 1, ("a",))))

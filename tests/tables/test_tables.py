@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from archgrad.callbacks import Callback
 from archgrad.spaces import SPACES, Genotype, SearchSpace
-from archgrad.tables import TABLES, Answer, Oracle, Table, datasets, tables_for
+from archgrad.tables import TABLES, Answer, CellLookup, Oracle, Table, datasets, tables_for
 
 DARTS = "Genotype(normal=[('skip_connect', 0), ('sep_conv_3x3', 1), ('skip_connect', 0), ('sep_conv_3x3', 1), "
 DARTS += "('skip_connect', 0), ('sep_conv_3x3', 1), ('skip_connect', 0), ('sep_conv_3x3', 1)], normal_concat=[2, 3, 4, "
@@ -20,8 +19,8 @@ DARTS += "('skip_connect', 0), ('sep_conv_3x3', 1), ('skip_connect', 0), ('sep_c
 DARTS += "5])"
 
 
-class ToyOracle(Callback):
-    def measure_epoch(self, snapshot: Any, search: Any) -> dict[str, float]:
+class ToyOracle(CellLookup):
+    def measures_of(self, genotype: Genotype) -> dict[str, float]:
         return {"oracle_pictures_test_1ep": 50.0}
 
 

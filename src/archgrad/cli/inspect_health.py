@@ -23,8 +23,10 @@ _log = logging.getLogger("archgrad")
 def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     """Return a run's description, last finished epoch, diagnosis and curves, and draw the curves into ``out``.
 
-    The default file is ``diagnosis.svg`` in the run directory. Without matplotlib it draws nothing.
+    The default file is ``diagnosis.svg`` in the run directory. Without matplotlib it draws nothing. A search without
+    gradients has no mixture, so there is nothing to diagnose or draw.
     """
+    from archgrad.blackbox import SEARCHES
     from archgrad.cli.records import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
@@ -49,6 +51,8 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
         return found
     returned = _returned_record(records)
     found |= {"stopped_to": records[-1].get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
+    if config.method in SEARCHES:
+        return found
     diagnosis = diagnose(config, records)
     curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
     picture = _draw(records, folder, out, diagnosis.since)
@@ -75,6 +79,8 @@ def show_diagnosis(found: Mapping[str, Any]) -> str:
     if found["stopped_to"] is not None:
         lines.append(f"  stopped at epoch {last['epoch']}, architecture of epoch {found['stopped_to']}:")
     lines.append(f"  {found['genotype'] or 'undecided: all choices tie exactly'}")
+    if found["diagnosis"] is None:
+        return "\n".join([*lines, "", "searched without gradients: an epoch is a query, and there is no diagnosis"])
     lines += ["", found["diagnosis"]["text"], "", *_table(found["curves"])]
     picture = found["picture"]
     drawn = f"curves: {picture}" if picture else "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"

@@ -9,6 +9,7 @@ from typing import Any
 
 from archgrad import (
     arch_optimizers,
+    blackbox,
     callbacks,
     data,
     discretizers,
@@ -166,6 +167,7 @@ FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
     "regularizers": (regularizers.REGULARIZERS, None),
     "discretizers": (discretizers.DISCRETIZERS, "discretizer"),
     "callbacks": (callbacks.CALLBACKS, None),
+    "blackbox": (blackbox.SEARCHES, None),
     "tasks": (tasks.TASKS, "task"),
 }
 """The families of parts, and the prefix of their knobs; None: the name of the member."""

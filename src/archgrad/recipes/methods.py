@@ -27,7 +27,7 @@ from archgrad.regularizers import (
     Regularizer,
 )
 from archgrad.regularizers.gradient_alignment import Kind as AlignmentKind
-from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Simplex, Softmax, Uniform
+from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, LogProbability, Simplex, Softmax, Uniform
 from archgrad.schedule import Level, Updates
 from archgrad.spaces import SearchSpace
 from archgrad.supernet import SupernetOptions
@@ -40,6 +40,7 @@ __all__ = [
     "darts_minus",
     "darts_pt",
     "drnas",
+    "dsnas",
     "gaea",
     "gdas",
     "idarts",
@@ -208,6 +209,16 @@ def snas(*, space: Space = _USUAL) -> Method:
     'simultaneous'
     """
     return published(_darts("snas", relaxation=Concrete()), space)
+
+
+@checked
+def dsnas(*, space: Space = _USUAL) -> Method:
+    """One sampled path, trained with its log-probability in one pass: DSNAS (Hu et al., 2020).
+
+    >>> dsnas().schedule.updates
+    'simultaneous'
+    """
+    return published(_darts("dsnas", relaxation=LogProbability()), space)
 
 
 @checked
@@ -407,6 +418,7 @@ RECIPES: dict[str, Callable[..., Method]] = {
     "pc-darts": pc_darts,
     "gdas": gdas,
     "snas": snas,
+    "dsnas": dsnas,
     "drnas": drnas,
     "xnas": xnas,
     "sdarts-rs": _variant("Weights trained at random mixtures nearby: SDARTS-RS (Chen & Hsieh, 2020).", sdarts, "rs"),

@@ -5,6 +5,7 @@ from archgrad.relaxations.base import Domain, Relaxation, Relaxed, expand_to_cel
 from archgrad.relaxations.concrete import Concrete
 from archgrad.relaxations.dirichlet import Dirichlet, concentration
 from archgrad.relaxations.gumbel_hard import GumbelHard
+from archgrad.relaxations.log_probability import LogProbability
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax
@@ -16,6 +17,7 @@ __all__ = [
     "Dirichlet",
     "Domain",
     "GumbelHard",
+    "LogProbability",
     "Relaxation",
     "Relaxed",
     "Sampled",
@@ -33,6 +35,7 @@ RELAXATIONS = Registry[Relaxation](
         "softmax": Softmax,
         "simplex": Simplex,
         "gumbel-hard": GumbelHard,
+        "log-probability": LogProbability,
         "concrete": Concrete,
         "dirichlet": Dirichlet,
         "uniform": Uniform,

@@ -1,4 +1,4 @@
-"""Gumbel noise on log-probabilities with a temperature: the common base of GDAS and SNAS."""
+"""Gumbel noise on log-probabilities: the common base of DSNAS, and with a temperature of GDAS and SNAS."""
 
 from __future__ import annotations
 
@@ -18,22 +18,20 @@ from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
 from archgrad.tensors import Alpha, Probabilities
 
-__all__ = ["Gumbel"]
+__all__ = ["Gumbel", "GumbelNoise"]
 
 _INIT_SCALE = 1e-3
 
 
 @dataclass(frozen=True)
-class Gumbel(Sampled):
-    """softmax((log p + G)/τ) with G ~ Gumbel(0, 1): the largest entry of log p + G is choice o with probability p[o].
+class GumbelNoise(Sampled):
+    """log p + G with G ~ Gumbel(0, 1): the largest entry is choice o with probability p[o].
 
     In the domain "real", p = softmax(α) and α starts as ``init_scale`` · N(0, 1). In the domain "simplex", p = α starts
-    uniform. A choice of probability 0 is never drawn and gets no gradient. τ goes linearly from ``tau[0]`` to
-    ``tau[1]`` over the search.
+    uniform. A choice of probability 0 is never drawn and gets no gradient.
     """
 
     domain: Domain = "real"
-    tau: tuple[Positive, Positive] = (1.0, 1.0)
     per_cell: bool = False
     init_scale: NonNegative = _INIT_SCALE
 
@@ -61,10 +59,6 @@ class Gumbel(Sampled):
         uniform = torch.rand(shape, generator=generator, dtype=kind, device=generator.device)
         return (-uniform.clamp(min=torch.finfo(kind).eps).log()).log().neg().float()
 
-    def temperature(self, progress: float) -> float:
-        """Return τ."""
-        return (1 - progress) * self.tau[0] + progress * self.tau[1]
-
     def perturbed(self, block: DecisionBlock, alpha: Tensor, noise: Tensor) -> Tensor:
         """Return log p + G, and −∞ where p is 0."""
         absent = ~block.mask_on(alpha.device)
@@ -75,3 +69,14 @@ class Gumbel(Sampled):
 
     def _mean(self) -> Softmax | Simplex:
         return Softmax(self.init_scale) if self.domain == "real" else Simplex()
+
+
+@dataclass(frozen=True)
+class Gumbel(GumbelNoise):
+    """softmax((log p + G)/τ); τ goes linearly from ``tau[0]`` to ``tau[1]`` over the search."""
+
+    tau: tuple[Positive, Positive] = (1.0, 1.0)
+
+    def temperature(self, progress: float) -> float:
+        """Return τ."""
+        return (1 - progress) * self.tau[0] + progress * self.tau[1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import itemgetter
@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from archgrad import random_streams
 from archgrad.errors import UserError
 from archgrad.random_streams import SavedRandomState
-from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.block import Row
 from archgrad.spaces.build import CellPlan
-from archgrad.spaces.choice_costs import ChoiceCosts, Selected, groups_of, weights_of
+from archgrad.spaces.choice_costs import ChoiceCosts, Selected, weights_of
 from archgrad.spaces.cost import ImageSize, count_parts
+from archgrad.spaces.exchanges import exchanges, selected_choices
 from archgrad.spaces.genotype import Genotype
-from archgrad.spaces.genotype_check import row_of
 from archgrad.spaces.latency import measure_latency, time_parts
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import Edge, FixedCell
@@ -113,13 +113,13 @@ class CostModel:
         Choices are exchanged one by one for cheaper ones: each time the exchange that loses least log-probability for
         what it saves. If no exchange saves anything, the cheapest architecture is left.
         """
-        selected = _selected(self.space.blocks, genotype)
+        selected = selected_choices(self.space.blocks, genotype)
         if self._amount(selected) <= limit:
             return genotype
         weights = {block.name: weights_of(block, probabilities).clamp_min(1e-30).log() for block in self.space.blocks}
         likely = ChoiceCosts(self.space.blocks, 0.0, weights)
         while (cost := self._amount(selected)) > limit:
-            others = [(self._amount(other), other) for *_, other in _exchanges(self.space.blocks, selected)]
+            others = [(self._amount(other), other) for *_, other in exchanges(self.space.blocks, selected)]
             rates = [
                 ((likely.of(selected) - likely.of(other)) / (cost - amount), other)
                 for amount, other in others
@@ -140,7 +140,7 @@ class CostModel:
         best = self._strongest({block.name: torch.rand(block.shape, generator=drawn) for block in self.space.blocks})
         lowest = sign * self._amount(best)
         while True:
-            others = [other for *_, other in _exchanges(self.space.blocks, best)]
+            others = [other for *_, other in exchanges(self.space.blocks, best)]
             costs = [sign * self._amount(other) for other in others]
             if not costs or min(costs) >= lowest:
                 return best
@@ -159,38 +159,13 @@ class CostModel:
         genotype = self.space.genotype(selected)
         if genotype not in self._around:
             base, changes = self.cost(genotype), dict[tuple[str, int, int], list[float]]()
-            for name, row, choice, other in _exchanges(self.space.blocks, selected):
+            for name, row, choice, other in exchanges(self.space.blocks, selected):
                 changes.setdefault((name, row, choice), []).append(self._amount(other) - base)
             tables = {block.name: torch.zeros(block.shape, dtype=torch.float64) for block in self.space.blocks}
             for (name, row, choice), found in changes.items():
                 tables[name][row, choice] = fmean(found)
             self._around[genotype] = ChoiceCosts(self.space.blocks, base, tables)
         return self._around[genotype]
-
-
-def _selected(blocks: Sequence[DecisionBlock], genotype: Genotype) -> Selected:
-    """Return the rows and choices of a genotype."""
-    found: Selected = {}
-    for block in blocks:
-        rows = [(row_of(block, decision), decision.choice) for decision in genotype[block.name]]
-        found[block.name] = [(row, block.rows[row].choices.index(choice)) for row, choice in rows]
-    return found
-
-
-def _exchanges(blocks: Sequence[DecisionBlock], selected: Selected) -> Iterator[tuple[str, int, int, Selected]]:
-    """Yield every choice that is not selected, and each selection with it in the place of one that competes with it."""
-    for block in blocks:
-        own = selected[block.name]
-        for rows, _ in groups_of(block):
-            taken = [pair for pair in own if pair[0] in rows]
-            for row in rows:
-                rivals = [pair for pair in taken if pair[0] == row] or taken
-                for choice, name in enumerate(block.rows[row].choices):
-                    if name in block.excluded or (row, choice) in own:
-                        continue
-                    for rival in rivals:
-                        changed = sorted({*own, (row, choice)}.difference([rival]))
-                        yield block.name, row, choice, {**selected, block.name: changed}
 
 
 def _read_table(space: SearchSpace, measured: object) -> ChoiceCosts | None:

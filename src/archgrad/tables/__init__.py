@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from archgrad.fields import checked
-from archgrad.tables.base import Answer, Oracle, Table, oracle_measure
+from archgrad.tables.base import Answer, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench101 import CellOracle, CellRecord, CellTable, NASBench101Table, find_cells, open_cells
 from archgrad.tables.nasbench201 import (
     Accuracies,
     AccuracyOracle,
     AccuracyTable,
     NASBench201Table,
+    ShortTrainings,
     convert_table,
     find_table,
+    open_short_trainings,
     open_table,
 )
 
@@ -21,16 +23,19 @@ __all__ = [
     "AccuracyOracle",
     "AccuracyTable",
     "Answer",
+    "CellLookup",
     "CellOracle",
     "CellRecord",
     "CellTable",
     "Oracle",
+    "ShortTrainings",
     "Table",
     "convert_table",
     "datasets",
     "find_cells",
     "find_table",
     "open_cells",
+    "open_short_trainings",
     "open_table",
     "oracle_measure",
     "tables_for",

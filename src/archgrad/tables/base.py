@@ -8,12 +8,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from archgrad.callbacks import Callback
+from archgrad.callbacks import Callback, Measures, Search
+from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
 
-__all__ = ["Answer", "Cell", "Oracle", "Progress", "Table", "file_version", "oracle_measure", "shown_path"]
+__all__ = [
+    "Answer",
+    "Cell",
+    "CellLookup",
+    "Oracle",
+    "Progress",
+    "Table",
+    "file_version",
+    "oracle_measure",
+    "shown_path",
+]
 
 Cell = Genotype | Module
 
@@ -30,10 +41,22 @@ class Answer(NamedTuple):
     text: str
 
 
+class CellLookup(Callback):
+    """Look up the current cell in a table at the end of every epoch; nothing while all choices tie."""
+
+    @abstractmethod
+    def measures_of(self, genotype: Genotype) -> Measures:
+        """Return what the table knows of a cell, by the names of measures."""
+
+    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+        """Return the measures of the current cell."""
+        return {} if snapshot.undecided else self.measures_of(snapshot.genotype)
+
+
 class Oracle(NamedTuple):
     """The callbacks that look up a search's current cell in a table; ``source`` says where the numbers come from."""
 
-    callbacks: tuple[Callback, ...]
+    callbacks: tuple[CellLookup, ...]
     source: str
 
 

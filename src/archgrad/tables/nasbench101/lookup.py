@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.callbacks import Callback, Measures, Search
-from archgrad.diagnostics import Snapshot
+from archgrad.callbacks import Measures
 from archgrad.errors import UserError, shortened
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
 from archgrad.spaces.notation.node_form import BLOCKS
-from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Progress, Table, oracle_measure
 from archgrad.tables.nasbench101.table import (
     EPOCHS,
     INDEX_SUFFIX,
@@ -82,7 +81,7 @@ class NASBench101Table(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class CellOracle(Callback):
+class CellOracle(CellLookup):
     """Look up the current cell of a NAS-Bench-1Shot1 ``space`` at the end of every epoch.
 
     ``oracle_cifar10_test_108ep`` and ``oracle_cifar10_valid_108ep`` are the mean test and validation accuracy after 108
@@ -104,12 +103,10 @@ class CellOracle(Callback):
         """The lowest published errors of the space."""
         return PUBLISHED_OPTIMA[self.space]
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+    def measures_of(self, genotype: Genotype) -> Measures:
         """Return accuracies and regrets."""
-        if snapshot.undecided:
-            return {}
         try:
-            record = self.table.find(snapshot.genotype)
+            record = self.table.find(genotype)
         except UserError as error:  # the index was damaged or deleted while the search went on
             warn_once(_logger, "no oracle accuracy from now on: %s", error)
             return {}

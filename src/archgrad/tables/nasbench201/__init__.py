@@ -2,6 +2,7 @@
 
 from archgrad.tables.nasbench201.conversion import convert_table
 from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
+from archgrad.tables.nasbench201.short_trainings import ShortTrainings, open_short_trainings
 from archgrad.tables.nasbench201.table import DATASETS, Accuracies, AccuracyTable, find_table, open_table
 
 __all__ = [
@@ -10,7 +11,9 @@ __all__ = [
     "AccuracyOracle",
     "AccuracyTable",
     "NASBench201Table",
+    "ShortTrainings",
     "convert_table",
     "find_table",
+    "open_short_trainings",
     "open_table",
 ]

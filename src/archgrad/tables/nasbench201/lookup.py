@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.callbacks import Callback, Measures, Search
-from archgrad.diagnostics import Snapshot
+from archgrad.callbacks import Measures
 from archgrad.errors import UserError, check_one_of
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
-from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Progress, Table, oracle_measure
 from archgrad.tables.nasbench201.csv_file import VALIDATION_COLUMNS, VALIDATION_KIND, VALIDATION_LABEL
 from archgrad.tables.nasbench201.table import DATASETS, Accuracies, AccuracyTable, find_table, open_table
 
@@ -57,7 +56,7 @@ class NASBench201Table(Table):
 
 
 @dataclass(frozen=True, eq=False)
-class AccuracyOracle(Callback):
+class AccuracyOracle(CellLookup):
     """Look up the current cell at the end of every epoch: ``oracle_cifar10_test_200ep`` and so on."""
 
     table: AccuracyTable
@@ -68,11 +67,9 @@ class AccuracyOracle(Callback):
         for dataset in self.datasets:
             check_one_of("datasets", dataset, DATASETS)
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
-        """Return one accuracy per data set; nothing while all choices tie."""
-        if snapshot.undecided:
-            return {}
-        accuracies, label = self.table.query(snapshot.genotype), self.table.label
+    def measures_of(self, genotype: Genotype) -> Measures:
+        """Return one accuracy per data set."""
+        accuracies, label = self.table.query(genotype), self.table.label
         return {oracle_measure(dataset, label): round(accuracies[dataset], 4) for dataset in self.datasets}
 
 

