@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from archgrad.cli.records import read_records
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
+from archgrad.loop.records import read_records
 from archgrad.report import Curve, curve_of, draw_curves
 from archgrad.tasks import MetricInfo
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from archgrad.cli.records import read_records
+from archgrad.loop.records import read_records
 from archgrad.errors import UserError
 from tests.cli.fuzz import BAD_RECORDS, STORED
 

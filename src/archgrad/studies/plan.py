@@ -1,0 +1,289 @@
+"""The plan of a study: which variants are compared, on which tasks, with which seeds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from archgrad.config import SearchConfig
+from archgrad.config.toml import nested_settings, options_of, read_toml
+from archgrad.errors import UserError, check_whole, shortened, unknown
+
+__all__ = [
+    "FORMAT",
+    "PlannedRun",
+    "StudyPlan",
+    "Task",
+    "Variant",
+    "check_name",
+    "grid_of_tasks",
+    "plan_from_toml",
+    "plan_to_toml",
+    "seeds_of",
+    "task_name",
+]
+
+FORMAT = "archgrad.study/1"
+_KEYS = ("format", "seeds", "spaces", "data", "common", "task", "variant")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_OWN = ("seed", "space", "data", "needs")
+"""Options of a search that a study gives itself."""
+MOST_RUNS = 100_000
+
+Options = Mapping[str, Any]
+"""Fields of :class:`archgrad.SearchConfig` by name; knobs of parts stand in ``settings``."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One of the things that a study compares: a method by name, with options of its own."""
+
+    name: str
+    method: str
+    options: Options = field(default_factory=dict)
+
+    @property
+    def is_blackbox(self) -> bool:
+        """Whether the method searches without gradients."""
+        return False
+
+
+@dataclass(frozen=True)
+class Task:
+    """A space and data to search, with the sizes that all variants share there."""
+
+    name: str
+    space: str
+    data: str
+    options: Options = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of a study; its ``name`` is the path of its run directory in the study's folder."""
+
+    task: Task
+    variant: Variant
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The run directory: TASK/VARIANT-seedN."""
+        return f"{self.task.name}/{self.variant.name}-seed{self.seed}"
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """The grid of runs: every variant on every task with every seed; ``common`` are options of all runs."""
+
+    variants: tuple[Variant, ...]
+    tasks: tuple[Task, ...]
+    seeds: tuple[int, ...]
+    common: Options = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        members: tuple[Variant | Task, ...] = (*self.variants, *self.tasks)
+        for what, kind in (("variant", Variant), ("task", Task)):
+            names = [one.name for one in members if isinstance(one, kind)]
+            if not names:
+                raise UserError(f"a study needs at least one {what}; name methods with --methods, or write a file.")
+            for name in names:
+                check_name(what, name)
+            _reject_twice(what, [name.lower() for name in names])
+        _reject_twice("seed", self.seeds)
+        for seed in self.seeds:
+            check_whole("seed", seed, least=0, most=2**62)
+        if not 1 <= self.size <= MOST_RUNS:
+            raise UserError(f"this study would have {self.size:,} runs; it must have from 1 to {MOST_RUNS:,}.")
+        for options in (self.common, *(one.options for one in members)):
+            for name in options:
+                if name in (*_OWN, "method"):
+                    raise UserError(f"{name} cannot be an option here: the study itself gives every run its {name}.")
+
+    @property
+    def size(self) -> int:
+        """The number of runs."""
+        return len(self.variants) * len(self.tasks) * len(self.seeds)
+
+    def runs(self) -> Iterator[PlannedRun]:
+        """Yield all runs: all variants with the first seed, then with the next, so that early tables are fair."""
+        for seed in self.seeds:
+            for task in self.tasks:
+                for variant in self.variants:
+                    yield PlannedRun(task, variant, seed)
+
+    def run(self, name: str) -> PlannedRun:
+        """Return the run of this name."""
+        for run in self.runs():
+            if run.name == name:
+                return run
+        raise UserError(f"this study has no run {shortened(name)}.")
+
+    def config(self, run: PlannedRun) -> SearchConfig:
+        """Return the configuration of a run: common options, then those of its task, then those of its variant."""
+        layers = (self.common, run.task.options, run.variant.options)
+        options = {name: value for layer in layers for name, value in layer.items() if name != "settings"}
+        settings = {path: value for layer in layers for path, value in layer.get("settings", {}).items()}
+        own: dict[str, Any] = {"space": run.task.space, "data": run.task.data, "seed": run.seed}
+        return SearchConfig(**{"threads": 1, **options, **own, "method": run.variant.method, "settings": settings})
+
+    def extended(self, other: StudyPlan) -> StudyPlan:
+        """Return this plan with the new variants, tasks and seeds of another one, which must agree on all else."""
+        if dict(other.common) != dict(self.common):
+            raise UserError(
+                f"this study was begun with other common options ({_difference(self.common, other.common)})."
+            )
+        variants = _joined("variant", self.variants, other.variants)
+        tasks = _joined("task", self.tasks, [_as_begun(one, self.tasks) for one in other.tasks])
+        return replace(self, variants=variants, tasks=tasks, seeds=tuple(dict.fromkeys((*self.seeds, *other.seeds))))
+
+
+def check_name(what: str, name: str) -> None:
+    """Raise a UserError unless a name can be part of a path and of a page."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UserError(
+            f"the {what} {shortened(name)} has a name that cannot be part of a path; use up to 64 letters, digits and "
+            f"the characters . _ + - and begin with a letter or digit."
+        )
+
+
+def _reject_twice(what: str, values: Sequence[Any]) -> None:
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            raise UserError(f"the {what} {shortened(value)} is given twice; name each {what} once.")
+        seen.add(value)
+
+
+def _joined(what: str, own: Sequence[Any], new: Sequence[Any]) -> tuple[Any, ...]:
+    known = {one.name: one for one in own}
+    for one in new:
+        if one != known.setdefault(one.name, one):
+            raise UserError(
+                f"this study has a {what} {one.name!r} with other options; give the new {what} another name, or the "
+                f"study another folder."
+            )
+    return tuple(known.values())
+
+
+def _as_begun(task: Task, begun: Sequence[Task]) -> Task:
+    """Return the begun task of the same name if it only has more options: the sizes that the study has chosen."""
+    for one in begun:
+        if (one.name, one.space, one.data) == (task.name, task.space, task.data):
+            return one if all(one.options.get(name) == value for name, value in task.options.items()) else task
+    return task
+
+
+def _difference(one: Options, other: Options) -> str:
+    flat = [{**options, **options.get("settings", {})} for options in (one, other)]
+    names = sorted(name for name in {**flat[0], **flat[1]} if flat[0].get(name) != flat[1].get(name))
+    return ", ".join(name for name in names if name != "settings") or "settings"
+
+
+def task_name(space: str, data: str) -> str:
+    """Return the usual name of a task.
+
+    >>> task_name("nasbench201", "folder:/data/my photos")
+    'nasbench201-folder-my-photos'
+    """
+    kind, _, path = data.partition(":")
+    text = f"{space}-{kind}-{Path(path).stem}" if path else f"{space}-{kind}"
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text)[:64]
+
+
+def plan_from_toml(path: Path) -> StudyPlan:
+    """Read the plan of a study from a TOML file."""
+    content = read_toml(path)
+    for name in content:
+        if name not in _KEYS:
+            raise unknown(f"key in {path}:", name, _KEYS)
+    if content.get("format", FORMAT) != FORMAT:
+        raise UserError(f"{path} does not have the format {FORMAT!r}; another version of archgrad has written it.")
+    tables = content.get("variant", {})
+    if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
+        raise UserError(f'{path} has no tables [variant.NAME]; write one for each variant, such as method = "darts".')
+    variants = tuple(_variant(name, table, f"[variant.{name}] in {path}") for name, table in tables.items())
+    common = _without_empty(options_of(content.get("common", {}), f"[common] in {path}"))
+    return StudyPlan(variants, _tasks(content, path), seeds_of(content.get("seeds", 3)), common)
+
+
+def _variant(name: str, table: Mapping[str, Any], place: str) -> Variant:
+    options = options_of(table, place)
+    method = options.pop("method", name)
+    return Variant(name, method, _without_empty(options))
+
+
+def _tasks(content: Mapping[str, Any], path: Path) -> tuple[Task, ...]:
+    if "task" in content:
+        if "spaces" in content or "data" in content:
+            raise UserError(f"{path} has both [[task]] and spaces or data; write one of the two.")
+        return tuple(_task(dict(table), path) for table in content["task"])
+    spaces, data = (content.get(name, usual) for name, usual in (("spaces", ["nasbench201"]), ("data", ["digits"])))
+    return grid_of_tasks(_words("spaces", spaces), _words("data", data))
+
+
+def grid_of_tasks(spaces: Sequence[str], data: Sequence[str]) -> tuple[Task, ...]:
+    """Return a task for every space and data."""
+    from archgrad.data.catalog import absolute_name
+
+    named = [absolute_name(one) for one in data]
+    return tuple(Task(task_name(space, one), space, one) for space in spaces for one in named)
+
+
+def _task(table: dict[str, Any], path: Path) -> Task:
+    name = table.pop("name", None)
+    options = options_of(table, f"[[task]] in {path}")
+    space, data = options.pop("space", "nasbench201"), options.pop("data", "digits")
+    return Task(name or task_name(space, data), space, data, _without_empty(options))
+
+
+def _words(name: str, value: Any) -> list[str]:
+    words = [value] if isinstance(value, str) else value
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise UserError(f"{name} is {shortened(value)}; it must be a list of names.")
+    return words
+
+
+def seeds_of(value: Any) -> tuple[int, ...]:
+    """Return the seeds that a number or a list means.
+
+    >>> seeds_of(3), seeds_of([5, 7]), seeds_of("100-102,7")
+    ((0, 1, 2), (5, 7), (100, 101, 102, 7))
+    """
+    try:
+        if isinstance(value, str) and not value.isdecimal():
+            ends = [part.partition("-") for part in value.split(",")]
+            return tuple(seed for low, dash, high in ends for seed in range(int(low), int(high if dash else low) + 1))
+        if isinstance(value, list | tuple):
+            return tuple(int(seed) for seed in value if not isinstance(seed, bool))
+        count = int(value)
+        check_whole("seeds", count, most=MOST_RUNS)
+        return tuple(range(count))
+    except (ValueError, TypeError, OverflowError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"seeds is {shortened(value)}; give a number such as 10, or seeds such as 0-9,20.") from None
+
+
+def plan_to_toml(plan: StudyPlan) -> str:
+    """Return the plan as TOML, which :func:`plan_from_toml` reads again."""
+    import tomli_w
+
+    content: dict[str, Any] = {"format": FORMAT, "seeds": list(plan.seeds), "common": _table(plan.common)}
+    content["task"] = [
+        {"name": one.name, "space": one.space, "data": one.data, **_table(one.options)} for one in plan.tasks
+    ]
+    content["variant"] = {one.name: {"method": one.method, **_table(one.options)} for one in plan.variants}
+    return tomli_w.dumps(content)
+
+
+def _table(options: Options) -> dict[str, Any]:
+    table = {name: value for name, value in options.items() if name != "settings" and value is not None}
+    return {**table, **({"set": nested_settings(options["settings"])} if options.get("settings") else {})}
+
+
+def _without_empty(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name != "settings" or value}
