@@ -62,6 +62,7 @@ HOUSE = (
     ("loop",),
     ("workflows",),
     ("tables",),
+    ("studies",),
     ("cli",),
     ("__main__",),
 )

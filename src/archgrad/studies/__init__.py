@@ -1,5 +1,6 @@
 """Compare methods: a grid of runs, the engines that compute them, and the tables that they end in."""
 
-from archgrad.studies.plan import StudyPlan, Task, Variant
+from archgrad.studies.plan import Benchmark, StudyPlan, Variant
+from archgrad.studies.study import Study, compare
 
-__all__ = ["StudyPlan", "Task", "Variant"]
+__all__ = ["Benchmark", "Study", "StudyPlan", "Variant", "compare"]

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from archgrad.config import SearchConfig
-from archgrad.studies.plan import PlannedRun, StudyPlan, Task, Variant
+from archgrad.config import SearchConfig, validate
+from archgrad.errors import UserError
+from archgrad.studies.plan import Benchmark, PlannedRun, StudyPlan, Variant
 from archgrad.workflows.search_sizes import fit_sizes
 
-__all__ = ["Conditions", "conditions_of", "differences", "settled"]
+__all__ = ["Conditions", "check_plan", "conditions_of", "differences", "settled"]
 
 _MINUTES = 5.0
 """The time of each run if the study gives no size."""
@@ -18,9 +19,9 @@ _SIZES = ("epochs", "batch_size", "channels", "cells", "limit")
 
 
 def settled(
-    plan: StudyPlan, begun: Collection[Task] = (), tell: Callable[[str], None] = lambda text: None
+    plan: StudyPlan, begun: Collection[Benchmark] = (), tell: Callable[[str], None] = lambda text: None
 ) -> StudyPlan:
-    """Give every task the sizes and the space that all variants share, where the study leaves them open.
+    """Give every benchmark the sizes and the space that all variants share, where the study leaves them open.
 
     Open sizes are those of the first variant: chosen for its time limit, or as published. Operations that any method
     leaves out of its space are left out for all. ``published`` leaves every variant its own. Tasks that have ``begun``
@@ -28,24 +29,29 @@ def settled(
     """
     if plan.common.get("published"):
         return plan
-    return replace(plan, tasks=tuple(task if task in begun else _settled(plan, task, tell) for task in plan.tasks))
+    return replace(
+        plan,
+        benchmarks=tuple(
+            benchmark if benchmark in begun else _settled(plan, benchmark, tell) for benchmark in plan.benchmarks
+        ),
+    )
 
 
-def _settled(plan: StudyPlan, task: Task, tell: Callable[[str], None]) -> Task:
-    configs = [_bare(plan, task, variant) for variant in plan.variants if not variant.is_blackbox]
+def _settled(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None]) -> Benchmark:
+    configs = [_bare(plan, benchmark, variant) for variant in plan.variants if not variant.is_blackbox]
     if not configs:
-        return task
+        return benchmark
     sizes = {name: value for name, value in _sizes(configs[0], tell).items() if plan.common.get(name) is None}
     excluded = {name for config in configs for name in getattr(config.build_space(), "exclude", ())}
     space = {"space.exclude": sorted(excluded)} if excluded else {}
-    settings = {**space, **plan.common.get("settings", {}), **task.options.get("settings", {})}
+    settings = {**space, **plan.common.get("settings", {}), **benchmark.options.get("settings", {})}
     new = {path: value for path, value in settings.items() if path not in plan.common.get("settings", {})}
-    return replace(task, options={**sizes, **task.options, **({"settings": new} if new else {})})
+    return replace(benchmark, options={**sizes, **benchmark.options, **({"settings": new} if new else {})})
 
 
-def _bare(plan: StudyPlan, task: Task, variant: Variant) -> SearchConfig:
+def _bare(plan: StudyPlan, benchmark: Benchmark, variant: Variant) -> SearchConfig:
     """Return the configuration of a variant without its own options."""
-    return plan.config(PlannedRun(task, replace(variant, options={}), plan.seeds[0]))
+    return plan.config(PlannedRun(benchmark, replace(variant, options={}), plan.seeds[0]))
 
 
 def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
@@ -63,7 +69,7 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What a fair comparison keeps the same, of one variant on one task, in words by name."""
+    """What a fair comparison keeps the same, of one variant on one benchmark, in words by name."""
 
     of: Mapping[str, str]
 
@@ -92,10 +98,10 @@ def conditions_of(config: SearchConfig) -> Conditions:
     )
 
 
-def differences(plan: StudyPlan, task: Task) -> Iterator[str]:
-    """Yield a sentence for each condition in which a variant differs from most others on a task."""
+def differences(plan: StudyPlan, benchmark: Benchmark) -> Iterator[str]:
+    """Yield a sentence for each condition in which a variant differs from most others on a benchmark."""
     found = {
-        variant.name: conditions_of(plan.config(PlannedRun(task, variant, plan.seeds[0]))).of
+        variant.name: conditions_of(plan.config(PlannedRun(benchmark, variant, plan.seeds[0]))).of
         for variant in plan.variants
         if not variant.is_blackbox
     }
@@ -106,3 +112,13 @@ def differences(plan: StudyPlan, task: Task) -> Iterator[str]:
             if value != usual:
                 who = ", ".join(variant for variant, one in found.items() if one[name] == value)
                 yield f"{name}: {value} for {who}, {usual} for the others"
+
+
+def check_plan(plan: StudyPlan) -> None:
+    """Raise a UserError unless every variant can be searched on every benchmark; nothing is loaded for that."""
+    for benchmark in plan.benchmarks:
+        for variant in plan.variants:
+            try:
+                validate(plan.config(PlannedRun(benchmark, variant, plan.seeds[0])))
+            except UserError as error:
+                raise UserError(f"the variant {variant.name!r} on {benchmark.name}: {error}") from error

@@ -178,7 +178,7 @@ class StudyFolder:
         """Return the finished epochs of a run and their seconds; half a last line does not count."""
         try:
             lines = (self.run_folder(run) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-            return len(lines), float(json.loads(lines[-1])["seconds"]) if lines else 0.0
+            return len(lines), sum(float(json.loads(line)["seconds"]) for line in lines)
         except (OSError, ValueError, KeyError, TypeError):
             return 0, 0.0
 

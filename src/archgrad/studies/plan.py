@@ -1,4 +1,4 @@
-"""The plan of a study: which variants are compared, on which tasks, with which seeds."""
+"""The plan of a study: which variants are compared, on which benchmarks, with which seeds."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from archgrad.config import SearchConfig
 from archgrad.config.toml import nested_settings, options_of, read_toml
 from archgrad.errors import UserError, check_whole, shortened, unknown
 
+if TYPE_CHECKING:
+    from archgrad.spaces import SearchSpace
+
 __all__ = [
     "FORMAT",
+    "Benchmark",
     "PlannedRun",
     "StudyPlan",
-    "Task",
     "Variant",
+    "benchmark_name",
     "check_name",
-    "grid_of_tasks",
+    "grid_of_benchmarks",
     "plan_from_toml",
     "plan_to_toml",
     "seeds_of",
-    "task_name",
 ]
 
 FORMAT = "archgrad.study/1"
-_KEYS = ("format", "seeds", "spaces", "data", "common", "task", "variant")
+_KEYS = ("format", "seeds", "spaces", "data", "common", "benchmark", "variant")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 _OWN = ("seed", "space", "data", "needs")
 """Options of a search that a study gives itself."""
@@ -52,7 +55,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Task:
+class Benchmark:
     """A space and data to search, with the sizes that all variants share there."""
 
     name: str
@@ -65,28 +68,28 @@ class Task:
 class PlannedRun:
     """One run of a study; its ``name`` is the path of its run directory in the study's folder."""
 
-    task: Task
+    benchmark: Benchmark
     variant: Variant
     seed: int
 
     @property
     def name(self) -> str:
-        """The run directory: TASK/VARIANT-seedN."""
-        return f"{self.task.name}/{self.variant.name}-seed{self.seed}"
+        """The run directory: BENCHMARK/VARIANT-seedN."""
+        return f"{self.benchmark.name}/{self.variant.name}-seed{self.seed}"
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """The grid of runs: every variant on every task with every seed; ``common`` are options of all runs."""
+    """The grid of runs: every variant on every benchmark with every seed; ``common`` are options of all runs."""
 
     variants: tuple[Variant, ...]
-    tasks: tuple[Task, ...]
+    benchmarks: tuple[Benchmark, ...]
     seeds: tuple[int, ...]
     common: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        members: tuple[Variant | Task, ...] = (*self.variants, *self.tasks)
-        for what, kind in (("variant", Variant), ("task", Task)):
+        members: tuple[Variant | Benchmark, ...] = (*self.variants, *self.benchmarks)
+        for what, kind in (("variant", Variant), ("benchmark", Benchmark)):
             names = [one.name for one in members if isinstance(one, kind)]
             if not names:
                 raise UserError(f"a study needs at least one {what}; name methods with --methods, or write a file.")
@@ -106,14 +109,14 @@ class StudyPlan:
     @property
     def size(self) -> int:
         """The number of runs."""
-        return len(self.variants) * len(self.tasks) * len(self.seeds)
+        return len(self.variants) * len(self.benchmarks) * len(self.seeds)
 
     def runs(self) -> Iterator[PlannedRun]:
         """Yield all runs: all variants with the first seed, then with the next, so that early tables are fair."""
         for seed in self.seeds:
-            for task in self.tasks:
+            for benchmark in self.benchmarks:
                 for variant in self.variants:
-                    yield PlannedRun(task, variant, seed)
+                    yield PlannedRun(benchmark, variant, seed)
 
     def run(self, name: str) -> PlannedRun:
         """Return the run of this name."""
@@ -123,22 +126,30 @@ class StudyPlan:
         raise UserError(f"this study has no run {shortened(name)}.")
 
     def config(self, run: PlannedRun) -> SearchConfig:
-        """Return the configuration of a run: common options, then those of its task, then those of its variant."""
-        layers = (self.common, run.task.options, run.variant.options)
+        """Return the configuration of a run: common options, then those of its benchmark, then those of its variant."""
+        layers = (self.common, run.benchmark.options, run.variant.options)
         options = {name: value for layer in layers for name, value in layer.items() if name != "settings"}
         settings = {path: value for layer in layers for path, value in layer.get("settings", {}).items()}
-        own: dict[str, Any] = {"space": run.task.space, "data": run.task.data, "seed": run.seed}
+        own: dict[str, Any] = {"space": run.benchmark.space, "data": run.benchmark.data, "seed": run.seed}
         return SearchConfig(**{"threads": 1, **options, **own, "method": run.variant.method, "settings": settings})
 
+    def space(self, run: PlannedRun) -> SearchSpace:
+        """Return the space that a run searches."""
+        return self.config(run).build_space()
+
     def extended(self, other: StudyPlan) -> StudyPlan:
-        """Return this plan with the new variants, tasks and seeds of another one, which must agree on all else."""
+        """Return this plan with the new variants, benchmarks and seeds of another one, which must agree on all else."""
         if dict(other.common) != dict(self.common):
             raise UserError(
                 f"this study was begun with other common options ({_difference(self.common, other.common)})."
             )
         variants = _joined("variant", self.variants, other.variants)
-        tasks = _joined("task", self.tasks, [_as_begun(one, self.tasks) for one in other.tasks])
-        return replace(self, variants=variants, tasks=tasks, seeds=tuple(dict.fromkeys((*self.seeds, *other.seeds))))
+        benchmarks = _joined(
+            "benchmark", self.benchmarks, [_as_begun(one, self.benchmarks) for one in other.benchmarks]
+        )
+        return replace(
+            self, variants=variants, benchmarks=benchmarks, seeds=tuple(dict.fromkeys((*self.seeds, *other.seeds)))
+        )
 
 
 def check_name(what: str, name: str) -> None:
@@ -169,12 +180,14 @@ def _joined(what: str, own: Sequence[Any], new: Sequence[Any]) -> tuple[Any, ...
     return tuple(known.values())
 
 
-def _as_begun(task: Task, begun: Sequence[Task]) -> Task:
-    """Return the begun task of the same name if it only has more options: the sizes that the study has chosen."""
+def _as_begun(benchmark: Benchmark, begun: Sequence[Benchmark]) -> Benchmark:
+    """Return the begun benchmark of the same name if it only has more options: the sizes that the study has chosen."""
     for one in begun:
-        if (one.name, one.space, one.data) == (task.name, task.space, task.data):
-            return one if all(one.options.get(name) == value for name, value in task.options.items()) else task
-    return task
+        if (one.name, one.space, one.data) == (benchmark.name, benchmark.space, benchmark.data):
+            return (
+                one if all(one.options.get(name) == value for name, value in benchmark.options.items()) else benchmark
+            )
+    return benchmark
 
 
 def _difference(one: Options, other: Options) -> str:
@@ -183,10 +196,10 @@ def _difference(one: Options, other: Options) -> str:
     return ", ".join(name for name in names if name != "settings") or "settings"
 
 
-def task_name(space: str, data: str) -> str:
-    """Return the usual name of a task.
+def benchmark_name(space: str, data: str) -> str:
+    """Return the usual name of a benchmark.
 
-    >>> task_name("nasbench201", "folder:/data/my photos")
+    >>> benchmark_name("nasbench201", "folder:/data/my photos")
     'nasbench201-folder-my-photos'
     """
     kind, _, path = data.partition(":")
@@ -207,7 +220,7 @@ def plan_from_toml(path: Path) -> StudyPlan:
         raise UserError(f'{path} has no tables [variant.NAME]; write one for each variant, such as method = "darts".')
     variants = tuple(_variant(name, table, f"[variant.{name}] in {path}") for name, table in tables.items())
     common = _without_empty(options_of(content.get("common", {}), f"[common] in {path}"))
-    return StudyPlan(variants, _tasks(content, path), seeds_of(content.get("seeds", 3)), common)
+    return StudyPlan(variants, _benchmarks(content, path), seeds_of(content.get("seeds", 3)), common)
 
 
 def _variant(name: str, table: Mapping[str, Any], place: str) -> Variant:
@@ -216,28 +229,28 @@ def _variant(name: str, table: Mapping[str, Any], place: str) -> Variant:
     return Variant(name, method, _without_empty(options))
 
 
-def _tasks(content: Mapping[str, Any], path: Path) -> tuple[Task, ...]:
-    if "task" in content:
+def _benchmarks(content: Mapping[str, Any], path: Path) -> tuple[Benchmark, ...]:
+    if "benchmark" in content:
         if "spaces" in content or "data" in content:
-            raise UserError(f"{path} has both [[task]] and spaces or data; write one of the two.")
-        return tuple(_task(dict(table), path) for table in content["task"])
+            raise UserError(f"{path} has both [[benchmark]] and spaces or data; write one of the two.")
+        return tuple(_benchmark(dict(table), path) for table in content["benchmark"])
     spaces, data = (content.get(name, usual) for name, usual in (("spaces", ["nasbench201"]), ("data", ["digits"])))
-    return grid_of_tasks(_words("spaces", spaces), _words("data", data))
+    return grid_of_benchmarks(_words("spaces", spaces), _words("data", data))
 
 
-def grid_of_tasks(spaces: Sequence[str], data: Sequence[str]) -> tuple[Task, ...]:
-    """Return a task for every space and data."""
+def grid_of_benchmarks(spaces: Sequence[str], data: Sequence[str]) -> tuple[Benchmark, ...]:
+    """Return a benchmark for every space and data."""
     from archgrad.data.catalog import absolute_name
 
     named = [absolute_name(one) for one in data]
-    return tuple(Task(task_name(space, one), space, one) for space in spaces for one in named)
+    return tuple(Benchmark(benchmark_name(space, one), space, one) for space in spaces for one in named)
 
 
-def _task(table: dict[str, Any], path: Path) -> Task:
+def _benchmark(table: dict[str, Any], path: Path) -> Benchmark:
     name = table.pop("name", None)
-    options = options_of(table, f"[[task]] in {path}")
+    options = options_of(table, f"[[benchmark]] in {path}")
     space, data = options.pop("space", "nasbench201"), options.pop("data", "digits")
-    return Task(name or task_name(space, data), space, data, _without_empty(options))
+    return Benchmark(name or benchmark_name(space, data), space, data, _without_empty(options))
 
 
 def _words(name: str, value: Any) -> list[str]:
@@ -273,8 +286,8 @@ def plan_to_toml(plan: StudyPlan) -> str:
     import tomli_w
 
     content: dict[str, Any] = {"format": FORMAT, "seeds": list(plan.seeds), "common": _table(plan.common)}
-    content["task"] = [
-        {"name": one.name, "space": one.space, "data": one.data, **_table(one.options)} for one in plan.tasks
+    content["benchmark"] = [
+        {"name": one.name, "space": one.space, "data": one.data, **_table(one.options)} for one in plan.benchmarks
     ]
     content["variant"] = {one.name: {"method": one.method, **_table(one.options)} for one in plan.variants}
     return tomli_w.dumps(content)

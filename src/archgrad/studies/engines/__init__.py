@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from archgrad.errors import UserError, look_up
 from archgrad.studies.engines.base import BUSY, Ended, Engine, Job
 from archgrad.studies.engines.local import LocalEngine, usable_cores
 
-__all__ = ["BUSY", "ENGINES", "Ended", "Engine", "Job", "LocalEngine", "usable_cores"]
+__all__ = ["BUSY", "ENGINES", "Ended", "Engine", "Job", "LocalEngine", "make_engine", "usable_cores"]
 
-ENGINES = ("local",)
-"""The names of the engines."""
+ENGINES: dict[str, tuple[str, ...]] = {"local": ("processes",)}
+"""The engines by name, with their options."""
+
+
+def make_engine(name: str, threads: int, options: dict[str, Any]) -> Engine:
+    """Return an engine for runs of so many threads each."""
+    known = look_up("engine", name, ENGINES)
+    for option in options:
+        if option not in known:
+            raise UserError(f"the engine {name!r} has no option {option!r}; it has: {', '.join(known) or 'none'}.")
+    return LocalEngine(threads, **options)

@@ -12,6 +12,7 @@ from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError, check_one_of
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.tables.base import Answer, Cell, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.nasbench201.cells import codes_without
 from archgrad.tables.nasbench201.table import DATASETS, AccuracyTable, find_table, open_table
 
 __all__ = ["AccuracyOracle", "NASBench201Table"]
@@ -48,6 +49,15 @@ class NASBench201Table(Table):
             raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a NAS-Bench-201 genotype.")
         NASBench201().check(cell)
         return _answer(cell, open_table(path))
+
+    def values(self, space: SearchSpace, measure: str) -> tuple[float, ...] | None:
+        """Return the accuracies of all cells that have none of the operations that the space leaves out."""
+        table = find_table()
+        named = {} if table is None else {oracle_measure(dataset, table.label): dataset for dataset in DATASETS}
+        if table is None or measure not in named or not isinstance(space, NASBench201):
+            return None
+        column = table.columns[DATASETS.index(named[measure])]
+        return tuple(column[code] for code in codes_without(space.exclude))
 
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about a CSV file's best cell on CIFAR-10."""

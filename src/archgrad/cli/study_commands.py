@@ -1,0 +1,81 @@
+"""The commands that compare many runs; importing them stays fast."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from archgrad.cli.options import STUDY, with_config_options
+
+__all__ = ["compare", "status"]
+
+_Study = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of a study.")]
+
+
+@partial(with_config_options, helps=STUDY)
+def compare(
+    study: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[STUDY|FILE.toml]", help="Folder of a study to continue, or a file that describes one."
+        ),
+    ] = None,
+    *,
+    methods: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Methods to compare (see `archgrad list methods`).")
+    ] = None,
+    seeds: Annotated[
+        str | None, typer.Option(metavar="N|A-B,C", help="Number of seeds, from 0 on, or the seeds themselves. [3]")
+    ] = None,
+    spaces: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Search spaces (see `archgrad list spaces`). [nasbench201]")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PART.KNOB=VALUE", help="Set a knob of all variants. Repeatable. [published]"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the study.")] = None,
+    engine: Annotated[
+        str, typer.Option(metavar="local|ray|slurm", help="Where the runs are computed. [local]")
+    ] = "local",
+    processes: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Local runs at once. [as many as there are cores for]")
+    ] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="Measure to compare by. [accuracy in a table on the searched data, or held-out]")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="md|latex|csv|json", help="Print only the tables, in this format. [a report]")
+    ] = None,
+    **options: Any,
+) -> None:
+    """Compare methods over several seeds: run what is missing, then say which differences are real.
+
+    Finished runs are never repeated; interrupted ones go on where they stopped. More seeds or methods may be added
+    later.
+    """
+    from archgrad.cli.console import errors, results, say
+    from archgrad.knobs import parse_setting
+
+    say("loading PyTorch", errors())
+    from archgrad.cli.compare import plan_of, run_compare, show_study
+
+    common = {name: value for name, value in options.items() if value is not None and name != "data"}
+    common |= {"settings": dict(map(parse_setting, settings))} if settings else {}
+    request = {"methods": methods, "seeds": seeds, "spaces": spaces, "data": options.get("data"), "common": common}
+    folder, plan = plan_of(study, out, request)
+    given = {} if processes is None else {"processes": processes}
+    done = run_compare(folder, plan, engine, given, errors())
+    show_study(done, measure, table, results())
+
+
+def status(study: _Study) -> None:
+    """Show how far a study is, also while another terminal or machine works on it."""
+    from archgrad.cli.compare import show_status
+    from archgrad.cli.console import results
+    from archgrad.studies import Study
+
+    show_status(Study.load(study), results())
