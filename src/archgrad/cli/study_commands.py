@@ -44,6 +44,13 @@ def compare(
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Local runs at once. [as many as there are cores for]")
     ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT|auto", help="Ray cluster. [a new one on this machine]")
+    ] = None,
+    partition: Annotated[str | None, typer.Option(help="Partition of Slurm. [its own default]")] = None,
+    minutes: Annotated[
+        int | None, typer.Option(min=1, help="Time limit of a Slurm job, which then goes on in a new one. [60]")
+    ] = None,
     measure: Annotated[
         str | None, typer.Option(help="Measure to compare by. [accuracy in a table on the searched data, or held-out]")
     ] = None,
@@ -67,7 +74,8 @@ def compare(
     common |= {"settings": dict(map(parse_setting, settings))} if settings else {}
     request = {"methods": methods, "seeds": seeds, "spaces": spaces, "data": options.get("data"), "common": common}
     folder, plan = plan_of(study, out, request)
-    given = {} if processes is None else {"processes": processes}
+    wanted = {"processes": processes, "address": address, "partition": partition, "minutes": minutes}
+    given = {name: value for name, value in wanted.items() if value is not None}
     done = run_compare(folder, plan, engine, given, errors())
     show_study(done, measure, table, results())
 

@@ -11,7 +11,7 @@ from archgrad.errors import UserError, shortened
 from archgrad.files import as_path
 from archgrad.studies.checklist import FilledItem, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
-from archgrad.studies.engines import make_engine
+from archgrad.studies.engines import ENGINES, make_engine
 from archgrad.studies.facts import facts_of
 from archgrad.studies.fairness import check_plan, settled
 from archgrad.studies.folder import RunStatus, StudyFolder
@@ -20,6 +20,8 @@ from archgrad.studies.results import BenchmarkResults, read_results
 from archgrad.studies.summary import BenchmarkSummary, summarize_benchmark
 
 __all__ = ["Study", "compare", "planned", "run_study"]
+
+ENGINE_OPTIONS = tuple(option for options in ENGINES.values() for option in options)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ def compare(
 
     The runs are processes of their own, so everything is given by name; ``module:Name`` names an own part.
     """
-    given: dict[str, Any] = {name: options.pop(name) for name in ("processes", "address") if name in options}
+    given: dict[str, Any] = {name: options.pop(name) for name in ENGINE_OPTIONS if name in options}
     variants = methods if isinstance(methods, Mapping) else {name: {} for name in methods}
     plan = planned(variants, seeds, spaces, data, options)
     return run_study(as_path("out", out), plan, engine, given, watch)

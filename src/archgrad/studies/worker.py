@@ -49,6 +49,8 @@ def with_oracle(config: SearchConfig) -> SearchConfig:
 def main(arguments: list[str]) -> int:
     """Run the command; print a failure as one sentence, the last line of the log."""
     folder, name = StudyFolder(Path(arguments[0])), arguments[1]
+    if hasattr(signal, "SIGUSR2"):  # Slurm sends it to all processes of a job, for the one that queues it again
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)
     if STOP_WITH_STDIN in arguments:
         _stop_with_stdin()
     logging.basicConfig(level=logging.INFO, format="%(message)s")

@@ -10,7 +10,11 @@ from archgrad.studies.engines.local import LocalEngine, usable_cores
 
 __all__ = ["BUSY", "ENGINES", "Ended", "Engine", "Job", "LocalEngine", "make_engine", "usable_cores"]
 
-ENGINES: dict[str, tuple[str, ...]] = {"local": ("processes",)}
+ENGINES: dict[str, tuple[str, ...]] = {
+    "local": ("processes",),
+    "ray": ("address",),
+    "slurm": ("partition", "minutes"),
+}
 """The engines by name, with their options."""
 
 
@@ -19,5 +23,13 @@ def make_engine(name: str, threads: int, options: dict[str, Any]) -> Engine:
     known = look_up("engine", name, ENGINES)
     for option in options:
         if option not in known:
-            raise UserError(f"the engine {name!r} has no option {option!r}; it has: {', '.join(known) or 'none'}.")
+            raise UserError(f"the engine {name!r} has no option {option!r}; it has: {', '.join(known)}.")
+    if name == "ray":
+        from archgrad.studies.engines.ray import RayEngine
+
+        return RayEngine(threads, **options)
+    if name == "slurm":
+        from archgrad.studies.engines.slurm import SlurmEngine
+
+        return SlurmEngine(threads, **options)
     return LocalEngine(threads, **options)

@@ -6,22 +6,19 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from pathlib import Path
 
-from archgrad.studies.engines.base import STOP_WITH_STDIN, Ended, Engine, Job
+from archgrad.studies.engines.base import Ended, Engine, Job
+from archgrad.studies.engines.subprocesses import start, stop
 
-__all__ = ["LocalEngine", "process_environment", "usable_cores"]
+__all__ = ["LocalEngine", "usable_cores"]
 
 _PAUSE = 0.1
-_LONGEST_END = 60.0
-"""A process that has not ended so long after its signal is killed; its last checkpoint stays."""
 
 
 class LocalEngine(Engine):
-    """One process for each run, as many at once as there are cores for their threads.
-
-    A process ends with a checkpoint when its study ends: it reads from a pipe that closes then, even by ``kill -9``.
-    """
+    """One process for each run, as many at once as there are cores for their threads."""
 
     name = "local"
 
@@ -32,17 +29,7 @@ class LocalEngine(Engine):
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start a process for each job."""
         for job in jobs:
-            job.log.parent.mkdir(parents=True, exist_ok=True)
-            with job.log.open("ab") as log:
-                process = subprocess.Popen(  # noqa: S603 - our own command
-                    [*job.command, STOP_WITH_STDIN],
-                    stdin=subprocess.PIPE,
-                    stdout=log,
-                    stderr=log,
-                    env=process_environment(job.threads),
-                    start_new_session=True,
-                )
-            self._running[process] = job
+            self._running[start(job.command, job.log, job.threads)] = job
 
     def wait(self, seconds: float) -> list[Ended]:
         """Look for ended processes until there is one."""
@@ -55,8 +42,7 @@ class LocalEngine(Engine):
 
     def _ended(self, process: subprocess.Popen[bytes]) -> Ended:
         job = self._running.pop(process)
-        if process.stdin is not None:
-            process.stdin.close()
+        stop(process)
         code = process.returncode
         return Ended(job, code, f"it was killed by {signal.Signals(-code).name}" if code < 0 else "")
 
@@ -64,26 +50,16 @@ class LocalEngine(Engine):
         """Ask all processes to stop, and wait for them."""
         for process in self._running:
             process.terminate()
-        for process in list(self._running):
-            try:
-                process.wait(_LONGEST_END)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            self._ended(process)
-
-
-def process_environment(threads: int) -> Mapping[str, str]:
-    """Return the environment of a process that computes with so many threads."""
-    return {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        for process in self._running:
+            stop(process)
+        self._running.clear()
 
 
 def usable_cores() -> int:
     """Return how many cores this process may use: of the machine, of its affinity, and of its control group."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:  # noqa: PTH123
-            quota, period = file.read().split()
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
         return cores if quota == "max" else max(min(cores, int(quota) // int(period)), 1)
     except (OSError, ValueError):
         return cores
