@@ -1,7 +1,7 @@
 """A worker without PyTorch: it counts epochs in the run directory, and can fail or take its time as its name says.
 
-``python stub_worker.py STUDY RUN``. Each epoch adds a line to ``metrics.jsonl`` and to ``work.txt``, which shows what was
-computed twice. A variant named ``fails`` ends with a sentence, ``fails-once`` only the first time.
+``python stub_worker.py STUDY RUN``. Each epoch adds a line to ``metrics.jsonl`` and to ``work.txt``, which shows what
+was computed twice. A variant named ``fails`` ends with a sentence, ``fails-once`` only the first time.
 """
 
 from __future__ import annotations

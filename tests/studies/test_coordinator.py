@@ -126,7 +126,7 @@ def test_two_coordinators_do_not_work_on_one_study(tmp_path: Path) -> None:
     folder = StudyFolder(tmp_path)
     with folder.locked():
         folder.show("local", ["b/x-seed0"])
-        with pytest.raises(UserError, match="another `archgrad compare` \\(process .*archgrad status"):
+        with pytest.raises(UserError, match=r"another `archgrad compare` \(process .*archgrad status"):
             StudyFolder(tmp_path).locked().__enter__()
     with folder.locked():
         pass
@@ -167,7 +167,7 @@ def _coordinate(folder: Path, names: tuple[str, ...], seeds: int) -> None:
 
 def test_a_killed_coordinator_loses_nothing(tmp_path: Path) -> None:
     """Kill it 20 times, each time after as many epochs as a generator says; no epoch is computed twice."""
-    study, names, draws = tmp_path / "study", ("x", "y"), random.Random(0)
+    study, names, draws = tmp_path / "study", ("x", "y"), random.Random(0)  # noqa: S311
     study.mkdir()
     plan = plan_of(*names, seeds=20)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
@@ -75,7 +76,8 @@ def _connected(address: str | None) -> Any:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     own: dict[str, Any] = {"num_cpus": usable_cores(), "include_dashboard": False} if address is None else {}
     try:
-        ray.init(address="local" if address is None else address, log_to_driver=False, logging_level="error", **own)
+        where = "local" if address is None else address
+        ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
     except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
         raise UserError(
             f"no Ray cluster answers at {shortened(address)} ({str(error).splitlines()[0][:200]}); start one with "
