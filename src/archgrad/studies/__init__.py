@@ -1,0 +1,1 @@
+"""Compare many runs: statistics, tables, published results."""
