@@ -58,8 +58,8 @@ def test_only_seeds_that_both_have_are_paired() -> None:
 
 
 @pytest.mark.parametrize(("effect", "seeds"), [(0.5, 34), (0.8, 15), (1.0, 10), (0.2, 199)])
-def test_seeds_for_80_percent_power_are_those_of_the_tables(effect: float, seeds: int) -> None:
-    """The paired t-test, two-sided at 5 %: Cohen's tables give these numbers for d = 0.5, 0.8, 1.0 and 0.2."""
+def test_seeds_for_80_percent_power_are_the_usual_ones(effect: float, seeds: int) -> None:
+    """A medium, a large, a very large and a small effect by the paired t-test, two-sided at 5 %."""
     assert seeds_to_tell_apart(effect, 1.0) == seeds
     assert seeds_to_tell_apart(-3 * effect, 3.0) == seeds
 

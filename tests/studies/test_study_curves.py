@@ -38,7 +38,7 @@ def test_runs_without_points_make_no_curve() -> None:
 
 @pytest.mark.parametrize("points", [[(0.0, math.nan)], [(math.inf, 1.0)]])
 def test_points_are_finite(points: list[tuple[float, float]]) -> None:
-    with pytest.raises(UserError, match="of seed 3 is (nan|inf)"):
+    with pytest.raises(UserError, match=r"of seed 3 is (nan|inf)"):
         anytime_curve({3: points})
 
 
