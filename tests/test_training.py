@@ -179,9 +179,28 @@ def test_schedules_in_closed_form(schedule: Any, warmup: int) -> None:
         assert made.lr_at(epoch) == pytest.approx(wanted, rel=1e-14)
 
 
+def test_the_tail_of_a_linear_schedule_has_a_smaller_slope() -> None:
+    """As on ImageNet: of 250 epochs at 0.5, 245 fall by 0.5 / 245 each, and the last five by a fifth of that."""
+    made = WeightTraining(lr=0.5, lr_min=0.0, epochs=250, lr_schedule="linear-tail")
+    for epoch in range(245):
+        assert made.lr_at(epoch) == pytest.approx(0.5 * (245 - epoch) / 245, rel=1e-12)
+    for epoch in range(245, 250):
+        assert made.lr_at(epoch) == pytest.approx(0.5 * (250 - epoch) / (245 * 5), rel=1e-12)
+    few = WeightTraining(lr=0.5, lr_min=0.1, epochs=10, lr_schedule="linear-tail")
+    assert [few.lr_at(epoch) for epoch in (7, 8, 9)] == pytest.approx([0.15, 0.15, 0.125])
+    one = WeightTraining(lr=0.5, epochs=1, lr_schedule="linear-tail")
+    assert one.lr_at(0) == 0.5
+
+
+def test_an_exponential_schedule_has_one_factor() -> None:
+    made = WeightTraining(lr=0.1, lr_min=0.1 * 0.97**250, epochs=250, lr_schedule="exponential")
+    assert [made.lr_at(epoch) for epoch in (0, 1, 249)] == pytest.approx([0.1, 0.097, 0.1 * 0.97**249], rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("wrong", "wanted"),
     [
+        ({"lr_schedule": "exponential", "lr_min": 0.0}, r"'exponential', which never reaches weights\.lr_min = 0; set"),
         ({"lr_warmup_epochs": 10}, r"weights\.lr_warmup_epochs is 10, but there are only 10 epochs; give fewer"),
         ({"lr_warmup_epochs": -1}, r"weights\.lr_warmup_epochs is -1; it must be"),
         ({"lr_warmup_epochs": 1.5}, r"weights\.lr_warmup_epochs is 1\.5; it must be"),

@@ -18,15 +18,22 @@ __all__ = ["OF_NETWORKS", "WeightTraining"]
 
 OF_NETWORKS = ("accumulate", "ema_decay")
 """The settings that only the training of one architecture has."""
+_TAIL = 5
 
 
 @dataclass(frozen=True)
 class WeightTraining:
     """SGD with momentum, a cosine schedule from ``lr`` to ``lr_min`` over the epochs, and gradient clipping.
 
-    lr(t) = lr_min + (lr − lr_min)·(1 + cos(π·t/T))/2, constant within an epoch, or with a linear ``lr_schedule``
-    lr_min + (lr − lr_min)·(1 − t/T). In the first W = ``lr_warmup_epochs`` epochs it is lr·(t + 1)/W. The weight decay
-    is constant, or goes linearly to ``weight_decay_end``: λ(t) = λ + (λ_end − λ)·t/T.
+    lr(t) = lr_min + (lr − lr_min)·s(t), constant within an epoch, where s is by ``lr_schedule``
+
+    - cosine: (1 + cos(π·t/T))/2
+    - linear: 1 − t/T
+    - linear-tail: 1 − t/(T − n) until the last n epochs, then (T − t)/(n·(T − n)), a smaller slope (P-DARTS, PC-DARTS);
+      n is 5, or T/5 rounded down if that is less
+
+    and lr·(lr_min/lr)^(t/T) for exponential. In the first W = ``lr_warmup_epochs`` epochs it is lr·(t + 1)/W. The
+    weight decay is constant, or goes linearly to ``weight_decay_end``: λ(t) = λ + (λ_end − λ)·t/T.
 
     ``optimizer`` is the name of another optimizer of ``torch.optim``, such as "adamw", or ``module:Name`` of your own:
     a class or a function (parameters, lr=…, weight_decay=…) → optimizer. In Python it may be the class or function
@@ -51,7 +58,7 @@ class WeightTraining:
     weight_decay_end: NonNegative | None = None
     optimizer: str | Callable[..., Any] = "sgd"
     optimizer_settings: tuple[str, ...] = ()
-    lr_schedule: Literal["cosine", "linear"] = "cosine"
+    lr_schedule: Literal["cosine", "linear", "linear-tail", "exponential"] = "cosine"
     lr_warmup_epochs: Annotated[int, Range(0, 1_000_000)] = 0
     accumulate: Count = 1
     ema_decay: Probability = 0.0
@@ -62,6 +69,11 @@ class WeightTraining:
             raise UserError(
                 f"weights.lr is {self.lr}, less than weights.lr_min, {self.lr_min}, so the rate would rise; set "
                 f"weights.lr_min lower too, such as 0."
+            )
+        if self.lr_schedule == "exponential" and not self.lr_min:
+            raise UserError(
+                "weights.lr_schedule is 'exponential', which never reaches weights.lr_min = 0; set weights.lr_min to "
+                "the rate after the last epoch, such as 1e-4."
             )
         if self.lr_warmup_epochs and self.lr_warmup_epochs >= self.epochs:
             raise UserError(
@@ -119,9 +131,17 @@ class WeightTraining:
         """
         if epoch < self.lr_warmup_epochs:
             return self.lr * (epoch + 1) / self.lr_warmup_epochs
-        if self.lr_schedule == "linear":
-            return self.lr_min + (self.lr - self.lr_min) * (1 - epoch / self.epochs)
-        return self.lr_min + (self.lr - self.lr_min) * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        if self.lr_schedule == "exponential":
+            return float(self.lr * (self.lr_min / self.lr) ** (epoch / self.epochs))
+        return self.lr_min + (self.lr - self.lr_min) * self._share_at(epoch)
+
+    def _share_at(self, epoch: int) -> float:
+        """Return how much of the way from ``lr_min`` to ``lr`` is left."""
+        if self.lr_schedule == "cosine":
+            return (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        tail = min(_TAIL, self.epochs // 5) if self.lr_schedule == "linear-tail" else 0
+        steep = self.epochs - tail
+        return 1 - epoch / steep if epoch < steep else (self.epochs - epoch) / (tail * steep)
 
     def weight_decay_at(self, epoch: int) -> float:
         """Return the weight decay of an epoch, counted from 0."""

@@ -44,6 +44,7 @@ from archgrad.spaces import SPACES, NASBench201
 from archgrad.training import WeightTraining
 from archgrad.warn_once import forget_warnings
 from archgrad.workflows import PRESETS
+from archgrad.workflows.protocols import PROTOCOLS
 from tests.models.trained import model_of
 
 STORED = Path(__file__).parents[1] / "stored" / "run-1"
@@ -355,6 +356,8 @@ class Lines:
             return [self.outs] if command != "export" else [EXPORTS, EXPORTS, self.outs]
         if name == "preset":
             return [list(PRESETS), self.names]
+        if name == "protocol":
+            return [list(PROTOCOLS), self.names]
         if name in ("model", "images", "start_from"):
             models = [path for path in self.paths if path.startswith("model") or path.endswith((".onnx", ".pt2"))]
             images = ["picture.png", "broken.png", "a folder", "images"]

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -48,6 +49,50 @@ def test_a_search_is_repeated_and_its_cost_is_told(archgrad, searched, tmp_path)
     assert (again / "metrics.jsonl").read_bytes() == before
 
 
+def test_a_protocol_repeats_the_search_and_says_what_differs(archgrad, searched, tmp_path):
+    run = shutil.copytree(searched, tmp_path / "run")
+    code, _, err = archgrad("select", run, "--protocol", "gaea", *TRAINING)
+    assert code == 2
+    assert "but the data has none; give them (--test)" in " ".join(err.split())
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]  # told before any search
+    line = ("--protocol", "gaea", "--test", unseen(tmp_path), *TRAINING, "--out", "new")
+    code, out, err = archgrad("select", run, *line)
+    assert code == 0, err
+    assert all((tmp_path / f"run-again-seed{seed}").is_dir() for seed in (1, 2, 3, 4))
+    assert "protocol gaea: each of 5 searches trained once in full, and the best one with 10 fresh seeds" in out
+    assert "not the published protocol (seeds: 1 instead of 10)\n" in out
+    assert "held-out images chose the best one" in out
+    assert json.loads((tmp_path / "new" / "candidates.json").read_text())["searches"] == 5
+    config = (tmp_path / "new" / "final" / "config.toml").read_text()
+    assert "held_out = 0\n" in config or "held_out = 0.0\n" in config
+    content = json.loads((tmp_path / "new" / "selection.json").read_text())
+    assert "heldout" not in content["final"]
+    code, out, err = archgrad("resume", "new", "--json")
+    assert code == 0, err
+    again = json.loads(out)
+    assert [again[name] for name in ("protocol", "departures")] == ["gaea", ["seeds: 1 instead of 10"]]
+    assert again["final"]["test"] == content["final"]["test"]
+
+
+def test_amended_tells_lowest_and_highest(archgrad, tmp_path):
+    line = ("--protocol", "amended", "--test", unseen(tmp_path), *TRAINING, "--seeds", 2)
+    code, out, err = archgrad("select", CELL, OTHER, *line)
+    assert code == 0, err
+    assert "not the published protocol (searches: 2 instead of 5, seeds: 2 instead of 3)\n" in out
+    (told,) = [line for line in out.splitlines() if line.startswith("test accuracy") and "highest" in line]
+    assert told.count("±") == 4
+    assert "last training" not in out
+
+
+def unseen(folder: Path) -> str:
+    """Return the name of test images like the digits."""
+    import archgrad as ag
+
+    digits = ag.data.digits(limit=40)
+    np.savez(folder / "tests.npz", x=digits.images.numpy()[:, 0], y=digits.targets.numpy())
+    return f"npz:{folder / 'tests.npz'}"
+
+
 def test_another_search_in_the_place_of_the_repeated_one(archgrad, searched, tmp_path):
     run = shutil.copytree(searched, tmp_path / "run")
     again = shutil.copytree(searched, tmp_path / "run-again-seed1")
@@ -86,8 +131,9 @@ def test_a_killed_selection_is_resumed(archgrad, tmp_path, monkeypatch):
         (("nothing",), "unknown well-known cell 'nothing'"),
         ((CELL, "--out", "full"), "full is not empty; choose a new folder"),
         ((CELL, "--seeds", 0), "Invalid value for '--seeds'"),
+        ((CELL, "--protocol", "gaia"), "unknown protocol 'gaia'; did you mean 'gaea'?"),
     ],
-    ids=["two-spaces", "searches", "held-out", "unknown", "full", "seeds"],
+    ids=["two-spaces", "searches", "held-out", "unknown", "full", "seeds", "protocol"],
 )
 def test_mistakes_leave_nothing_behind(archgrad, tmp_path, arguments, message):
     (tmp_path / "full").mkdir()

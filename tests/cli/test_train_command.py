@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import archgrad as ag
+from archgrad.workflows import PRESETS
 from tests.workflows.small import CELL
 
 SMALL = ["--channels", 2, "--cells", 1, "--epochs", 1, "--limit", 60, "--batch-size", 20, "--threads", 1]
@@ -85,7 +86,24 @@ def test_a_mistake_is_a_sentence_and_leaves_nothing_behind(
     assert [path for path in sorted(Path().rglob("*")) if path != Path("runs")] == before
 
 
-def test_the_help_names_the_presets(archgrad: Any) -> None:
+def test_presets_are_listed_with_their_sources(archgrad: Any) -> None:
     code, out, _ = archgrad("train", "--help")
     assert code == 0
-    assert "cifar|imagenet|quick" in out
+    assert "archgrad list presets" in " ".join(out.replace("│", " ").split())
+    code, out, _ = archgrad("list", "presets")
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "weights.batch_size 128 GAEA, C.1.2, as PC-DARTS" in lines
+    assert [line.partition(":")[0] for line in out.splitlines() if not line.startswith(" ")] == list(PRESETS)
+
+
+def test_the_five_best_guesses_are_told(archgrad: Any) -> None:
+    np.savez("a.npz", x_train=PIXELS, y_train=np.arange(60) % 6, x_test=PIXELS[:12], y_test=np.arange(12) % 6)
+    line = (CELL, *SMALL, "--data", "npz:a.npz", "--preset", "imagenet-idarts", "--stem", "cifar", "--out", "run")
+    code, out, err = archgrad("train", *line, "--seeds", 2)
+    assert code == 0, err
+    (told,) = [line for line in out.splitlines() if line.startswith("test top-5")]
+    seeds = json.loads(Path("run/result.json").read_text())["seeds"]
+    mean = sum(one["test"]["top5_accuracy"] for one in seeds) / 2
+    assert all(one["test"]["top5_accuracy"] >= one["test"]["accuracy"] for one in seeds)
+    assert told.split()[2:4] == [f"{mean:.2f}", "%"]
+    assert "train_top5_accuracy" in Path("run/seed-0/metrics.jsonl").read_text()

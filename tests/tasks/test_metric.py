@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics.classification import MulticlassF1Score, MultilabelAveragePrecision
+from torchmetrics.classification import MulticlassAccuracy, MulticlassF1Score, MultilabelAveragePrecision
 from torchmetrics.regression import MeanSquaredError
 
 import archgrad as ag
@@ -73,6 +73,16 @@ def test_an_object_of_torchmetrics_is_used_as_it_is(make: Any, targets: Tensor, 
     for one, other in zip(outputs.split(6), targets.split(6), strict=True):
         metric.meter.update(one, other)
     assert float(metric.meter.compute()) == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_five_best_guesses_are_counted_as_torchmetrics_does() -> None:
+    outputs, targets = torch.randn(200, 12, generator=DRAWS), torch.randint(0, 12, (200,), generator=DRAWS)
+    task = ag.tasks.Classification(top5=True)
+    assert task.main_metric.name == "accuracy"
+    for name, k in (("accuracy", 1), ("top5_accuracy", 5)):
+        wanted = MulticlassAccuracy(num_classes=12, top_k=k, average="micro")(outputs, targets)
+        assert task.all_metrics[name].of_batch(outputs, targets) == pytest.approx(100 * float(wanted), rel=1e-6)
+    assert list(ag.tasks.Classification().all_metrics) == ["accuracy"]  # ordinary records stay as they are
 
 
 def test_the_direction_may_be_given_for_each_metric() -> None:

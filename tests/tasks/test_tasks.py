@@ -193,6 +193,11 @@ ABC = ("a", "b", "c")
             images_with(CLASSES, ABC),
             "has 2 numbers, but the data 'toy' has 3",
         ),
+        (
+            Classification(top5=True),
+            images_with(CLASSES, ABC),
+            "but the data 'toy' has only 3 classes",
+        ),
         (Multilabel(), images_with(CLASSES, ABC), r"have the shape \[37\] and are classes, but .* needs \[N, labels\]"),
         (Multilabel(), images_with(NUMBERS[:, 0]), r"have the shape \[37\], but"),
         (Multilabel(), images_with(changed(LABELS, (7, 2), 2)), "index 7 of 'toy' has 2 for label 2"),

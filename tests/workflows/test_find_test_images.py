@@ -113,7 +113,7 @@ def test_sources_say_that_they_have_none(tmp_path: Path) -> None:
 def test_the_result_has_them_and_a_resumed_one_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     archive(tmp_path / "a.npz", x_test=IMAGES[60:], y_test=LABELS[60:])
-    options: dict[str, Any] = {**TINY, "limit": None, "epochs": 1, "preset": "cifar"}
+    options: dict[str, Any] = {**TINY, "limit": None, "epochs": 1, "preset": "cifar-darts"}
     for number, data in enumerate(("npz:a.npz", data_room.load("npz:a.npz"))):
         whole = ag.train("nasbench201", CELL, data, **options)
         assert whole.runs[0].heldout is None  # all images train

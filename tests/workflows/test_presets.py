@@ -16,47 +16,83 @@ from archgrad.workflows.training_config import training_config
 from tests.workflows.small import CELL, trained
 
 
-def test_cifar() -> None:
-    """DARTS: 600 epochs, batch 96, SGD 0.025 → 0, λ = 3e-4, clip 5, cutout 16, head 0.4, drop-path 0.2."""
-    one, weights = PRESETS["cifar"], PRESETS["cifar"].weights
-    assert (weights.epochs, weights.batch_size, weights.lr, weights.lr_min) == (600, 96, 0.025, 0.0)
+@pytest.mark.parametrize(
+    ("name", "batch", "drop", "cells", "channels"),
+    [("cifar-darts", 96, 0.2, 20, 36), ("cifar-pc", 128, 0.3, 20, 36), ("reduced-r-darts", 96, 0.2, 8, 16)],
+)
+def test_cifar(name: str, batch: int, drop: float, cells: int, channels: int) -> None:
+    """600 epochs, SGD 0.025 → 0, λ = 3e-4, clip 5, cutout 16, head 0.4; batch, drop-path and size by the paper."""
+    one, weights = PRESETS[name], PRESETS[name].weights
+    assert (weights.epochs, weights.batch_size, weights.lr, weights.lr_min) == (600, batch, 0.025, 0.0)
     assert (weights.momentum, weights.weight_decay, weights.clip, weights.lr_schedule) == (0.9, 3e-4, 5.0, "cosine")
-    assert (one.cutout, one.auxiliary_head, one.drop_path, one.label_smoothing) == (16, 0.4, 0.2, 0.0)
-    assert one.sizes_of(named_space("darts")) == {"channels": 36, "cells": 20, "stem": "cifar"}
+    assert (one.cutout, one.auxiliary_head, one.drop_path, one.label_smoothing) == (16, 0.4, drop, 0.0)
+    assert one.sizes_of(named_space("darts")) == {"channels": channels, "cells": cells, "stem": "cifar"}
+    assert not one.top5
+
+
+def test_other_spaces_have_the_sizes_of_their_literature() -> None:
+    one = PRESETS["cifar-darts"]
     assert one.sizes_of(named_space("nasbench201")) == {"channels": 16, "cells": 5, "stem": "cifar"}
     assert one.sizes_of(named_space("resnet")) == {"channels": 16, "cells": 3}
 
 
-def test_imagenet() -> None:
-    """PC-DARTS: 250 epochs, batch 1024, 0.5 falling linearly after a warm-up, λ = 3e-5, smoothing 0.1, head 0.4."""
-    one, weights = PRESETS["imagenet"], PRESETS["imagenet"].weights
-    assert (weights.epochs, weights.batch_size, weights.lr, weights.lr_schedule) == (250, 1024, 0.5, "linear")
-    assert (weights.lr_warmup_epochs, weights.weight_decay, weights.clip) == (5, 3e-5, 5.0)
+@pytest.mark.parametrize(
+    ("name", "batch", "warmup", "rates"),
+    [
+        ("imagenet-darts", 128, 0, {0: 0.1, 1: 0.097, 100: 0.1 * 0.97**100, 249: 0.1 * 0.97**249}),
+        ("imagenet-pc", 1024, 5, {0: 0.1, 4: 0.5, 125: 0.25, 249: 0.002}),
+        ("imagenet-idarts", 128, 0, {0: 0.1, 49: 0.08, 244: 0.1 / 245, 245: 0.1 / 245, 249: 0.02 / 245}),
+    ],
+)
+def test_imagenet(name: str, batch: int, warmup: int, rates: dict[int, float]) -> None:
+    """250 epochs, λ = 3e-5, smoothing 0.1, head 0.4, 14 cells, 48 channels; batch and rate by the paper."""
+    one, weights = PRESETS[name], PRESETS[name].weights
+    assert (weights.epochs, weights.batch_size, weights.lr_warmup_epochs) == (250, batch, warmup)
+    assert {epoch: weights.lr_at(epoch) for epoch in rates} == pytest.approx(rates, rel=1e-9)
+    assert (weights.weight_decay, weights.momentum, weights.clip) == (3e-5, 0.9, 5.0)
     assert (one.label_smoothing, one.auxiliary_head, one.drop_path, one.cutout) == (0.1, 0.4, 0.0, 0)
     assert one.sizes_of(named_space("darts")) == {"channels": 48, "cells": 14, "stem": "imagenet"}
+
+
+def test_every_setting_has_a_source() -> None:
+    for one in PRESETS.values():
+        listed = {path: source for path, _, source in one.listed()}
+        assert all(listed.values())
+        assert set(one.elsewhere) <= set(listed)  # no source of a setting that is off
+
+
+def test_top5_is_counted_where_there_are_more_than_five_classes(tmp_path: Path) -> None:
+    def counted(preset: str, classes: int, **options: Any) -> bool:
+        data = archive(tmp_path / f"{classes}.npz", classes=classes)
+        return bool(complete(data, preset, stem="cifar", **options)[0].config.build_task().top5)  # type: ignore[attr-defined]
+
+    assert counted("imagenet-pc", 6)
+    assert not counted("imagenet-pc", 5)
+    assert not counted("imagenet-pc", 6, settings={"task.top5": False})
+    assert not counted("cifar-darts", 6)
 
 
 @pytest.mark.parametrize(("space", "head", "drop"), [("darts", 0.4, 0.2), ("nasbench201", 0.0, 0.2), ("resnet", 0, 0)])
 def test_a_network_gets_what_it_can_have(space: str, head: float, drop: float) -> None:
     genotype = {"darts": "darts-v2", "nasbench201": CELL, "resnet": "resnet"}[space]
-    config = training_config(space, genotype, "digits", "cifar")
+    config = training_config(space, genotype, "digits", "cifar-darts")
     options = config.build_method().supernet
     assert (options.auxiliary_head, options.drop_path) == (head, drop)
 
 
 def test_label_smoothing_is_that_of_the_preset() -> None:
     found = [
-        training_config("darts", "darts-v2", "digits", "imagenet", **more).build_task()
+        training_config("darts", "darts-v2", "digits", "imagenet-pc", **more).build_task()
         for more in ({}, {"settings": {"task.label_smoothing": 0.3}}, {"task": "multilabel"})
     ]
     assert [getattr(task, "label_smoothing", None) for task in found] == [0.1, 0.3, None]
 
 
-def archive(path: Path, size: int = 8, tests: int = 20, channels: int = 1) -> str:
+def archive(path: Path, size: int = 8, tests: int = 20, channels: int = 1, classes: int = 2) -> str:
     draws = np.random.default_rng(0)
     images = draws.integers(0, 255, (80, size, size, channels), np.uint8)
-    parts = {"x_train": images[:60], "y_train": np.arange(60) % 2}
-    more = {"x_test": images[60 : 60 + tests], "y_test": np.arange(tests) % 2} if tests else {}
+    parts = {"x_train": images[:60], "y_train": np.arange(60) % classes}
+    more = {"x_test": images[60 : 60 + tests], "y_test": np.arange(tests) % classes} if tests else {}
     np.savez(path, **parts, **more)
     return f"npz:{path}"
 
@@ -69,18 +105,18 @@ def complete(data: str, preset: str, **options: Any) -> tuple[TrainingPlan, Any,
 def test_cutout_grows_with_the_images(tmp_path: Path) -> None:
     for size, cutout in ((8, 4), (32, 16), (64, 32)):
         data = archive(tmp_path / f"{size}.npz", size)
-        assert complete(data, "cifar")[1].augmentation.cutout == cutout
+        assert complete(data, "cifar-darts")[1].augmentation.cutout == cutout
         assert complete(data, "quick")[1].augmentation.cutout == 0
-        own = complete(data, "cifar", settings={"augmentation.cutout": 2})
+        own = complete(data, "cifar-darts", settings={"augmentation.cutout": 2})
         assert own[1].augmentation.cutout == 2
 
 
 def test_all_images_train_only_where_others_test(tmp_path: Path) -> None:
     tested, untested = archive(tmp_path / "a.npz"), archive(tmp_path / "b.npz", tests=0)
-    assert complete(tested, "cifar")[0].config.held_out == 0.0
-    assert complete(tested, "cifar", held_out=0.2)[0].config.held_out == 0.2
+    assert complete(tested, "cifar-darts")[0].config.held_out == 0.0
+    assert complete(tested, "cifar-darts", held_out=0.2)[0].config.held_out == 0.2
     assert complete(tested, "quick")[0].config.held_out == 0.1
-    assert complete(untested, "cifar")[0].config.held_out == 0.1
+    assert complete(untested, "cifar-darts")[0].config.held_out == 0.1
 
 
 def test_the_time_chooses_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +127,8 @@ def test_the_time_chooses_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert TrainingPlan(config, "quick", (0,)).complete()[0].config.epochs == epochs
     config = training_config("nasbench201", CELL, data, settings={"weights.lr_warmup_epochs": 2})
     assert TrainingPlan(config, "quick", (0,)).complete()[0].config.epochs == 42
-    config = training_config("nasbench201", CELL, data, "cifar")
-    assert TrainingPlan(config, "cifar", (0,)).complete()[0].config.epochs is None  # the preset has a number
+    config = training_config("nasbench201", CELL, data, "cifar-darts")
+    assert TrainingPlan(config, "cifar-darts", (0,)).complete()[0].config.epochs is None  # the preset has a number
 
 
 def test_a_measured_time_is_about_kept() -> None:
@@ -101,8 +137,8 @@ def test_a_measured_time_is_about_kept() -> None:
 
 
 def test_unknown_words_are_explained() -> None:
-    with pytest.raises(UserError, match=r"unknown preset 'cifra'; did you mean 'cifar'\?"):
-        trained(preset="cifra")
+    with pytest.raises(UserError, match=r"unknown preset 'cifar-dart'; did you mean 'cifar-darts'\?"):
+        trained(preset="cifar-dart")
     with pytest.raises(UserError, match=r"unknown option of a training: 'epoch'; did you mean 'epochs'"):
         trained(epoch=3)
     with pytest.raises(UserError, match=r"unknown option of a training: 'method'"):

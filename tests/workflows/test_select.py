@@ -1,4 +1,4 @@
-"""Selection by successive halving."""
+"""Selection by successive halving, and by the protocols of the papers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from archgrad.workflows import TrainedSeed, TrainingPlan, TrainResult
 from archgrad.workflows.select import SelectionPlan, run_selection, select
 from archgrad.workflows.selection_folder import read_selection_plan
 from archgrad.workflows.training_config import training_config
+from tests.workflows.small import assert_same_bits, untimed
 from tests.workflows.small_fit import Killer
 
 MODULE = sys.modules["archgrad.workflows.select"]
@@ -42,12 +43,16 @@ class FakedTraining:
     def __init__(self, higher_is_better: bool = True, value: Callable[[int], float] = float) -> None:
         self.metric, self.value = MetricInfo("quality", higher_is_better), value
         self.calls: list[tuple[int, int, tuple[int, ...], Any]] = []
+        self.held_out: list[float] = []
 
     def __call__(self, plan: TrainingPlan, **more: Any) -> TrainResult:
         space: Any = plan.config.build_space()
         number, epochs = CELLS.index(space.fixed), plan.config.epochs or 0
         self.calls.append((number, epochs, plan.seeds, plan.test))
-        runs = [TrainedSeed(seed, None, (), 2.0, {"quality": self.value(number)}) for seed in plan.seeds]  # type: ignore[arg-type]
+        self.held_out.append(plan.config.held_out)
+        held = {"quality": self.value(number)} if plan.config.held_out else None
+        tested = None if plan.test == "none" else {"quality": 100.0 - number}  # the opposite order
+        runs = [TrainedSeed(seed, None, (), 2.0, held, tested) for seed in plan.seeds]  # type: ignore[arg-type]
         return TrainResult(space.base, space.fixed, epochs, Cost(1, 1), self.metric, tuple(runs))
 
 
@@ -87,6 +92,45 @@ def test_one_candidate_needs_no_round(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.rounds, training.calls) == ((), [(2, 3, (1,), None)])
 
 
+def test_gaea_trains_each_in_full_and_the_best_with_ten_fresh_seeds_on_all_images(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """C.1: five searches; each architecture trained from scratch; the best with ten different seeds."""
+    training = fake(monkeypatch)
+    found = select(SPACE, CELLS[:5], DIGITS, epochs=16, seed=3, test=DIGITS, protocol="gaea")
+    assert training.calls[:-1] == [(number, 16, (3,), "none") for number in range(5)]
+    assert training.calls[-1] == (4, 16, tuple(range(4, 14)), DIGITS)  # the best by held-out, the worst by test images
+    assert training.held_out == [0.1] * 5 + [0.0]
+    assert [(one.epochs, one.kept) for one in found.rounds] == [(16, 1)]
+    assert (found.protocol, found.departures) == ("gaea", ())
+    assert found.final.values("test") == [96.0] * 10
+
+
+def test_amended_trains_each_three_times_and_tests_them_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A.4: five searches, each architecture evaluated three times."""
+    training = fake(monkeypatch)
+    found = select(SPACE, CELLS[:5], DIGITS, epochs=16, seed=3, test=DIGITS, protocol="amended")
+    assert training.calls == [(number, 16, (3, 4, 5), DIGITS) for number in range(5)]
+    assert training.held_out == [0.1] * 5
+    assert found.genotype == CELLS[4]  # by held-out images; by test images it is the worst
+    assert found.departures == ()
+    told = found.to_dict()["rounds"][0]["candidates"]
+    assert [one["test"]["values"] for one in told] == [[value] * 3 for value in (96.0, 97.0, 98.0, 99.0, 100.0)]
+    assert [one.seconds for one in found.rounds[0].candidates] == [6.0] * 5
+
+
+@pytest.mark.parametrize("protocol", ["gaea", "amended"])
+def test_other_numbers_are_not_the_published_protocol(monkeypatch: pytest.MonkeyPatch, protocol: str) -> None:
+    training = fake(monkeypatch)
+    twice = [CELLS[0], CELLS[1], CELLS[0], CELLS[1], CELLS[0]]  # five searches that found two cells
+    assert select(SPACE, twice, DIGITS, epochs=2, test=DIGITS, protocol=protocol).departures == ()
+    assert len(training.calls) == (3 if protocol == "gaea" else 2)
+    found = select(SPACE, [CELLS[0]], DIGITS, epochs=2, test=DIGITS, protocol=protocol, seeds=2)
+    wanted = {"gaea": "seeds: 2 instead of 10", "amended": "seeds: 2 instead of 3"}[protocol]
+    assert found.to_dict()["departures"] == ["searches: 1 instead of 5", wanted]
+    assert len(found.final.runs) == 2
+
+
 @pytest.mark.parametrize("count", range(1, 9))
 def test_few_epochs_are_at_least_one(count: int) -> None:
     plan = SelectionPlan(TrainingPlan(ag.SearchConfig(), "quick", (0,)), tuple(CELLS[:count]))
@@ -102,8 +146,11 @@ def test_few_epochs_are_at_least_one(count: int) -> None:
         ((SPACE, [CELLS[0], "darts-v2"]), {}, "choose the space it belongs to"),
         ((SPACE, CELLS), {"seeds": 0}, "seeds is 0; it must be"),
         ((SPACE, [3]), {}, "the genotype is 3; give a Genotype"),
+        ((SPACE, CELLS), {"protocol": "gaia"}, r"unknown protocol 'gaia'; did you mean 'gaea'\?"),
+        ((SPACE, CELLS), {"protocol": "gaea"}, r"last trainings on test images, but the data has none; give them"),
+        ((SPACE, CELLS), {"protocol": "gaea", "held_out": 0.0, "test": DIGITS}, "held_out is 0, but a selection ranks"),
     ],
-    ids=["held-out", "none", "two-spaces", "seeds", "number"],
+    ids=["held-out", "none", "two-spaces", "seeds", "number", "protocol", "no-test", "gaea-held-out"],
 )
 def test_mistakes(tmp_path: Path, arguments: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
@@ -137,13 +184,46 @@ def test_a_killed_selection_continues_to_the_same_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"seeds": 0}, {"seeds": "x"}, {"genotypes": []}, {"genotypes": 7}, {"search_seconds": []}], ids=str
+    ("protocol", "part", "last"),
+    [
+        ("gaea", "round 1 of 1: architecture 2", "final"),
+        ("gaea", "training the best one with 2 fresh seeds", "final"),
+        ("amended", "round 1 of 1: architecture 2", "round-1"),
+    ],
 )
+def test_a_killed_protocol_continues_to_the_same_bits(tmp_path: Path, protocol: str, part: str, last: str) -> None:
+    config = training_config(SPACE, CELLS[0], DIGITS, epochs=2, batch_size=24)
+    plan = SelectionPlan(TrainingPlan(config, "quick", (0,), DIGITS), tuple(CELLS[:2]), 2, {}, protocol)
+    whole, killed, killer = run_selection(plan), tmp_path / "killed", Killer(part)
+    with pytest.raises(SearchInterrupted, match=f"continue with `archgrad resume {killed}`."):
+        run_selection(plan, out=killed, interruptible=True, callbacks=[killer], tell=killer.tell)
+    resumed = run_selection(plan, out=killed, resume=True)
+    assert_same_bits(whole.final, resumed.final)
+    content = json.loads((killed / "selection.json").read_text())
+    assert untimed(content["rounds"]) == untimed(whole.to_dict()["rounds"])
+    assert (content["protocol"], content["departures"][0]) == (protocol, "searches: 2 instead of 5")
+    assert all(f"killed/{last}/" in one["model"] for one in content["final"]["seeds"])
+    options: dict[str, Any] = {"epochs": 2, "batch_size": 24, "seeds": 2, "test": DIGITS, "resume": True}
+    with pytest.raises(UserError, match="or by another protocol"):
+        select(SPACE, CELLS[:2], DIGITS, out=killed, **options)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"seeds": 0}, {"seeds": "x"}, {"genotypes": []}, {"genotypes": 7}, {"search_seconds": []}, {"protocol": "x"},
+        {"protocol": []}, {"searches": 0},
+    ],
+    ids=str,
+)  # fmt: skip
 def test_a_damaged_list_of_candidates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     fake(monkeypatch)
     select(SPACE, CELLS[:2], "digits", limit=60, epochs=2, out=tmp_path)
     content = json.loads((tmp_path / "candidates.json").read_text())
     assert read_selection_plan(tmp_path, {}).genotypes == tuple(CELLS[:2])
+    old = {name: one for name, one in content.items() if name not in ("protocol", "searches")}
+    (tmp_path / "candidates.json").write_text(json.dumps(old))
+    assert read_selection_plan(tmp_path, {}).protocol == "halving"  # before there were others
     (tmp_path / "candidates.json").write_text(json.dumps({**content, **change}))
     with pytest.raises(UserError, match="is no list of candidates; start a new selection"):
         read_selection_plan(tmp_path, {})

@@ -151,7 +151,7 @@ def test_a_batch_of_one_image_leaves_the_statistics_alone() -> None:
 
 def test_a_space_with_a_size_keeps_it() -> None:
     space = DARTS(channels=6, cells=4)
-    config = training_config(space, "darts-v2", "digits", "cifar")
+    config = training_config(space, "darts-v2", "digits", "cifar-darts")
     assert config.build_space() == SingleArchitecture(
         of="darts", architecture=str(ag.workflows.training_config.as_genotype("darts-v2")), channels=6, cells=4
     )

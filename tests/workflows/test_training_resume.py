@@ -48,9 +48,9 @@ def test_in_the_second_seed(tmp_path: Path) -> None:
 
 
 def test_by_the_command(archgrad: Any, tmp_path: Path) -> None:
-    whole = trained(seeds=2, epochs=1, preset="cifar")
+    whole = trained(seeds=2, epochs=1, preset="cifar-darts")
     with pytest.raises(SearchInterrupted):
-        trained(seeds=2, epochs=1, preset="cifar", out="run", interruptible=True, callbacks=interrupting(1, 2))
+        trained(seeds=2, epochs=1, preset="cifar-darts", out="run", interruptible=True, callbacks=interrupting(1, 2))
     code, _, err = archgrad("resume", "run/seed-1")
     assert code == 2
     assert "holds one seed of a training" in " ".join(err.split())

@@ -109,18 +109,11 @@ def list_data() -> str:
 
 
 def list_presets() -> str:
-    """Describe the presets of ``archgrad train`` and their settings."""
-    lines = []
+    """Describe the presets of ``archgrad train``: every setting and where it stands."""
+    lines, head = list[str](), ("setting", "value", "source")
     for name, preset in PRESETS.items():
-        knobs = {
-            "supernet.drop_path": preset.drop_path, "supernet.auxiliary_head": preset.auxiliary_head,
-            "augmentation.cutout": preset.cutout, "task.label_smoothing": preset.label_smoothing,
-        }  # fmt: skip
-        text = ", ".join([*_settings(knobs, ""), *_settings(knobs_of(preset.weights), "weights.")])
-        lines += [
-            f"{name}: {preset.about}",
-            *textwrap.wrap(text, 100, initial_indent="    ", subsequent_indent="    "),
-        ]
+        rows = [head, *((path, shown(value), source) for path, value, source in preset.listed())]
+        lines += [f"{name}: {preset.about}", *(f"    {line}" for line in _columns(rows))]
     return "\n".join(lines)
 
 
@@ -211,11 +204,14 @@ def _settings_text(name: str, space: str | None = None) -> str:
     head = ("setting", "value", "spaces", "source")
     rows = [head, *_rows(name, space)]
     columns = [0, 1, 3] if space is not None else [0, 1, 2, 3]
-    widths = {column: max(len(row[column]) for row in rows) for column in columns[:-1]}
-    lines = [
-        "  ".join([*(f"{row[column]:<{widths[column]}}" for column in columns[:-1]), row[columns[-1]]]) for row in rows
-    ]
+    lines = _columns([[row[column] for column in columns] for row in rows])
     return "\n".join([f"{name}: {_first_line(recipes.RECIPES[name])}", *lines])
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows of a table as lines, all columns but the last of one width."""
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    return ["  ".join([*map(str.ljust, row, widths), row[-1]]) for row in rows]
 
 
 def _settings_markdown(name: str) -> str:

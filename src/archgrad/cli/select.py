@@ -16,25 +16,48 @@ from archgrad.cli.search import run, run_folder
 from archgrad.cli.train import load_training, show_training, training_plan
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.distributed.processes import joined
-from archgrad.errors import UserError
+from archgrad.errors import UserError, look_up
 from archgrad.files import exists, read_text
+from archgrad.workflows.protocols import PROTOCOLS
 from archgrad.workflows.select import SelectionPlan, run_selection
+from archgrad.workflows.test_images import find_test_images
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["run_select", "search_again", "selection_plan", "show_selection"]
+__all__ = ["run_select", "search_again", "searches_wanted", "selection_plan", "show_selection"]
 
 _LONGEST_SUMMARY = 1 << 24
 
 
-def search_again(runs: Sequence[str], searches: int, console: Console) -> list[str]:
-    """Repeat the search of the first run with further seeds, beside it, until there are so many runs."""
-    if searches <= len(runs):
-        return list(runs)
-    first = Path(runs[0]) if Path(runs[0]).name.strip(".") else Path(runs[0]).resolve()
-    if not exists(first / "config.toml"):
+def searches_wanted(runs: Sequence[str], searches: int | None, protocol: str) -> int:
+    """Return how many searches there must be: as given, or as published if there is a search to repeat."""
+    published = look_up("protocol", protocol, PROTOCOLS).searches
+    first = _run_directory(runs[0])
+    if searches is None:
+        return published if published and first is not None else 1
+    if searches > len(runs) and first is None:
         raise UserError(f"--searches repeats a search, but {runs[0][:100]!r} is no run directory; give one.")
+    return searches
+
+
+def _run_directory(run: str) -> Path | None:
+    """Return the directory of a search, None if this is none."""
+    place = Path(run) if Path(run).name.strip(".") else Path(run).resolve()
+    return place if exists(place / "config.toml") else None
+
+
+def search_again(runs: Sequence[str], searches: int, plan: SelectionPlan, console: Console) -> list[str]:
+    """Repeat the search of the first run with further seeds, beside it, until there are so many runs.
+
+    ``plan`` is the selection as it would be without: its mistakes are told before anything is searched.
+    """
+    first = _run_directory(runs[0])
+    if searches <= len(runs) or first is None:
+        return list(runs)
+    training = plan.training
+    needed = plan.rules.searches is not None
+    plan.check(find_test_images(training.config, training.config.load_data(), training.test) if needed else None)
     config, found = read_run_config(first), list(runs)
     for seed in range(config.seed + 1, config.seed + 1 + searches - len(runs)):
         place = first.parent / f"{first.name}-again-seed{seed}"
@@ -56,7 +79,8 @@ def _search_once(config: SearchConfig, place: Path, console: Console) -> None:
 def selection_plan(
     runs: Sequence[str],
     preset: str,
-    seeds: int,
+    protocol: str,
+    seeds: int | None,
     test: str | None,
     settings: Sequence[str],
     options: Mapping[str, Any],
@@ -72,7 +96,8 @@ def selection_plan(
     training = training_plan(runs[0], preset, 1, test, None, settings, options)
     genotypes = tuple(dict.fromkeys(one.genotype for one in found))
     seconds = {str(one.run): _seconds(one.run) for one in found if one.run is not None}
-    return SelectionPlan(replace(training, trains_on_all=False), genotypes, seeds, seconds)
+    seeds = seeds or PROTOCOLS[protocol].seeds
+    return SelectionPlan(replace(training, trains_on_all=False), genotypes, seeds, seconds, protocol, len(runs))
 
 
 def _seconds(run: Path) -> float:
@@ -99,9 +124,30 @@ def run_select(plan: SelectionPlan, out: Path | None, resume: bool, console: Con
     return {**found.to_dict(), "run": str(home)}
 
 
+def _protocol(content: Mapping[str, Any]) -> list[str]:
+    """Say which published protocol this is, and what differs."""
+    rules = PROTOCOLS[content["protocol"]]
+    if rules.searches is None:
+        return []
+    departures = content["departures"]
+    differs = [f"not the published protocol ({', '.join(departures)})"] if departures else []
+    return [f"protocol {content['protocol']}: {rules.about}", *differs, rules.note]
+
+
+def _spread(tested: Sequence[Mapping[str, Any]], metric: str) -> str:
+    """Return the mean and the deviation of each architecture on test images, and which are lowest and highest."""
+    each = [_mean(one) for one in tested]
+    order = sorted(range(len(tested)), key=lambda number: tested[number]["mean"])
+    return f"test {metric} {', '.join(each)} (same order); lowest {each[order[0]]}, highest {each[order[-1]]}"
+
+
+def _mean(found: Mapping[str, Any]) -> str:
+    return f"{found['mean']:.2f}" + ("" if found["std"] is None else f" ± {found['std']:.2f}")
+
+
 def show_selection(content: Mapping[str, Any]) -> str:
     """Format a selection: the searches and the rounds with their cost, the architecture, and its training."""
-    lines, searches = [], content["search_seconds"]
+    lines, searches = _protocol(content), content["search_seconds"]
     if searches:
         each = ", ".join(f"{one:.0f}" for one in searches.values())
         lines.append(f"searches: {sum(searches.values()):.0f} seconds" + (f" ({each})" if len(searches) > 1 else ""))
@@ -109,5 +155,8 @@ def show_selection(content: Mapping[str, Any]) -> str:
         values = ", ".join(f"{each['heldout']:.2f}" for each in one["candidates"])
         took = f"{one['epochs']} epochs each, {one['seconds']:.0f} seconds"
         lines.append(f"round {number}: held-out {content['metric']} {values} (best first); {took}")
-    lines += [f"selected: {content['final']['genotype']}", f"last training: {content['final_seconds']:.0f} seconds"]
+        tested = [each["test"] for each in one["candidates"] if "test" in each]
+        lines += [_spread(tested, content["metric"])] if tested else []
+    lines += [f"selected: {content['final']['genotype']}"]
+    lines += [f"last training: {content['final_seconds']:.0f} seconds"] if PROTOCOLS[content["protocol"]].fresh else []
     return "\n".join([*lines, show_training({**content["final"], "run": content["run"]})])

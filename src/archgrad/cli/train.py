@@ -17,8 +17,10 @@ from archgrad.errors import UserError, look_up
 from archgrad.files import exists
 from archgrad.knobs import parse_setting
 from archgrad.loop.threads import choose_threads
+from archgrad.tasks.classification import TOP5
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.train import run_training
+from archgrad.workflows.train_result import mean_and_deviation
 from archgrad.workflows.training_config import training_config
 from archgrad.workflows.training_plan import TrainingPlan, seeds_of
 
@@ -105,16 +107,21 @@ def _begin(plan: TrainingPlan, seed: int, data: Data, home: Path) -> str:
     return f"training with seed {seed}: {size}, {epochs} epochs, {images}, run directory {str(home)[:200]}"
 
 
+def _mean(found: Mapping[str, Any], unit: str) -> str:
+    spread = "" if found["std"] is None else f" ± {found['std']:.2f} over {len(found['values'])} seeds"
+    return f"{found['mean']:.2f}{unit}{spread}"
+
+
 def show_training(content: Mapping[str, Any]) -> str:
     """Format the result: the metric of each seed, mean and deviation, size and place."""
     unit = " %" if content["metric"] == "accuracy" else ""
-    names = {"heldout": f"held-out {content['metric']}", "test": f"test {content['metric']}"}
+    names = {"heldout": "held-out", "test": "test"}
     lines = []
     for part, title in names.items():
         if part in content:
-            found = content[part]
-            spread = "" if found["std"] is None else f" ± {found['std']:.2f} over {len(found['values'])} seeds"
-            lines.append((title, f"{found['mean']:.2f}{unit}{spread}"))
+            lines.append((f"{title} {content['metric']}", _mean(content[part], unit)))
+            top5 = [one[part][TOP5] for one in content["seeds"] if TOP5 in one[part]]
+            lines += [(f"{title} top-5", _mean(mean_and_deviation(top5), unit))] if top5 else []
     lines.append(("network", f"{content['parameters'] / 1e6:.3f} M parameters, "
                              f"{content['multiply_adds'] / 1e6:.2f} M multiply-adds"))  # fmt: skip
     lines += [("model", one["model"]) for one in content["seeds"]]

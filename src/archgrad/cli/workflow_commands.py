@@ -14,7 +14,7 @@ from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_op
 __all__ = ["fit", "resume_workflow", "select", "train"]
 
 _Preset = Annotated[
-    str, typer.Option(metavar="cifar|imagenet|quick", help="Settings of the papers, or a quick answer. [quick]")
+    str, typer.Option(help="Settings of a paper (`archgrad list presets`), such as cifar-darts, or quick. [quick]")
 ]
 _Stem = Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")]
 _Test = Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")]
@@ -61,12 +61,18 @@ def select(
     ],
     *,
     searches: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Repeat the first search with new seeds up to so many runs. [-]")
+        int | None,
+        typer.Option(min=1, max=1000, help="Repeat the first search with new seeds up to so many runs. [protocol's]"),
     ] = None,
+    protocol: Annotated[
+        str, typer.Option(metavar="halving|gaea|amended", help="How they train; as a paper does, or halving. [halving]")
+    ] = "halving",
     space: Annotated[str | None, typer.Option(help="Their space. [the runs', or the first that has them]")] = None,
     stem: _Stem = None,
     preset: _Preset = "quick",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Fresh seeds of the last training. [3]")] = 3,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Seeds of the last training. [3, or 10 with gaea]")
+    ] = None,
     test: _Test = None,
     settings: Settings = None,
     out: _Out = None,
@@ -75,15 +81,18 @@ def select(
 ) -> None:
     """Train the architectures of several searches briefly, drop the poor ones, and train the best with fresh seeds.
 
-    In each round the better half goes on, and trains twice as long. Held-out images rank them.
+    In each round the better half goes on, and trains twice as long. Held-out images rank them. With --protocol gaea,
+    each of 5 searches trains once in full, and the best with 10 seeds on all images; with amended, each 3 times.
     """
     from archgrad.cli.console import print_result, say_loading
 
     console = say_loading(as_json)
-    from archgrad.cli.select import run_select, search_again, selection_plan, show_selection
+    from archgrad.cli.select import run_select, search_again, searches_wanted, selection_plan, show_selection
 
     given = {"space": space, "stem": stem, **{name: value for name, value in options.items() if value is not None}}
-    plan = selection_plan(search_again(runs, searches or 1, console), preset, seeds, test, settings or [], given)
+    wanted, how = searches_wanted(runs, searches, protocol), (preset, protocol, seeds, test, settings or [], given)
+    runs = search_again(runs, wanted, selection_plan(runs, *how), console)
+    plan = selection_plan(runs, *how)
     print_result(run_select(plan, out, False, console), show_selection, as_json)
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.data import Data
 from archgrad.distributed.processes import in_first_process, processes
-from archgrad.errors import UserError
+from archgrad.errors import UserError, look_up
 from archgrad.fields import Count, check_value
 from archgrad.files import exists, read_text, write_text
 from archgrad.spaces import Genotype
+from archgrad.workflows.protocols import HALVING, PROTOCOLS
 from archgrad.workflows.training_folder import PLAN, begin, read_plan
 from archgrad.workflows.training_plan import TrainingPlan
 
@@ -31,13 +32,16 @@ def begin_selection(folder: Path, plan: SelectionPlan, training: TrainingPlan, d
     if not (resume and exists(folder / PLAN)):
         begin(folder, training, data)
     if exists(folder / CANDIDATES):
-        genotypes, seeds, _ = _read_candidates(folder)
-        if (genotypes, seeds) != (plan.genotypes, plan.seeds):
-            raise UserError(f"{folder} was begun with other candidates or seeds; give those, or another folder.")
+        begun = _read_candidates(folder)
+        if any(begun[name] != getattr(plan, name) for name in ("genotypes", "seeds", "protocol")):
+            raise UserError(
+                f"{folder} was begun with other candidates or seeds, or by another protocol; give those, or another "
+                f"folder."
+            )
         return
     content = {
-        "genotypes": [str(one) for one in plan.genotypes], "seeds": plan.seeds,
-        "search_seconds": dict(plan.search_seconds),
+        "protocol": plan.protocol, "searches": plan.searches, "genotypes": [str(one) for one in plan.genotypes],
+        "seeds": plan.seeds, "search_seconds": dict(plan.search_seconds),
     }  # fmt: skip
     write_text(folder / CANDIDATES, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
@@ -46,21 +50,26 @@ def read_selection_plan(folder: Path, objects: Mapping[str, Any], test: Any = No
     """Read the plan of a begun selection."""
     from archgrad.workflows.select import SelectionPlan
 
-    return SelectionPlan(read_plan(folder, objects, test), *_read_candidates(folder))
+    return SelectionPlan(read_plan(folder, objects, test), **_read_candidates(folder))
 
 
-def _read_candidates(folder: Path) -> tuple[tuple[Genotype, ...], int, dict[str, float]]:
-    """Return the genotypes, the number of seeds, and the seconds of the searches by their run directories."""
+def _read_candidates(folder: Path) -> dict[str, Any]:
+    """Return the fields of the plan of a selection beside its training; the first ones knew no protocol."""
     try:
         content = json.loads(read_text(folder / CANDIDATES, "list of candidates", _MOST))
         genotypes, seeds = tuple(map(Genotype.parse, content["genotypes"])), content["seeds"]
         seconds = {str(run): float(one) for run, one in content["search_seconds"].items()}
+        protocol, searches = content.get("protocol", HALVING), content.get("searches")
+        look_up("protocol", protocol, PROTOCOLS)
         check_value("seeds", seeds, Count)
+        check_value("searches", searches, Count | None)
         if not genotypes:
             raise UserError("there are no genotypes")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise UserError(f"{folder / CANDIDATES} is no list of candidates; start a new selection.") from error
-    return genotypes, seeds, seconds
+    return {
+        "genotypes": genotypes, "seeds": seeds, "search_seconds": seconds, "protocol": protocol, "searches": searches,
+    }  # fmt: skip
 
 
 def write_selection(folder: Path, content: Mapping[str, Any]) -> None:

@@ -43,11 +43,11 @@ def train(
 ) -> TrainResult:
     """Train the network of a genotype from scratch, and measure it.
 
-    ``genotype`` is an object, its text, or the name of a well-known cell. ``preset`` is "cifar" or "imagenet", the
-    settings of the papers, or "quick". A ``space`` by its name gets the size of the preset; a space object keeps its
-    own. ``data`` and most ``options`` are those of :func:`archgrad.search`: ``epochs``, ``batch_size``, ``channels``,
-    ``cells``, ``stem``, ``held_out``, ``device``, ``workers``, ``task``, ``time_limit``, and ``settings`` such as
-    ``{"weights.lr": 0.05, "weights.ema_decay": 0.999, "supernet.drop_path": 0.2}``.
+    ``genotype`` is an object, its text, or the name of a well-known cell. ``preset`` is "quick", or the settings of a
+    paper such as "cifar-darts" (see ``archgrad list presets``). A ``space`` by its name gets the size of the preset; a
+    space object keeps its own. ``data`` and most ``options`` are those of :func:`archgrad.search`: ``epochs``,
+    ``batch_size``, ``channels``, ``cells``, ``stem``, ``held_out``, ``device``, ``workers``, ``task``, ``time_limit``,
+    and ``settings`` such as ``{"weights.lr": 0.05, "weights.ema_decay": 0.999, "supernet.drop_path": 0.2}``.
 
     ``seeds`` is a number of trainings, with the seeds ``seed``, ``seed`` + 1, …, or the seeds themselves. ``test`` has
     the test images, by default those of the data's own source, if it has any. ``start_from`` is the folder of a trained

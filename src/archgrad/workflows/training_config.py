@@ -20,11 +20,12 @@ from archgrad.relaxations import Softmax
 from archgrad.schedule import Schedule
 from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, known_cells, named_space
 from archgrad.supernet import SupernetOptions
+from archgrad.tasks.classification import TOP
 from archgrad.workflows.presets import PRESETS, Preset
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.time_plan import fitting_epochs
 
-__all__ = ["as_genotype", "training_config", "with_epochs", "with_published_cutout"]
+__all__ = ["as_genotype", "training_config", "with_epochs", "with_published_cutout", "with_top5"]
 
 _NOT_FOR_TRAINING = (
     "space", "method", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "split",
@@ -141,6 +142,12 @@ def with_published_cutout(data: Data, preset: str, settings: Mapping[str, Any]) 
         return data
     scaled = max(pixels * data.image_size // _PUBLISHED_SIZE, 1)
     return data.with_fields(augmentation=replace(data.augmentation, cutout=scaled))
+
+
+def with_top5(config: SearchConfig, data: Data, preset: str) -> SearchConfig:
+    """Return the configuration that counts the five best guesses too, if the preset does and the classes are more."""
+    counted = PRESETS[preset].top5 and config.task == "classification" and data.num_classes > TOP
+    return replace(config, settings={"task.top5": True, **config.settings}) if counted else config
 
 
 def with_epochs(config: SearchConfig, data: Data, preset: str) -> SearchConfig:

@@ -14,7 +14,7 @@ from archgrad.errors import UserError, shortened
 from archgrad.spaces import Genotype
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.test_images import find_test_images
-from archgrad.workflows.training_config import with_epochs, with_published_cutout
+from archgrad.workflows.training_config import with_epochs, with_published_cutout, with_top5
 
 __all__ = ["IN_PYTHON", "NO_TEST", "TrainingPlan", "seeds_of"]
 
@@ -39,7 +39,7 @@ class TrainingPlan:
     trains_on_all: bool = False
 
     def complete(self, data: Data | None = None) -> tuple[TrainingPlan, Data, Data | None]:
-        """Load the images, and choose what is left open: cutout, epochs, and whether images are held out.
+        """Load the images, and choose what is left open: cutout, metrics, epochs, and whether images are held out.
 
         Return the complete plan, the training images, and the test images, None if there are none.
         """
@@ -54,22 +54,29 @@ class TrainingPlan:
         if tests is not None and self.trains_on_all and PRESETS[self.preset].trains_on_all:
             config = replace(config, held_out=0.0)
         data = with_published_cutout(data, self.preset, config.settings)
-        config = with_epochs(config, data, self.preset)
+        config = with_epochs(with_top5(config, data, self.preset), data, self.preset)
         return replace(self, config=config), data, tests
 
     def with_changes(
-        self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], tested: bool = True
+        self,
+        genotype: Genotype,
+        epochs: int,
+        seeds: tuple[int, ...],
+        tested: bool = True,
+        held_out: float | None = None,
     ) -> TrainingPlan:
         """Return a complete plan with another genotype, other epochs and seeds, and test images only if ``tested``.
 
-        The warm-up of the learning rate is at most a fifth of the epochs.
+        The warm-up of the learning rate is at most a fifth of the epochs. ``held_out`` is the share of images that
+        train nothing, None: as it is.
         """
         space = self.config.build_space()
         changed = replace(space, architecture=str(genotype))  # type: ignore[call-arg]
         settings = {path: one for path, one in self.config.settings.items() if not path.startswith("space.")}
         weights = self.config.build_training(space, self.config.build_method())
         settings["weights.lr_warmup_epochs"] = min(weights.lr_warmup_epochs, epochs // 5)
-        config = replace(self.config, space=changed, epochs=epochs, settings=settings)
+        share = self.config.held_out if held_out is None else held_out
+        config = replace(self.config, space=changed, epochs=epochs, settings=settings, held_out=share)
         return replace(self, config=config, seeds=seeds, test=self.test if tested else NO_TEST)
 
     def with_workers(self, workers: int | None) -> TrainingPlan:
