@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError, check_whole, shortened
 from archgrad.files import as_path
+from archgrad.studies.anytime import study_curves
 from archgrad.studies.checklist import FilledItem, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
+from archgrad.studies.curves import CurvePoint
 from archgrad.studies.engines import ENGINES, make_engine
 from archgrad.studies.facts import facts_of
 from archgrad.studies.fairness import check_plan, settled
@@ -18,8 +20,11 @@ from archgrad.studies.folder import RunStatus, StudyFolder
 from archgrad.studies.plan import StudyPlan, Variant, grid_of_benchmarks, seeds_of
 from archgrad.studies.results import BenchmarkResults, read_results
 from archgrad.studies.summary import BenchmarkSummary, summarize_benchmark
+from archgrad.studies.summary_tables import number_table
+from archgrad.studies.tables import ResultTable
+from archgrad.studies.top import TopArchitecture, top_of_benchmark
 
-__all__ = ["Study", "compare", "planned", "run_study"]
+__all__ = ["Study", "check_variants", "compare", "planned", "run_study"]
 
 ENGINE_OPTIONS = tuple(option for options in ENGINES.values() for option in options)
 
@@ -50,6 +55,25 @@ class Study:
     def summaries(self, measure: str | None = None) -> list[BenchmarkSummary]:
         """Return a table and a verdict for each benchmark, by a measure of ``metrics.jsonl``."""
         return [summarize_benchmark(self.plan, results, measure) for results in self.results]
+
+    def table(self, measure: str | None = None) -> ResultTable:
+        """Return all numbers of all variants on all benchmarks."""
+        return number_table(self.summaries(measure))
+
+    def curves(self, measure: str | None = None, against: str = "epochs") -> dict[str, dict[str, list[CurvePoint]]]:
+        """Return the mean of a measure, with its 95 % band, by benchmark and variant.
+
+        ``against`` is "epochs", "seconds" or "arch_steps".
+        """
+        return {
+            one.benchmark.name: study_curves(self.folder, self.plan, one, measure or one.usual_measure, against)
+            for one in self.results
+        }
+
+    def top(self, k: int = 10) -> dict[str, list[TopArchitecture]]:
+        """Return the k architectures that most runs found, by benchmark, with their votes, sizes and accuracies."""
+        check_whole("k", k)
+        return {one.benchmark.name: top_of_benchmark(self.plan, one, k) for one in self.results}
 
     def checklist(self) -> list[FilledItem]:
         """Return the checklist of Lindauer and Hutter (2020), filled in from the runs."""
@@ -84,7 +108,9 @@ def compare(
     given: dict[str, Any] = {name: options.pop(name) for name in ENGINE_OPTIONS if name in options}
     variants = methods if isinstance(methods, Mapping) else {name: {} for name in methods}
     plan = planned(variants, seeds, spaces, data, options)
-    return run_study(as_path("out", out), plan, engine, given, watch)
+    study = run_study(as_path("out", out), plan, engine, given, watch)
+    check_variants(study)
+    return study
 
 
 def planned(
@@ -119,30 +145,35 @@ def run_study(
     watch: Watch = lambda status: None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Study:
-    """Begin a study, or continue and extend the one in its folder, until all runs have ended."""
+    """Begin a study, or continue and extend the one in its folder, until all runs have ended.
+
+    A finished study is only read. The caller may then ask :func:`check_variants` whether a variant has no result.
+    """
     folder = StudyFolder(out)
+    if plan is None and folder.exists() and folder.is_complete(begun := folder.plan()):
+        return Study(folder, begun)
     with folder.locked():
-        begun = folder.plan() if folder.exists() else None
-        wanted = begun if plan is None else plan if begun is None else begun.extended(plan)
+        begun_plan = folder.plan() if folder.exists() else None
+        wanted = begun_plan if plan is None else plan if begun_plan is None else begun_plan.extended(plan)
         if wanted is None:
             raise UserError(f"{out} is no study; name the methods to compare, or a file that describes a study.")
-        wanted = settled(wanted, () if begun is None else begun.benchmarks, tell)
+        wanted = settled(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
         check_plan(wanted)
         made = make_engine(engine, int(wanted.common.get("threads") or 1), dict(engine_options or {}))
         folder.write_plan(wanted)
-        failures = run_missing(folder, wanted, made, watch)
-    study = Study(folder, wanted)
-    _check_failures(study, failures)
-    return study
+        if not folder.is_complete(wanted):
+            run_missing(folder, wanted, made, watch)
+    return Study(folder, wanted)
 
 
-def _check_failures(study: Study, failures: Mapping[str, str]) -> None:
-    """Reject a study in which no run of a variant has a result."""
-    finished = {one.run.variant.name for one in study.status if one.state == "finished"}
+def check_variants(study: Study) -> None:
+    """Raise a UserError if no run of a variant has a result."""
+    status = study.status
+    finished = {one.run.variant.name for one in status if one.state == "finished"}
     lost = [variant.name for variant in study.plan.variants if variant.name not in finished]
     if lost:
-        name = next(name for name in failures if name.partition("/")[2].startswith(f"{lost[0]}-seed"))
+        failed = next(one for one in status if one.run.variant.name == lost[0])
         raise UserError(
-            f"all runs of {', '.join(lost)} failed ({name}: {failures[name]}); the other runs are kept. Mend it, then "
-            f"`archgrad compare {study.folder.path}` tries them again."
+            f"all runs of {', '.join(lost)} failed ({failed.run.name}: {failed.reason}); the other runs are kept. Mend "
+            f"it, then `archgrad compare {study.folder.path}` tries them again."
         )
