@@ -31,6 +31,7 @@ def context() -> ForkServerContext:
             "archgrad.cli.search",
             "archgrad.loop.entry",
             "archgrad.recipes",
+            "archgrad.studies.coordinator",
         ]
     )
     return found

@@ -13,6 +13,7 @@ __all__ = [
     "ArchgradError",
     "DiskError",
     "DivergedError",
+    "FolderInUseError",
     "ImageSizeError",
     "NoTestImagesError",
     "ProcessLostError",
@@ -51,6 +52,10 @@ class UserError(ArchgradError, ValueError):
 
 class ImageSizeError(UserError):
     """The images have different sizes, or are too large, so that they must be resized."""
+
+
+class FolderInUseError(UserError):
+    """Another process is working in the folder."""
 
 
 class NoTestImagesError(UserError):

@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from archgrad.loop.records import read_records
 from known_table import install
 
 from archgrad.blackbox import run_blackbox
-from archgrad.cli.records import read_records
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, NASBench201

@@ -27,9 +27,9 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     gradients has no mixture, so there is nothing to diagnose or draw.
     """
     from archgrad.blackbox import SEARCHES
-    from archgrad.cli.records import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
+    from archgrad.loop.records import read_records
     from archgrad.report import panels_of
 
     config, records = read_run_config(folder), of_last_stage(read_records(folder))
@@ -132,10 +132,10 @@ def _at(values: Mapping[int, float], epoch: int) -> str:
 
 def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
     """Return precision, recall and lead time of the doctor's warnings on finished runs."""
-    from archgrad.cli.records import read_records
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
     from archgrad.diagnostics.warning_scores import precision_recall
+    from archgrad.loop.records import read_records
 
     runs: dict[str, list[dict[str, Any]]] = {}
     planned: dict[str, int] = {}

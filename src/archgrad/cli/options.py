@@ -12,7 +12,7 @@ import typer
 from archgrad.config import SearchConfig
 from archgrad.config.toml import KINDS
 
-__all__ = ["FIT", "TRAINING", "AsJson", "Settings", "with_config_options"]
+__all__ = ["FIT", "STUDY", "TRAINING", "AsJson", "Settings", "with_config_options"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
@@ -111,6 +111,18 @@ FIT: Mapping[str, str] = {
     "image_size": "Resize the images to this width and height. [their own, at most 32, or 64 with two hours]",
 }
 """The options of a fit, with their help texts."""
+
+
+_STUDY = (
+    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "fit", "split", "held_out",
+    "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget", "oracle",
+)  # fmt: skip
+STUDY: Mapping[str, str] = {
+    "data": "Data, several by commas (see `archgrad list data`). [digits]",
+    **{name: _HELP[name] for name in _STUDY},
+    "threads": "Threads of each run. [1]",
+}
+"""The options of a study, with their help texts."""
 
 
 def with_config_options(command: Callable[..., None], helps: Mapping[str, str] | None = None) -> Callable[..., None]:

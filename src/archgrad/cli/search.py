@@ -177,16 +177,8 @@ def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tupl
     from archgrad.cli.console import errors, say
     from archgrad.cli.progress import reading_progress
 
-    watched: list[Callback] = []
-    sources: list[str] = []
     datasets = config.oracle_datasets(tables.datasets())
-    for table in tables.tables_for(space.name):
-        with reading_progress(errors()) as progress:
-            oracle = table.oracle(space, datasets, progress)
-        if oracle is not None:
-            watched += oracle.callbacks
-            sources.append(oracle.source)
-    said = "\n".join(sources)
+    watched, said = tables.oracles_for(space, datasets, reading_progress(errors()))
     if said:
         say(said, console)
     elif config.oracle not in ("auto", "none"):

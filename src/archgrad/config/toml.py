@@ -17,8 +17,12 @@ from archgrad.knobs import OPTIONAL_PARTS, PARTS
 __all__ = [
     "KINDS",
     "config_to_toml",
+    "nested_settings",
+    "options_of",
+    "parse_toml",
     "read_config",
     "read_run_config",
+    "read_toml",
     "without_replaced",
 ]
 
@@ -33,7 +37,7 @@ def config_to_toml(config: SearchConfig) -> str:
     import tomli_w
 
     content = {name: value for name, value in asdict(config).items() if value is not None and name != "settings"}
-    return tomli_w.dumps({"format": FORMAT} | content | {"set": _nested(config.settings)})
+    return tomli_w.dumps({"format": FORMAT} | content | {"set": nested_settings(config.settings)})
 
 
 def read_run_config(folder: Path) -> SearchConfig:
@@ -54,18 +58,24 @@ def read_config(path: Path) -> dict[str, Any]:
     these are "off" and "stretch" if a run has written the file without them. Runs without ``published`` scaled any rate
     by the budget "published", which is "always" now.
     """
-    content = _read_toml(path)
+    content = read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
         raise UserError(f"{path} does not have the format {FORMAT!r}; another version of archgrad has written it.")
+    options = options_of(content, str(path))
+    earlier = {"alpha_budget": "off", "fit": "stretch"} if _is_of_a_run(options["settings"]) else {}
+    if earlier and "published" not in options and options.get("alpha_budget") == "published":
+        options["alpha_budget"] = "always"
+    return earlier | options
+
+
+def options_of(content: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return a table of TOML as arguments of :class:`SearchConfig`; ``place`` says in errors where it stands."""
     allowed = [knob.name for knob in fields(SearchConfig) if knob.name not in ("settings", "weights")] + ["set"]
     for name in content:
         if name not in allowed:
-            raise unknown(f"key in {path}:", name, allowed)
-    settings = _flat(content.pop("set", {}), path)
-    earlier = {"alpha_budget": "off", "fit": "stretch"} if _is_of_a_run(settings) else {}
-    if earlier and "published" not in content and content.get("alpha_budget") == "published":
-        content["alpha_budget"] = "always"
-    return earlier | {name: _checked(name, value, path) for name, value in content.items()} | {"settings": settings}
+            raise unknown(f"key in {place}:", name, allowed)
+    options = {name: _checked(name, value, place) for name, value in content.items() if name != "set"}
+    return options | {"settings": _flat(content.get("set", {}), place)}
 
 
 def without_replaced(values: dict[str, Any], given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -98,39 +108,45 @@ def _is_of_a_run(settings: Mapping[str, Any]) -> bool:
     return weights <= set(settings) and any(path.startswith("augmentation.") for path in settings)
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; raise a UserError if it is missing or not valid."""
+    if not exists(path):
+        raise UserError(f"there is no configuration file {str(path)[:150]}; check the path.")
+    return parse_toml(read_text(path, "configuration file", _LONGEST), path)
+
+
+def parse_toml(text: str, place: Path | str) -> dict[str, Any]:
+    """Return what TOML says; raise a UserError, which names its ``place``, if it is not valid."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    if not exists(path):
-        raise UserError(f"there is no configuration file {str(path)[:150]}; check the path.")
-    text = read_text(path, "configuration file", _LONGEST)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError is also that of an integer of 5,000 digits
         reason = "its values are nested too deeply" if isinstance(error, RecursionError) else error
-        raise UserError(f"{path} is not valid TOML: {reason}.") from error
+        raise UserError(f"{place} is not valid TOML: {reason}.") from error
 
 
-def _checked(name: str, value: Any, path: Path) -> Any:
+def _checked(name: str, value: Any, place: str) -> Any:
     if name == "needs":
         return tuple(map(str, value)) if isinstance(value, list) else ()
     kinds = KINDS[name]
     if type(value) is int and float in kinds:
         return float(value)
     if type(value) not in kinds:
-        raise UserError(f"{name} in {path} is {shortened(value)}; it must be {_WORDS[kinds[0]]}.")
+        raise UserError(f"{name} in {place} is {shortened(value)}; it must be {_WORDS[kinds[0]]}.")
     return value
 
 
-def _flat(content: Any, path: Path) -> dict[str, Any]:
+def _flat(content: Any, place: str) -> dict[str, Any]:
     if not isinstance(content, dict) or not all(isinstance(knobs, dict) for knobs in content.values()):
-        raise UserError(f"the table [set] in {path} must hold knobs by part, such as arch_optimizer.lr = 0.001.")
+        raise UserError(f"the table [set] in {place} must hold knobs by part, such as arch_optimizer.lr = 0.001.")
     return {f"{part}.{knob}": value for part, knobs in content.items() for knob, value in knobs.items()}
 
 
-def _nested(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def nested_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return settings by path as tables of knobs by part, as TOML writes them."""
     nested: dict[str, dict[str, Any]] = {}
     for path, value in settings.items():
         part, _, knob = path.rpartition(".")

@@ -14,7 +14,7 @@ from typing import Any
 
 from archgrad.callbacks import Callback, Record, Search
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
-from archgrad.errors import DiskError, UserError
+from archgrad.errors import DiskError, FolderInUseError, UserError
 from archgrad.files import unfinished_files, write_text
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
@@ -155,7 +155,7 @@ class RunFolder(Callback):
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(
+                raise FolderInUseError(
                     f"another search is running in {self.path}; wait for its end or choose another folder."
                 ) from None
             except OSError:  # some network file systems have no locks

@@ -87,6 +87,14 @@ class Table(ABC):
     def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
         """Look up a cell in the table at ``path``, by default the one on this machine."""
 
+    def values(self, space: SearchSpace, measure: str) -> tuple[float, ...] | None:
+        """Return a measure of all architectures of a space; None if the table does not have all of them."""
+        return None
+
+    def accuracies(self, genotype: Genotype) -> dict[str, float]:
+        """Return the accuracies of a cell on all data sets, by the names of their measures; nothing where unknown."""
+        return {}
+
     @abstractmethod
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about the table's best cell by test accuracy on CIFAR-10."""

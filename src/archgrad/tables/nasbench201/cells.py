@@ -14,7 +14,7 @@ from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.notation.nasbench201_form import EXAMPLE
 
-__all__ = ["CELLS", "EDGES", "OPERATIONS", "code_of", "codes_by_name", "genotype_of"]
+__all__ = ["CELLS", "EDGES", "OPERATIONS", "code_of", "codes_by_name", "codes_without", "genotype_of"]
 
 _ROWS = NASBench201().block("cell").rows
 
@@ -56,6 +56,18 @@ def genotype_of(code: int) -> Genotype:
     digits = [code // len(OPERATIONS) ** place % len(OPERATIONS) for place in reversed(range(len(EDGES)))]
     decisions = (Decision(*edge, OPERATIONS[digit]) for edge, digit in zip(EDGES, digits, strict=True))
     return Genotype.of({"cell": CellGenotype(tuple(decisions))})
+
+
+@cache
+def codes_without(excluded: tuple[str, ...]) -> tuple[int, ...]:
+    """Return the codes of all cells that have none of these operations.
+
+    >>> len(codes_without(("none",)))
+    4096
+    """
+    kept = [place for place, name in enumerate(OPERATIONS) if name not in excluded]
+    digits = product(kept, repeat=len(EDGES))
+    return tuple(sum(digit * len(OPERATIONS) ** (5 - place) for place, digit in enumerate(one)) for one in digits)
 
 
 @cache

@@ -11,6 +11,7 @@ from archgrad.callbacks import Measures
 from archgrad.errors import UserError, check_one_of
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.nasbench201.cells import codes_without
 from archgrad.tables.nasbench201.csv_file import VALIDATION_COLUMNS, VALIDATION_KIND, VALIDATION_LABEL
 from archgrad.tables.nasbench201.table import DATASETS, Accuracies, AccuracyTable, find_table, open_table
 
@@ -48,6 +49,21 @@ class NASBench201Table(Table):
             raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a NAS-Bench-201 genotype.")
         NASBench201().check(cell)
         return _answer(cell, open_table(path))
+
+    def values(self, space: SearchSpace, measure: str) -> tuple[float, ...] | None:
+        """Return the accuracies of all cells that have none of the operations that the space leaves out."""
+        table = find_table()
+        named = {} if table is None else {oracle_measure(dataset, table.label): dataset for dataset in DATASETS}
+        if table is None or measure not in named or not isinstance(space, NASBench201):
+            return None
+        column = table.columns[DATASETS.index(named[measure])]
+        return tuple(column[code] for code in codes_without(space.exclude))
+
+    def accuracies(self, genotype: Genotype) -> dict[str, float]:
+        """Return the accuracy on each data set."""
+        table = find_table()
+        found = {} if table is None else table.query(genotype)
+        return {} if table is None else {oracle_measure(name, table.label): found[name] for name in DATASETS}
 
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about a CSV file's best cell on CIFAR-10."""

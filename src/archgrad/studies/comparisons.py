@@ -1,0 +1,244 @@
+"""Which variants a study tells apart: paired tests over seeds, Holm's correction, power, and the verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+
+from archgrad.errors import UserError
+from archgrad.studies.intervals import Interval, Numbers, finite_numbers
+from archgrad.studies.statistics import Seed, split_missing, summarize
+
+__all__ = [
+    "ALPHA",
+    "MOST_SEEDS",
+    "Comparison",
+    "Verdict",
+    "compare_all",
+    "decide",
+    "holm",
+    "paired_p_value",
+    "seeds_to_tell_apart",
+    "shown_seeds",
+]
+
+ALPHA = 0.05
+MOST_SEEDS = 1_000
+_FLIPS = 1 << 13
+"""All sign flips of up to 13 seeds; as many random ones for more seeds."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two variants over the ``seeds`` that both have.
+
+    ``difference`` is the mean of first − second, with the standard deviation and interval of the paired differences.
+    ``p`` is from the sign-flip test, ``p_holm`` after Holm's correction over all pairs. ``seeds_needed`` would tell
+    the two apart with 80 % power, if these were the true difference and deviation. Without enough seeds these are None.
+    """
+
+    first: str
+    second: str
+    seeds: tuple[int | str, ...]
+    difference: float | None
+    std: float | None
+    interval: Interval | None
+    p: float | None
+    p_holm: float | None = None
+    seeds_needed: float | None = None
+
+    @property
+    def told_apart(self) -> bool:
+        """Both the corrected p-value and the interval of the difference exclude zero."""
+        if self.p_holm is None or self.interval is None:
+            return False
+        return self.p_holm <= ALPHA and not self.interval.low <= 0 <= self.interval.high
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a study says of its variants.
+
+    ``best`` has the best mean; it is the winner only if ``not_told_apart`` is empty. ``comparisons`` are those of the
+    best one (as ``first``) with all others, and ``smallest_difference`` is the smallest of their absolute differences.
+    ``least_p`` is the smallest corrected p-value that so few seeds can reach. ``missing`` names the seeds of runs that
+    failed or were not made.
+    """
+
+    best: str
+    not_told_apart: tuple[str, ...]
+    comparisons: tuple[Comparison, ...]
+    smallest_difference: float | None
+    least_p: float | None
+    missing: dict[str, tuple[int | str, ...]]
+
+    @property
+    def winner(self) -> str | None:
+        """The best variant, if it is told apart from all others."""
+        return None if self.not_told_apart or not self.comparisons else self.best
+
+    def __str__(self) -> str:
+        return " ".join([self._result(), *self._missing()])
+
+    def _result(self) -> str:
+        if not self.comparisons:
+            return f"{self.best} is the only variant with results: there is nothing to compare."
+        if self.winner:
+            worst_p = max(pair.p_holm or 0.0 for pair in self.comparisons)
+            return (
+                f"{self.best} wins: it differs from every other variant by {self.smallest_difference:.3g} or more "
+                f"(p ≤ {worst_p:.2g} after Holm's correction)."
+            )
+        rivals = ", ".join(self.not_told_apart)
+        text = f"No winner: {self.best} has the best mean, but these runs do not tell it apart from {rivals}."
+        if self.least_p is not None and self.least_p > ALPHA:
+            text += f" So few seeds cannot: the smallest p-value they can reach is {self.least_p:.2g}."
+        return text
+
+    def _missing(self) -> list[str]:
+        return [
+            f"{variant} lacks {len(seeds)} run{'s' if len(seeds) > 1 else ''} (seed {', '.join(map(str, seeds))})."
+            for variant, seeds in self.missing.items()
+        ]
+
+
+def decide(results: Mapping[str, Mapping[Seed, float | None]], *, higher_is_better: bool = True) -> Verdict:
+    """Compare the variants of ``results[variant][seed]``, where None is a run without a result.
+
+    >>> print(decide({"a": {0: 93.0, 1: 94.0}, "b": {0: 92.0, 1: None}}))
+    No winner: a has the best mean, but these runs do not tell it apart from b. \
+So few seeds cannot: the smallest p-value they can reach is 1. b lacks 1 run (seed 1).
+    """
+    finished, missing = split_missing(results)
+    means = {variant: summarize(runs.values()).mean for variant, runs in finished.items() if runs}
+    if not means:
+        raise UserError("the study has no finished run; nothing can be compared.")
+    best = (max if higher_is_better else min)(means, key=means.__getitem__)
+    pairs = compare_all(results)
+    own = tuple(_seen_from(best, pair) for pair in pairs if best in (pair.first, pair.second))
+    sign = 1.0 if higher_is_better else -1.0
+    open_ = tuple(pair.second for pair in own if not (pair.told_apart and sign * (pair.difference or 0.0) > 0))
+    tested = [pair for pair in pairs if pair.p is not None]
+    differences = [abs(pair.difference) for pair in own if pair.difference is not None]
+    return Verdict(
+        best,
+        open_,
+        own,
+        min(differences, default=None),
+        min((min(1.0, len(tested) * _least_p(len(pair.seeds))) for pair in tested), default=None),
+        {variant: tuple(seeds) for variant, seeds in missing.items()},
+    )
+
+
+def compare_all(results: Mapping[str, Mapping[Seed, float | None]]) -> list[Comparison]:
+    """Compare each pair of variants over the seeds that both have, with Holm's correction over all pairs."""
+    finished, _ = split_missing(results)
+    pairs = [_compare(first, second, finished) for first, second in combinations(finished, 2)]
+    corrected = iter(holm([pair.p for pair in pairs if pair.p is not None]))
+    return [pair if pair.p is None else replace(pair, p_holm=next(corrected)) for pair in pairs]
+
+
+def _compare(first: str, second: str, finished: Mapping[str, Mapping[Seed, float]]) -> Comparison:
+    seeds = tuple(seed for seed in finished[first] if seed in finished[second])
+    differences = np.array([finished[first][seed] - finished[second][seed] for seed in seeds])
+    if not len(seeds):
+        return Comparison(first, second, (), None, None, None, None)
+    found = summarize(differences)
+    needed = None if found.std is None else seeds_to_tell_apart(found.mean, found.std)
+    p = paired_p_value(differences)
+    return Comparison(first, second, seeds, found.mean, found.std, found.interval, p, seeds_needed=needed)
+
+
+def _seen_from(best: str, pair: Comparison) -> Comparison:
+    """Return the comparison with the best variant as the first one."""
+    if pair.first == best or pair.difference is None:
+        return replace(pair, first=best, second=pair.second if pair.first == best else pair.first)
+    turned = None if pair.interval is None else Interval(-pair.interval.high, -pair.interval.low)
+    return replace(pair, first=best, second=pair.first, difference=-pair.difference, interval=turned)
+
+
+def paired_p_value(differences: Sequence[float] | Numbers) -> float:
+    """Return the two-sided p-value of the sign-flip test: if nothing differed, each difference could have either sign.
+
+    It is exact for up to 13 seeds. The smallest possible value is 2^(1 − n): five seeds cannot reach 0.05, six can.
+
+    >>> paired_p_value([0.1, 0.2, 0.3, 0.4, 0.5])
+    0.0625
+    """
+    from scipy.stats import permutation_test
+
+    numbers = finite_numbers(differences, "a difference")
+    if len(numbers) < 2:
+        return 1.0
+    found = permutation_test(
+        (numbers, np.zeros_like(numbers)),
+        lambda first, second, axis: np.mean(first - second, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=_FLIPS,
+        random_state=np.random.default_rng(0),
+    )
+    return min(1.0, float(found.pvalue))
+
+
+def _least_p(seeds: int) -> float:
+    return max(2.0 ** (1 - seeds), 2 / (_FLIPS + 1))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Correct m p-values (Holm, 1979): the k-th smallest is multiplied by m − k + 1, and is not below the one before.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    corrected, reached = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(order):
+        reached = max(reached, min(1.0, (len(p_values) - rank) * p_values[index]))
+        corrected[index] = reached
+    return corrected
+
+
+def seeds_to_tell_apart(difference: float, std: float, power: float = 0.8, alpha: float = ALPHA) -> float:
+    """Return how many seeds tell two variants apart with this power, by the paired t-test; infinity: above 1,000.
+
+    ``std`` is that of the paired differences. With n seeds, t has n − 1 degrees of freedom and the noncentrality
+    √n·|difference|/std; the power is its chance to pass the critical value. The other tail, of the wrong sign, adds
+    less than 1e-5 at a power of 80 %. The answer is at least as many seeds as the sign-flip test needs to reach alpha.
+
+    >>> seeds_to_tell_apart(difference=0.5, std=1.0)
+    34
+    """
+    from scipy.stats import nct, t
+
+    finite_numbers([difference, std], "the difference or its deviation")
+    fewest = math.ceil(1 - math.log2(alpha))
+    if difference == 0:
+        return math.inf
+
+    def is_enough(seeds: int) -> bool:
+        critical = t.ppf(1 - alpha / 2, seeds - 1)
+        return std == 0 or bool(nct.sf(critical, seeds - 1, math.sqrt(seeds) * abs(difference) / std) >= power)
+
+    if not is_enough(MOST_SEEDS):
+        return math.inf
+    low, high = fewest - 1, MOST_SEEDS  # the power grows with the seeds
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def shown_seeds(seeds: float | None) -> str:
+    """Write a number of seeds for a table.
+
+    >>> shown_seeds(34), shown_seeds(math.inf), shown_seeds(None)
+    ('34', 'more than 1,000', 'unknown')
+    """
+    if seeds is None:
+        return "unknown"
+    return f"more than {MOST_SEEDS:,}" if seeds == math.inf else f"{seeds:,.0f}"

@@ -1,0 +1,125 @@
+"""The same search space, images and length for all variants of a study, and what differs all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from archgrad.config import SearchConfig, validate
+from archgrad.errors import UserError
+from archgrad.studies.plan import Benchmark, PlannedRun, StudyPlan, Variant
+from archgrad.workflows.search_sizes import fit_sizes
+
+__all__ = ["Conditions", "check_plan", "conditions_of", "differences", "settled"]
+
+_MINUTES = 5.0
+"""The time of each run if the study gives no size."""
+_SIZES = ("epochs", "batch_size", "channels", "cells", "limit")
+
+
+def settled(
+    plan: StudyPlan, begun: Collection[Benchmark] = (), tell: Callable[[str], None] = lambda text: None
+) -> StudyPlan:
+    """Give every benchmark the sizes and the space that all variants share, where the study leaves them open.
+
+    Open sizes are those of the first variant: chosen for its time limit, or as published. Operations that any method
+    leaves out of its space are left out for all. ``published`` leaves every variant its own. Tasks that have ``begun``
+    keep what they have.
+    """
+    if plan.common.get("published"):
+        return plan
+    return replace(
+        plan,
+        benchmarks=tuple(
+            benchmark if benchmark in begun else _settled(plan, benchmark, tell) for benchmark in plan.benchmarks
+        ),
+    )
+
+
+def _settled(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None]) -> Benchmark:
+    configs = [_bare(plan, benchmark, variant) for variant in plan.variants if not variant.is_blackbox]
+    if not configs:
+        return benchmark
+    sizes = {name: value for name, value in _sizes(configs[0], tell).items() if plan.common.get(name) is None}
+    excluded = {name for config in configs for name in getattr(config.build_space(), "exclude", ())}
+    space = {"space.exclude": sorted(excluded)} if excluded else {}
+    settings = {**space, **plan.common.get("settings", {}), **benchmark.options.get("settings", {})}
+    new = {path: value for path, value in settings.items() if path not in plan.common.get("settings", {})}
+    return replace(benchmark, options={**sizes, **benchmark.options, **({"settings": new} if new else {})})
+
+
+def _bare(plan: StudyPlan, benchmark: Benchmark, variant: Variant) -> SearchConfig:
+    """Return the configuration of a variant without its own options."""
+    return plan.config(PlannedRun(benchmark, replace(variant, options={}), plan.seeds[0]))
+
+
+def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Return the sizes of a configuration: chosen for its time limit if it gives none, else its own or published."""
+    if not config.is_sized:
+        chosen = fit_sizes(replace(config, time_limit=config.time_limit or _MINUTES), config.load_data(), tell)
+        tell(f"{chosen}, for all variants")
+        return {name: value for name in _SIZES if (value := getattr(chosen.config, name)) is not None}
+    config = config.with_sizes()
+    space, method = config.build_space(), config.build_method()
+    training = config.build_training(space, method)
+    sizes: dict[str, Any] = {"epochs": training.epochs, "batch_size": training.batch_size, "channels": space.channels}
+    return sizes if method.progressive is not None else {**sizes, "cells": getattr(space, space.depth_knob)}
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a fair comparison keeps the same, of one variant on one benchmark, in words by name."""
+
+    of: Mapping[str, str]
+
+
+def conditions_of(config: SearchConfig) -> Conditions:
+    """Return the conditions of a run."""
+    space, method = config.build_space(), config.build_method()
+    training, schedule = config.build_training(space, method), method.schedule
+    excluded = ", ".join(getattr(space, "exclude", ())) or "none left out"
+    shares = config.split_fractions(schedule.level)
+    both = "all images train both weights and α (more steps in an epoch)"
+    split = both if shares is None else "{:g} : {:g} for weights : α".format(*shares)
+    return Conditions(
+        {
+            "space": f"{space.name} without {excluded}" if getattr(space, "exclude", ()) else space.name,
+            "width and depth": f"{space.channels} channels, {space.depth_knob} {getattr(space, space.depth_knob)}",
+            "epochs": f"{training.epochs}"
+            + ("" if method.progressive is None else f" in each of {len(method.progressive.stages)} stages"),
+            "batch size": f"{training.batch_size}",
+            "images": "all" if config.limit is None else f"{config.limit:,}",
+            "image size": "their own" if config.image_size is None else f"{config.image_size}",
+            "split": split,
+            "held out": f"{config.held_out:g}",
+            "weight steps for each batch of α": f"{schedule.inner_steps}",
+            "α budget": f"{config.budget}",
+        }
+    )
+
+
+def differences(plan: StudyPlan, benchmark: Benchmark) -> Iterator[str]:
+    """Yield a sentence for each condition in which a variant differs from most others on a benchmark."""
+    found = {
+        variant.name: conditions_of(plan.config(PlannedRun(benchmark, variant, plan.seeds[0]))).of
+        for variant in plan.variants
+        if not variant.is_blackbox
+    }
+    for name in dict.fromkeys(name for one in found.values() for name in one):
+        values = [one[name] for one in found.values()]
+        usual = max(values, key=values.count)
+        for value in dict.fromkeys(values):
+            if value != usual:
+                who = ", ".join(variant for variant, one in found.items() if one[name] == value)
+                yield f"{name}: {value} for {who}, {usual} for the others"
+
+
+def check_plan(plan: StudyPlan) -> None:
+    """Raise a UserError unless every variant can be searched on every benchmark; nothing is loaded for that."""
+    for benchmark in plan.benchmarks:
+        for variant in plan.variants:
+            try:
+                validate(plan.config(PlannedRun(benchmark, variant, plan.seeds[0])))
+            except UserError as error:
+                raise UserError(f"the variant {variant.name!r} on {benchmark.name}: {error}") from error

@@ -1,0 +1,226 @@
+"""The folder of a study: its plan, its runs, what failed, and who works on it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from archgrad.errors import UserError
+from archgrad.files import exists, read_text, write_text
+from archgrad.studies.plan import PlannedRun, StudyPlan, digest_in, digest_of, plan_from_toml, plan_to_toml
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Heartbeat", "RunState", "RunStatus", "StudyFolder"]
+
+RunState = Literal["waiting", "running", "interrupted", "failed", "finished"]
+_PLAN, _LOCK, _HEARTBEAT, _FAILURES, _LOGS = "study.toml", "study.lock", "heartbeat.json", "failures.json", "logs"
+ALIVE_SECONDS = 60.0
+"""A coordinator that has not shown itself for so long is gone."""
+_LARGEST = 1 << 26
+_NONE: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """How far a run is: its state, finished epochs, and the sentence of its failure."""
+
+    run: PlannedRun
+    state: RunState
+    epochs: int = 0
+    seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """Who works on a study, how many seconds ago it said so, and which runs are under way."""
+
+    host: str = ""
+    pid: int = 0
+    engine: str = ""
+    age: float = math.inf
+    running: tuple[str, ...] = ()
+
+    @property
+    def alive(self) -> bool:
+        """Whether somebody works on the study now."""
+        return self.age < ALIVE_SECONDS
+
+
+@dataclass(frozen=True)
+class StudyFolder:
+    """A study on disk; everything that is known of it can be read from any machine that sees the folder."""
+
+    path: Path
+
+    def exists(self) -> bool:
+        """Tell whether there is a study."""
+        return exists(self.path / _PLAN)
+
+    def plan(self) -> StudyPlan:
+        """Read the plan."""
+        if not self.exists():
+            raise UserError(f"{self.path} is no study: it has no {_PLAN}; start one with `archgrad compare`.")
+        plan = plan_from_toml(self.path / _PLAN)
+        if digest_in(self.path / _PLAN) != digest_of(plan):
+            raise UserError(
+                f"{self.path / _PLAN} was edited by hand, so its finished runs may not be what it says. Undo that; add "
+                f"seeds and variants with --seeds, --methods, or with a file: `archgrad compare FILE -o {self.path}`."
+            )
+        return plan
+
+    def is_complete(self, plan: StudyPlan) -> bool:
+        """Tell whether all runs of a plan are finished."""
+        return all(self.is_finished(run) for run in plan.runs())
+
+    def write_plan(self, plan: StudyPlan) -> None:
+        """Write the plan."""
+        with self._writing():
+            write_text(self.path / _PLAN, f'digest = "{digest_of(plan)}"\n{plan_to_toml(plan)}')
+
+    def _reject_other_content(self) -> None:
+        """Reject a folder that holds something else than a study, and leave nothing in it."""
+        if self.exists() or not exists(self.path):
+            return
+        other = sorted({one.name for one in self.path.iterdir()} - {_LOCK, _HEARTBEAT, _FAILURES, _LOGS})
+        if other:
+            raise UserError(f"{self.path} is no study, but holds {', '.join(other[:3])}; choose a new folder.")
+
+    def run_folder(self, run: PlannedRun) -> Path:
+        """Return the run directory of a run."""
+        return self.path / run.name
+
+    def log_file(self, run: PlannedRun) -> Path:
+        """Return the file that holds what a run has printed."""
+        return self.path / _LOGS / f"{run.name}.log"
+
+    def is_finished(self, run: PlannedRun) -> bool:
+        """Tell whether a run has its result."""
+        return (self.run_folder(run) / "summary.json").exists()
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other coordinators out of the study; the lock ends with the process."""
+        with self._writing():
+            self._reject_other_content()
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            self._lock(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self, descriptor: int) -> None:
+        busy, beat = False, self.heartbeat()
+        if fcntl is not None:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                busy = True
+            except OSError:  # some network file systems have no locks
+                pass
+        if busy or (beat.alive and beat.host != socket.gethostname()):
+            who = f" (process {beat.pid} on {beat.host})" if beat.host else ""
+            raise UserError(
+                f"another `archgrad compare`{who} works on {self.path}; wait for its end, or watch it with "
+                f"`archgrad status {self.path}`."
+            )
+
+    def show(self, engine: str, running: Sequence[str]) -> None:
+        """Say on disk that this process works on the study, and which runs are under way."""
+        beat = {"host": socket.gethostname(), "pid": os.getpid(), "engine": engine}
+        with self._writing():
+            write_text(self.path / _HEARTBEAT, json.dumps({**beat, "running": sorted(running)}) + "\n")
+
+    def leave(self) -> None:
+        """Say on disk that nobody works on the study."""
+        with self._writing():
+            (self.path / _HEARTBEAT).unlink(missing_ok=True)
+
+    def heartbeat(self) -> Heartbeat:
+        """Return who works on the study."""
+        content = self._json(_HEARTBEAT)
+        try:
+            running = tuple(map(str, content["running"]))
+            return Heartbeat(str(content["host"]), int(content["pid"]), str(content["engine"]), self._age(), running)
+        except (KeyError, TypeError, ValueError, OSError):
+            return Heartbeat()
+
+    def _age(self) -> float:
+        """Return the age of the heartbeat by the clock of the file system, which all machines share."""
+        shown = (self.path / _HEARTBEAT).stat().st_mtime
+        try:
+            os.utime(self.path / _LOCK)
+            now = (self.path / _LOCK).stat().st_mtime
+        except OSError:  # it may only be read
+            now = time.time()
+        return abs(now - shown)
+
+    def failures(self) -> dict[str, str]:
+        """Return the reasons of failed runs, by the names of the runs."""
+        return {str(name): str(reason) for name, reason in self._json(_FAILURES).items()}
+
+    def write_failures(self, failures: Mapping[str, str]) -> None:
+        """Write the reasons of failed runs."""
+        with self._writing():
+            write_text(self.path / _FAILURES, json.dumps(dict(failures), indent=2, ensure_ascii=False) + "\n")
+
+    def status(self, plan: StudyPlan | None = None, finished: Mapping[str, RunStatus] = _NONE) -> list[RunStatus]:
+        """Return how far every run is, from the files alone; those known to be ``finished`` are not read again."""
+        beat, failures = self.heartbeat(), self.failures()
+        running = set(beat.running) if beat.alive else set()
+        return [
+            finished.get(run.name) or self._status(run, run.name in running, failures.get(run.name))
+            for run in (plan or self.plan()).runs()
+        ]
+
+    def _status(self, run: PlannedRun, running: bool, failure: str | None) -> RunStatus:
+        epochs, seconds = self._progress(run)
+        if self.is_finished(run):
+            return RunStatus(run, "finished", epochs, seconds)
+        if running:
+            return RunStatus(run, "running", epochs, seconds)
+        if failure is not None:
+            return RunStatus(run, "failed", epochs, seconds, failure)
+        return RunStatus(run, "interrupted" if epochs else "waiting", epochs, seconds)
+
+    def _progress(self, run: PlannedRun) -> tuple[int, float]:
+        """Return the finished epochs of a run and their seconds; half a last line does not count."""
+        try:
+            lines = (self.run_folder(run) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            return len(lines), sum(float(json.loads(line)["seconds"]) for line in lines)
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0, 0.0
+
+    def _json(self, name: str) -> dict[str, Any]:
+        path = self.path / name
+        if not path.exists():
+            return {}
+        try:
+            content = json.loads(read_text(path, "file of a study", _LARGEST))
+            return content if isinstance(content, dict) else {}
+        except ValueError:  # also a UserError: the file is gone by now
+            return {}
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"the study {self.path} cannot be written ({error.strerror or error}); nothing is lost: make room or "
+                f"give permission to write, then `archgrad compare {self.path}` continues."
+            ) from error
