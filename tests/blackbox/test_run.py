@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from archgrad.loop.records import read_records
 from known_table import install
 
 from archgrad.blackbox import run_blackbox
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
+from archgrad.loop.records import read_records
 from archgrad.spaces import Genotype, NASBench201
 
 

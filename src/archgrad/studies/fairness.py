@@ -8,7 +8,7 @@ from typing import Any
 
 from archgrad.config import SearchConfig, validate
 from archgrad.errors import UserError
-from archgrad.studies.plan import Benchmark, PlannedRun, StudyPlan, Variant
+from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
 from archgrad.workflows.search_sizes import fit_sizes
 
 __all__ = ["Conditions", "check_plan", "conditions_of", "differences", "settled"]
@@ -106,6 +106,12 @@ def differences(plan: StudyPlan, benchmark: Benchmark) -> Iterator[str]:
         for variant in plan.variants
         if not variant.is_blackbox
     }
+    for variant in plan.variants:
+        if variant.is_blackbox:
+            budget = {name: variant.blackbox_settings.get(name) for name in BUDGETS}
+            given = [f"{value:,} {name}" for name, value in budget.items() if value is not None]
+            told = " and ".join(given) or "12,000 seconds"
+            yield f"{variant.name} has no epochs: it searches without gradients, within {told} (simulated)"
     for name in dict.fromkeys(name for one in found.values() for name in one):
         values = [one[name] for one in found.values()]
         usual = max(values, key=values.count)
@@ -119,7 +125,25 @@ def check_plan(plan: StudyPlan) -> None:
     """Raise a UserError unless every variant can be searched on every benchmark; nothing is loaded for that."""
     for benchmark in plan.benchmarks:
         for variant in plan.variants:
+            run = PlannedRun(benchmark, variant, plan.seeds[0])
             try:
-                validate(plan.config(PlannedRun(benchmark, variant, plan.seeds[0])))
+                _check_blackbox(plan, run) if variant.is_blackbox else validate(plan.config(run))
             except UserError as error:
                 raise UserError(f"the variant {variant.name!r} on {benchmark.name}: {error}") from error
+
+
+def _check_blackbox(plan: StudyPlan, run: PlannedRun) -> None:
+    """Raise a UserError unless a search without gradients can query the space of a benchmark."""
+    from archgrad.blackbox import SEARCHES
+    from archgrad.knobs import with_settings
+
+    variant = run.variant
+    others = [name for name in variant.options if name != "settings"]
+    others += [path for path in variant.options.get("settings", {}) if not path.startswith((BLACKBOX, "space."))]
+    if others:
+        raise UserError(
+            f"{', '.join(others)} cannot be set: {variant.method} has no weights and no epochs; set "
+            f"blackbox.queries, blackbox.seconds or a knob of `archgrad list blackbox`."
+        )
+    knobs = {name: value for name, value in variant.blackbox_settings.items() if name not in BUDGETS}
+    with_settings(SEARCHES.create(variant.method), knobs, "blackbox").check(plan.space(run))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
 
 __all__ = [
+    "BLACKBOX",
+    "BUDGETS",
     "FORMAT",
     "Benchmark",
     "PlannedRun",
@@ -43,6 +45,9 @@ _DEVICES = {"con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in ("com", 
 _OWN = ("seed", "space", "data", "needs")
 """Options of a search that a study gives itself."""
 MOST_RUNS = 100_000
+BUDGETS = ("queries", "seconds")
+BLACKBOX = "blackbox."
+"""How settings of a search without gradients begin."""
 
 Options = Mapping[str, Any]
 """Fields of :class:`archgrad.SearchConfig` by name; knobs of parts stand in ``settings``."""
@@ -58,8 +63,16 @@ class Variant:
 
     @property
     def is_blackbox(self) -> bool:
-        """Whether the method searches without gradients."""
-        return False
+        """Whether the method searches without gradients (:mod:`archgrad.blackbox`)."""
+        from archgrad.blackbox import SEARCHES
+
+        return self.method in SEARCHES
+
+    @property
+    def blackbox_settings(self) -> dict[str, Any]:
+        """The knobs of a search without gradients, and its budget: ``queries`` or simulated ``seconds``."""
+        settings = self.options.get("settings", {})
+        return {path.removeprefix(BLACKBOX): value for path, value in settings.items() if path.startswith(BLACKBOX)}
 
 
 @dataclass(frozen=True)
@@ -134,12 +147,19 @@ class StudyPlan:
         raise UserError(f"this study has no run {shortened(name)}.")
 
     def config(self, run: PlannedRun) -> SearchConfig:
-        """Return the configuration of a run: common options, then those of its benchmark, then those of its variant."""
+        """Return the configuration of a run: common options, then those of its benchmark, then those of its variant.
+
+        Of a search without gradients it has the space and the data.
+        """
         layers = (self.common, run.benchmark.options, run.variant.options)
         options = {name: value for layer in layers for name, value in layer.items() if name != "settings"}
         settings = {path: value for layer in layers for path, value in layer.get("settings", {}).items()}
         own: dict[str, Any] = {"space": run.benchmark.space, "data": run.benchmark.data, "seed": run.seed}
-        return SearchConfig(**{"threads": 1, **options, **own, "method": run.variant.method, "settings": settings})
+        if run.variant.is_blackbox:
+            settings = {path: value for path, value in settings.items() if path.startswith("space.")}
+        else:
+            own["method"] = run.variant.method
+        return SearchConfig(**{"threads": 1, **options, **own, "settings": settings})
 
     def space(self, run: PlannedRun) -> SearchSpace:
         """Return the space that a run searches."""

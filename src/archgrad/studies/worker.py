@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -14,7 +15,7 @@ from archgrad.config import SearchConfig
 from archgrad.errors import ArchgradError, FolderInUseError, SearchInterrupted, UserError, escaped
 from archgrad.studies.engines.base import BUSY, STOP_WITH_STDIN
 from archgrad.studies.folder import StudyFolder
-from archgrad.studies.plan import PlannedRun, StudyPlan
+from archgrad.studies.plan import BUDGETS, PlannedRun, StudyPlan
 
 __all__ = ["main", "run_planned", "with_oracle"]
 
@@ -23,6 +24,9 @@ def run_planned(folder: StudyFolder, plan: StudyPlan, run: PlannedRun) -> None:
     """Compute a run to its end, from its last checkpoint if it has one."""
     home = folder.run_folder(run)
     if folder.is_finished(run):
+        return
+    if run.variant.is_blackbox:
+        _run_blackbox(home, plan, run)
         return
     import torch
 
@@ -36,6 +40,20 @@ def run_planned(folder: StudyFolder, plan: StudyPlan, run: PlannedRun) -> None:
     torch.set_num_threads(config.threads or 1)
     oracles, _ = tables.oracles_for(config.build_space(), config.oracle_datasets(tables.datasets()))
     run_search(config, out=home, resume=begun, interruptible=True, callbacks=oracles)
+
+
+def _run_blackbox(home: Path, plan: StudyPlan, run: PlannedRun) -> None:
+    """Search without gradients, which takes seconds: what a killed process has left is begun anew."""
+    from archgrad.blackbox import run_blackbox
+
+    config, knobs = with_oracle(plan.config(run)), run.variant.blackbox_settings
+    budget = {name: knobs.pop(name, None) for name in BUDGETS}
+    found = run_blackbox(
+        run.variant.method, config.build_space(), run.benchmark.data, seed=run.seed, settings=knobs,
+        oracle=config.oracle, data_dir=config.data_dir, **budget,
+    )  # fmt: skip
+    shutil.rmtree(home, ignore_errors=True)
+    found.save(home)
 
 
 def with_oracle(config: SearchConfig) -> SearchConfig:

@@ -1,0 +1,61 @@
+"""Searches without gradients as variants of a study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from each_of import each_of
+
+from archgrad import UserError
+from archgrad.studies.fairness import check_plan, differences, settled
+from archgrad.studies.folder import StudyFolder
+from archgrad.studies.plan import Benchmark, StudyPlan, Variant
+from archgrad.studies.results import read_results
+from archgrad.studies.worker import run_planned
+
+BENCHMARK = Benchmark("b", "nasbench201", "digits")
+
+
+def plan_of(*variants: Variant, **common: object) -> StudyPlan:
+    return StudyPlan(variants, (BENCHMARK,), (0, 1), common)
+
+
+def test_a_run_without_gradients_is_a_run_directory_like_others(tmp_path: Path) -> None:
+    plan, folder = plan_of(Variant("cells", "random-cells")), StudyFolder(tmp_path)
+    for run in plan.runs():
+        (tmp_path / run.name).mkdir(parents=True)
+        (tmp_path / run.name / "metrics.jsonl").write_text("half a line")  # of a killed process
+        run_planned(folder, plan, run)
+    (results,) = read_results(folder, plan)
+    found = {seed: one.genotype for seed, one in results.runs["cells"].items()}
+    assert len(set(found.values())) == 2
+    assert [one.state for one in folder.status(plan)] == ["finished"] * 2
+
+
+def test_it_searches_the_space_that_all_variants_share() -> None:
+    plan = settled(plan_of(Variant("gaea", "gaea"), Variant("cells", "random-cells"), epochs=2))
+    assert [plan.space(run).exclude for run in plan.runs()][:2] == [("none",)] * 2
+    assert any("cells has no epochs" in one for one in differences(plan, plan.benchmarks[0]))
+
+
+def test_its_settings_are_its_knobs_and_its_budget() -> None:
+    options = {"settings": {"blackbox.population": 5, "blackbox.queries": 20}}
+    plan = plan_of(Variant("small", "regularized-evolution", options))
+    check_plan(plan)
+    assert plan.variants[0].blackbox_settings == {"population": 5, "queries": 20}
+    assert "20 queries" in next(differences(plan, plan.benchmarks[0]))
+
+
+@each_of(
+    [
+        ({"epochs": 3}, "epochs cannot be set: regularized-evolution has no weights"),
+        ({"settings": {"weights.lr": 0.1}}, "weights.lr cannot be set"),
+        ({"settings": {"blackbox.populaton": 5}}, "did you mean 'population'"),
+        ({"settings": {"blackbox.population": 0}}, "population"),
+    ]
+)
+def test_other_options_are_refused(options: dict[str, object], sentence: str) -> None:
+    with pytest.raises(UserError, match="the variant 'small' on b") as error:
+        check_plan(plan_of(Variant("small", "regularized-evolution", options)))
+    assert sentence in str(error.value)
