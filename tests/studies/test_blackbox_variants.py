@@ -36,6 +36,8 @@ def test_a_run_without_gradients_is_a_run_directory_like_others(tmp_path: Path) 
 def test_it_searches_the_space_that_all_variants_share() -> None:
     plan = settled(plan_of(Variant("gaea", "gaea"), Variant("cells", "random-cells"), epochs=2))
     assert [plan.space(run).exclude for run in plan.runs()][:2] == [("none",)] * 2
+    alone = plan_of(Variant("cells", "random-cells"))
+    assert [alone.space(run).exclude for run in alone.runs()] == [()] * 2
     assert any("cells has no epochs" in one for one in differences(plan, plan.benchmarks[0]))
 
 

@@ -157,8 +157,8 @@ class StudyPlan:
         own: dict[str, Any] = {"space": run.benchmark.space, "data": run.benchmark.data, "seed": run.seed}
         if run.variant.is_blackbox:
             settings = {path: value for path, value in settings.items() if path.startswith("space.")}
-        else:
-            own["method"] = run.variant.method
+        # DARTS leaves the space of a benchmark as it is.
+        own["method"] = "darts" if run.variant.is_blackbox else run.variant.method
         return SearchConfig(**{"threads": 1, **options, **own, "settings": settings})
 
     def space(self, run: PlannedRun) -> SearchSpace:

@@ -1,0 +1,45 @@
+"""The script that keeps what a study has found in small files."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from archgrad.studies import Study
+from archgrad.studies.folder import StudyFolder
+from archgrad.studies.plan import Benchmark, StudyPlan, Variant
+from archgrad.studies.worker import run_planned
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "studies"))
+from collect import collect, restore
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    sizes = {"epochs": 2, "channels": 4, "cells": 1, "limit": 120, "batch_size": 16}
+    plan = StudyPlan((Variant("gaea", "gaea"),), (Benchmark("b", "nasbench201", "digits"),), (0, 1), sizes)
+    folder = StudyFolder(tmp_path_factory.mktemp("study"))
+    folder.write_plan(plan)
+    run_planned(folder, plan, next(plan.runs()))
+    return Study(folder, plan)
+
+
+def test_a_restored_study_knows_its_finished_runs_and_their_numbers(study: Study, tmp_path: Path) -> None:
+    assert collect(study, tmp_path / "results") == 1
+    assert restore(tmp_path / "results", tmp_path / "again") == 1
+    again = Study.load(tmp_path / "again")
+    assert [one.state for one in again.status] == ["finished", "waiting"]
+    (before,), (after,) = study.results, again.results
+    for measure in ("heldout_accuracy", "entropy", "skips"):
+        assert after.values(measure)["gaea"][0] == pytest.approx(before.values(measure)["gaea"][0], rel=1e-5)
+
+
+def test_no_weights_are_kept(study: Study, tmp_path: Path) -> None:
+    collect(study, tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert {path.name for path in files} == {"study.toml", "metrics.jsonl", "config.toml", "summary.json"}
+    assert sum(path.stat().st_size for path in files) < 10_000
+    assert "genotype" in json.loads((tmp_path / "b" / "gaea-seed0" / "summary.json").read_text())
