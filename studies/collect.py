@@ -1,7 +1,8 @@
-"""Keep what a study has found in small files: ``python studies/collect.py STUDY RESULTS``, and ``--restore`` to go back.
+"""Keep what a study has found in small files: ``python studies/collect.py STUDY RESULTS``; ``--restore`` goes back.
 
-RESULTS gets the plan and, of every finished run, its configuration and what each epoch measured, without weights. Restored
-into an empty folder, these runs count as finished: `archgrad compare STUDY` computes only what is missing, on any machine.
+RESULTS gets the plan and, of every finished run, its configuration and what each epoch measured, without weights and
+without paths of this machine. Restored into an empty folder, these runs count as finished: `archgrad compare STUDY`
+computes only what is missing, on any machine.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ from archgrad.studies import Study
 
 PLAN, RECORDS, CONFIG, SUMMARY = "study.toml", "metrics.jsonl", "config.toml", "summary.json"
 KEPT = (
-    "epoch", "stage", "genotype", "seconds", "level", "entropy", "entropy_max", "lead", "skips", "skip_share", "movement",
-    "alignment", "sign_alignment", "train_loss", "train_accuracy", "arch_loss", "arch_accuracy", "heldout_loss",
-    "heldout_accuracy", "heldout_chance", "mixture_accuracy", "discrete_accuracy", "eigenvalue", "diagnosis", "stopped_to",
-    "switched_from", "ties", "queries", "simulated_seconds",
+    "epoch", "stage", "genotype", "seconds", "level", "entropy", "entropy_max", "lead", "skips", "skip_share",
+    "movement", "alignment", "sign_alignment", "train_loss", "train_accuracy", "arch_loss", "arch_accuracy",
+    "heldout_loss", "heldout_accuracy", "heldout_chance", "mixture_accuracy", "discrete_accuracy", "eigenvalue",
+    "diagnosis", "stopped_to", "switched_from", "ties", "queries", "simulated_seconds",
 )  # fmt: skip
 """The measures of an epoch that are kept, beside those that begin with ``oracle_`` or ``probability_``."""
+ABOUT = ("archgrad", "identity", "epochs", "seconds", "genotype")
+"""What is kept of the summary of a run."""
 
 
 def slim(record: dict[str, object]) -> dict[str, object]:
@@ -39,12 +42,10 @@ def collect(study: Study, results: Path) -> int:
             continue
         lines = (home / RECORDS).read_text(encoding="utf-8").splitlines()
         write_text(there / RECORDS, "".join(json.dumps(slim(json.loads(line))) + "\n" for line in lines))
-        write_text(there / CONFIG, (home / CONFIG).read_text(encoding="utf-8"))
+        settings = (home / CONFIG).read_text(encoding="utf-8").splitlines(keepends=True)
+        write_text(there / CONFIG, "".join(line for line in settings if not line.startswith("data_dir ")))
         summary = json.loads((home / SUMMARY).read_text(encoding="utf-8"))
-        kept = {
-            name: summary[name] for name in ("archgrad", "identity", "epochs", "seconds", "genotype") if name in summary
-        }
-        write_text(there / SUMMARY, json.dumps(kept) + "\n")
+        write_text(there / SUMMARY, json.dumps({name: summary.get(name) for name in ABOUT}) + "\n")
     return len(finished)
 
 
