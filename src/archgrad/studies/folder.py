@@ -87,7 +87,7 @@ class StudyFolder:
 
     def write_plan(self, plan: StudyPlan) -> None:
         """Write the plan."""
-        with self._writing():
+        with self.writing():
             write_text(self.path / _PLAN, f'digest = "{digest_of(plan)}"\n{plan_to_toml(plan)}')
 
     def _reject_other_content(self) -> None:
@@ -113,7 +113,7 @@ class StudyFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other coordinators out of the study; the lock ends with the process."""
-        with self._writing():
+        with self.writing():
             self._reject_other_content()
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -142,12 +142,12 @@ class StudyFolder:
     def show(self, engine: str, running: Sequence[str]) -> None:
         """Say on disk that this process works on the study, and which runs are under way."""
         beat = {"host": socket.gethostname(), "pid": os.getpid(), "engine": engine}
-        with self._writing():
+        with self.writing():
             write_text(self.path / _HEARTBEAT, json.dumps({**beat, "running": sorted(running)}) + "\n")
 
     def leave(self) -> None:
         """Say on disk that nobody works on the study."""
-        with self._writing():
+        with self.writing():
             (self.path / _HEARTBEAT).unlink(missing_ok=True)
 
     def heartbeat(self) -> Heartbeat:
@@ -175,7 +175,7 @@ class StudyFolder:
 
     def write_failures(self, failures: Mapping[str, str]) -> None:
         """Write the reasons of failed runs."""
-        with self._writing():
+        with self.writing():
             write_text(self.path / _FAILURES, json.dumps(dict(failures), indent=2, ensure_ascii=False) + "\n")
 
     def status(self, plan: StudyPlan | None = None, finished: Mapping[str, RunStatus] = _NONE) -> list[RunStatus]:
@@ -216,7 +216,8 @@ class StudyFolder:
             return {}
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """Turn the errors of a disk, such as that it is full, into a sentence that says how to continue."""
         try:
             yield
         except OSError as error:
