@@ -162,10 +162,10 @@ def run_study(
         wanted = begun_plan if plan is None else plan if begun_plan is None else begun_plan.extended(plan)
         if wanted is None:
             raise UserError(f"{out} is no study; name the methods to compare, or a file that describes a study.")
-        wanted = settled(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
-        check_plan(wanted)
         threads = int(wanted.common.get("threads") or 1)
         made = engine if isinstance(engine, Engine) else make_engine(engine, threads, dict(engine_options or {}))
+        wanted = settled(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
+        check_plan(wanted)
         folder.write_plan(wanted)
         if not folder.is_complete(wanted):
             run_missing(folder, wanted, made, watch)
