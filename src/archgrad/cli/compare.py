@@ -46,7 +46,7 @@ _WIDEST = 10_000
 def plan_of(given: Path | None, out: Path | None, request: Mapping[str, Any]) -> tuple[Path, StudyPlan | None]:
     """Return the folder of a study and its plan: from a file, from options, or what the folder has, extended."""
     methods, seeds = request.get("methods"), request.get("seeds")
-    if given is not None and given.is_dir():
+    if given is not None and exists(given) and given.is_dir():
         if out is not None:
             raise UserError(f"{given} is the folder of a study already; leave -o out.")
         return given, _extension(Study.load(given).plan, request)

@@ -200,9 +200,9 @@ class StudyFolder:
     def _progress(self, run: PlannedRun) -> tuple[int, float]:
         """Return the finished epochs of a run and their seconds; half a last line does not count."""
         try:
-            lines = (self.run_folder(run) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            lines = read_text(self.run_folder(run) / "metrics.jsonl", "file with the records", _LARGEST).splitlines()
             return len(lines), sum(float(json.loads(line)["seconds"]) for line in lines)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return 0, 0.0
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -212,7 +212,7 @@ class StudyFolder:
         try:
             content = json.loads(read_text(path, "file of a study", _LARGEST))
             return content if isinstance(content, dict) else {}
-        except ValueError:  # also a UserError: the file is gone by now
+        except (ValueError, RecursionError):  # also a UserError: the file is gone by now
             return {}
 
     @contextmanager
