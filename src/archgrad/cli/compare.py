@@ -46,7 +46,7 @@ _WIDEST = 10_000
 def plan_of(given: Path | None, out: Path | None, request: Mapping[str, Any]) -> tuple[Path, StudyPlan | None]:
     """Return the folder of a study and its plan: from a file, from options, or what the folder has, extended."""
     methods, seeds = request.get("methods"), request.get("seeds")
-    if given is not None and given.is_dir():
+    if given is not None and exists(given) and given.is_dir():
         if out is not None:
             raise UserError(f"{given} is the folder of a study already; leave -o out.")
         return given, _extension(Study.load(given).plan, request)
@@ -134,6 +134,15 @@ class StudyProgress:
         return (time.monotonic() - self._began) / taken * (len(status) - done)
 
 
+def _left_by_seconds(status: Sequence[RunStatus]) -> float | None:
+    """Return the seconds that are left, from the time of the finished runs and how many run now."""
+    taken = [one.seconds for one in status if one.state == "finished"]
+    running = sum(one.state == "running" for one in status)
+    if not taken or not running:
+        return None
+    return sum(taken) / len(taken) * (len(status) - _work_done(status)) / running
+
+
 def _work_done(status: Sequence[RunStatus]) -> float:
     """Return the work done, in runs: finished and failed ones count 1, others by their epochs."""
     longest = max((one.epochs for one in status if one.state == "finished"), default=0)
@@ -177,7 +186,7 @@ def status_table(status: Sequence[RunStatus], head: str) -> Table:
 def show_status(study: Study, console: Console) -> None:
     """Print how far a study is, and who works on it."""
     status, beat = study.status, study.folder.heartbeat()
-    lines = status_lines(status)
+    lines = status_lines(status, _left_by_seconds(status))
     _print_wide(status_table(status, lines[0]), console)
     for line in lines[1:]:
         say(line, console)

@@ -84,7 +84,8 @@ class Coordinator:
         self.running |= {run.name: run for run in chosen}
         study = Path(self.folder.path).resolve()
         self.folder.show(self.engine.name, list(self.running))
-        self.engine.submit([Job(run.name, study, self.plan.config(run).threads or 1) for run in chosen])
+        with self.folder.writing():
+            self.engine.submit([Job(run.name, study, self.plan.config(run).threads or 1) for run in chosen])
 
     def _note(self, ended: Ended) -> None:
         """Take note of the end of a job: finished, to be tried again, or failed."""

@@ -87,7 +87,7 @@ class StudyFolder:
 
     def write_plan(self, plan: StudyPlan) -> None:
         """Write the plan."""
-        with self._writing():
+        with self.writing():
             write_text(self.path / _PLAN, f'digest = "{digest_of(plan)}"\n{plan_to_toml(plan)}')
 
     def _reject_other_content(self) -> None:
@@ -113,7 +113,7 @@ class StudyFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other coordinators out of the study; the lock ends with the process."""
-        with self._writing():
+        with self.writing():
             self._reject_other_content()
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
@@ -142,12 +142,12 @@ class StudyFolder:
     def show(self, engine: str, running: Sequence[str]) -> None:
         """Say on disk that this process works on the study, and which runs are under way."""
         beat = {"host": socket.gethostname(), "pid": os.getpid(), "engine": engine}
-        with self._writing():
+        with self.writing():
             write_text(self.path / _HEARTBEAT, json.dumps({**beat, "running": sorted(running)}) + "\n")
 
     def leave(self) -> None:
         """Say on disk that nobody works on the study."""
-        with self._writing():
+        with self.writing():
             (self.path / _HEARTBEAT).unlink(missing_ok=True)
 
     def heartbeat(self) -> Heartbeat:
@@ -175,7 +175,7 @@ class StudyFolder:
 
     def write_failures(self, failures: Mapping[str, str]) -> None:
         """Write the reasons of failed runs."""
-        with self._writing():
+        with self.writing():
             write_text(self.path / _FAILURES, json.dumps(dict(failures), indent=2, ensure_ascii=False) + "\n")
 
     def status(self, plan: StudyPlan | None = None, finished: Mapping[str, RunStatus] = _NONE) -> list[RunStatus]:
@@ -200,9 +200,9 @@ class StudyFolder:
     def _progress(self, run: PlannedRun) -> tuple[int, float]:
         """Return the finished epochs of a run and their seconds; half a last line does not count."""
         try:
-            lines = (self.run_folder(run) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            lines = read_text(self.run_folder(run) / "metrics.jsonl", "file with the records", _LARGEST).splitlines()
             return len(lines), sum(float(json.loads(line)["seconds"]) for line in lines)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return 0, 0.0
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -212,11 +212,12 @@ class StudyFolder:
         try:
             content = json.loads(read_text(path, "file of a study", _LARGEST))
             return content if isinstance(content, dict) else {}
-        except ValueError:  # also a UserError: the file is gone by now
+        except (ValueError, RecursionError):  # also a UserError: the file is gone by now
             return {}
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """Turn the errors of a disk, such as that it is full, into a sentence that says how to continue."""
         try:
             yield
         except OSError as error:

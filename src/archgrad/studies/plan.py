@@ -6,13 +6,14 @@ import hashlib
 import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.config import SearchConfig
 from archgrad.config.toml import nested_settings, options_of, parse_toml, read_toml
 from archgrad.errors import UserError, check_whole, shortened, unknown
+from archgrad.fields import check_value
 
 if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
@@ -123,9 +124,7 @@ class StudyPlan:
         if not 1 <= self.size <= MOST_RUNS:
             raise UserError(f"this study would have {self.size:,} runs; it must have from 1 to {MOST_RUNS:,}.")
         for options in (self.common, *(one.options for one in members)):
-            for name in options:
-                if name in (*_OWN, "method"):
-                    raise UserError(f"{name} cannot be an option here: the study itself gives every run its {name}.")
+            _check_options(options)
 
     @property
     def size(self) -> int:
@@ -189,6 +188,16 @@ def check_name(what: str, name: str) -> None:
         )
     if name.lower() in _TAKEN or name.lower().partition(".")[0] in _DEVICES or name.endswith("."):
         raise UserError(f"the {what} cannot be called {name!r}: that is another file here or elsewhere; rename it.")
+
+
+def _check_options(options: Options) -> None:
+    known = [one.name for one in fields(SearchConfig)]
+    for name in options:
+        if name in (*_OWN, "method"):
+            raise UserError(f"{name} cannot be an option here: the study itself gives every run its {name}.")
+        if name not in known:
+            raise unknown("option", name, [one for one in known if one not in (*_OWN, "method")])
+    check_value("settings", options.get("settings", {}), Mapping[str, Any])
 
 
 def _reject_twice(what: str, values: Sequence[Any]) -> None:
@@ -341,7 +350,12 @@ def plan_to_toml(plan: StudyPlan) -> str:
         {"name": one.name, "space": one.space, "data": one.data, **_table(one.options)} for one in plan.benchmarks
     ]
     content["variant"] = {one.name: {"method": one.method, **_table(one.options)} for one in plan.variants}
-    return tomli_w.dumps(content)
+    try:
+        return tomli_w.dumps(content)
+    except TypeError as error:
+        raise UserError(
+            f"a study is written to a file, so its options are names and numbers, no objects ({error})."
+        ) from None
 
 
 def _as_ranges(seeds: Sequence[int]) -> str:

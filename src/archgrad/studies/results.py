@@ -102,7 +102,8 @@ def read_results(folder: StudyFolder, plan: StudyPlan) -> list[BenchmarkResults]
             found.append(BenchmarkResults(benchmark, runs, plan.seeds, failed))
     if not found:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:3])
-        raise UserError(f"the study {folder.path} has no finished run{f' ({reasons})' if reasons else ''}.")
+        why = f" ({reasons})" if reasons else ""
+        raise UserError(f"the study {folder.path} has no finished run{why}; `archgrad compare {folder.path}` goes on.")
     return found
 
 

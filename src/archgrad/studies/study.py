@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, check_whole, shortened
+from archgrad.fields import check_value
 from archgrad.files import as_path
 from archgrad.studies.anytime import study_curves
 from archgrad.studies.checklist import FilledItem, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
 from archgrad.studies.curves import CurvePoint
-from archgrad.studies.engines import ENGINES, make_engine
+from archgrad.studies.engines import ENGINES, Engine, make_engine
 from archgrad.studies.facts import facts_of
 from archgrad.studies.fairness import check_plan, settled
 from archgrad.studies.folder import RunStatus, StudyFolder
@@ -87,13 +88,13 @@ class Study:
 
 
 def compare(
-    methods: Sequence[str] | Mapping[str, Mapping[str, Any]],
+    methods: str | Sequence[str] | Mapping[str, Mapping[str, Any]],
     *,
     seeds: int | Sequence[int] = 3,
     spaces: str | Sequence[str] = "nasbench201",
     data: str | Sequence[str] = "digits",
     out: Path | str,
-    engine: str = "local",
+    engine: str | Engine = "local",
     watch: Watch = lambda status: None,
     **options: Any,
 ) -> Study:
@@ -103,10 +104,11 @@ def compare(
     ``{"mine": {"method": "darts", "settings": {"arch_optimizer.lr": 0.01}}}``. ``options`` are those of all runs, such
     as ``epochs=20``, and those of the engine: ``processes``, ``address``. Finished runs are never repeated.
 
-    The runs are processes of their own, so everything is given by name; ``module:Name`` names an own part.
+    ``engine`` is "local", "ray" or "slurm", or an :class:`~archgrad.studies.engines.Engine` of yours. The runs are
+    processes of their own, so everything is given by name; ``module:Name`` names an own part.
     """
     given: dict[str, Any] = {name: options.pop(name) for name in ENGINE_OPTIONS if name in options}
-    variants = methods if isinstance(methods, Mapping) else {name: {} for name in methods}
+    variants = methods if isinstance(methods, Mapping) else {name: {} for name in _listed("methods", methods)}
     plan = planned(variants, seeds, spaces, data, options)
     study = run_study(as_path("out", out), plan, engine, given, watch)
     check_variants(study)
@@ -129,18 +131,19 @@ def planned(
         if not isinstance(method, str):
             raise UserError(f"the method of {name!r} is an object, but runs are processes of their own; give its name.")
         made.append(Variant(str(name), method, {key: value for key, value in options.items() if key != "method"}))
-    places = grid_of_benchmarks(_listed(spaces), _listed(data))
+    places = grid_of_benchmarks(_listed("spaces", spaces), _listed("data", data))
     return StudyPlan(tuple(made), places, seeds_of(seeds), dict(common))
 
 
-def _listed(names: str | Sequence[str]) -> list[str]:
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+def _listed(what: str, names: str | Sequence[str]) -> list[str]:
+    check_value(what, names, str | Sequence[str])
+    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
 
 
 def run_study(
     out: Path,
     plan: StudyPlan | None,
-    engine: str = "local",
+    engine: str | Engine = "local",
     engine_options: Mapping[str, Any] | None = None,
     watch: Watch = lambda status: None,
     tell: Callable[[str], None] = lambda text: None,
@@ -152,14 +155,17 @@ def run_study(
     folder = StudyFolder(out)
     if plan is None and folder.exists() and folder.is_complete(begun := folder.plan()):
         return Study(folder, begun)
+    if plan is not None:
+        check_plan(plan)  # before there is a folder
     with folder.locked():
         begun_plan = folder.plan() if folder.exists() else None
         wanted = begun_plan if plan is None else plan if begun_plan is None else begun_plan.extended(plan)
         if wanted is None:
             raise UserError(f"{out} is no study; name the methods to compare, or a file that describes a study.")
+        threads = int(wanted.common.get("threads") or 1)
+        made = engine if isinstance(engine, Engine) else make_engine(engine, threads, dict(engine_options or {}))
         wanted = settled(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
         check_plan(wanted)
-        made = make_engine(engine, int(wanted.common.get("threads") or 1), dict(engine_options or {}))
         folder.write_plan(wanted)
         if not folder.is_complete(wanted):
             run_missing(folder, wanted, made, watch)

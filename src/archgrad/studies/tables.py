@@ -117,10 +117,9 @@ def _shown(cell: Cell, column: Column) -> str:
     return f"{cell:.{column.digits}f}" if isinstance(cell, float) else str(cell)
 
 
-def _line(text: str, keep: str = "") -> str:
+def _line(text: str) -> str:
     """Return text on one line, in which no terminal obeys a control character."""
-    breaks = r"[\r\n\t]+" if not keep else r"[\r\t]+"
-    return escaped(re.sub(breaks, " ", text), keep=keep)
+    return escaped(re.sub(r"[\r\n\t]+", " ", text))
 
 
 def _markdown_text(text: str) -> str:
