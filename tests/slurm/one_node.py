@@ -40,7 +40,9 @@ def one_node(folder: Path) -> Iterator[dict[str, str]]:
             ["slurmd", "-D", "-f", str(configuration), "-N", "node1"],
         ):  # fmt: skip
             with (folder / f"{command[0]}.out").open("ab") as log:
-                daemons.append(subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment))
+                daemons.append(
+                    subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=environment)
+                )
             if command[0] == "munged":
                 _wait(socket_file.exists, "munged")
         _wait(lambda: _is_idle(environment), "slurmctld and slurmd")
@@ -70,21 +72,22 @@ SlurmctldHost={socket.gethostname()}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder / 'munge.socket'}
+AuthInfo=socket={folder / "munge.socket"},cred_expire=5
 CryptoType=crypto/munge
 SlurmctldPort={controller}
-StateSaveLocation={folder / 'state'}
-SlurmdSpoolDir={folder / 'spool'}
-SlurmctldPidFile={folder / 'slurmctld.pid'}
-SlurmdPidFile={folder / 'slurmd.pid'}
-SlurmctldLogFile={folder / 'slurmctld.log'}
-SlurmdLogFile={folder / 'slurmd.log'}
+StateSaveLocation={folder / "state"}
+SlurmdSpoolDir={folder / "spool"}
+SlurmctldPidFile={folder / "slurmctld.pid"}
+SlurmdPidFile={folder / "slurmd.pid"}
+SlurmctldLogFile={folder / "slurmctld.log"}
+SlurmdLogFile={folder / "slurmd.log"}
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=2,bf_interval=2
 ReturnToService=2
 KillWait=20
 MinJobAge=10

@@ -1,4 +1,4 @@
-"""A small study on a real Slurm; `make test-slurm` starts one and runs this. A cancelled job does not stop the study."""
+"""Small studies on a real Slurm; `make test-slurm` starts one and runs this."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_study_completes_although_a_job_is_cancelled_in_the_middle(tmp_path: P
 def test_a_job_goes_on_in_a_new_one_after_its_time_limit(tmp_path: Path) -> None:
     """Slurm's time limits are whole minutes; the signal before the limit is sent by hand, which saves one."""
     study = tmp_path / "study"
-    command = [*COMPARE, "--methods", "darts", "--seeds", "1", "--epochs", "40", *SIZES, "--minutes", "5"]
+    command = [*COMPARE, "--methods", "darts", "--seeds", "1", "--epochs", "20", *SIZES, "--minutes", "5"]
     process = subprocess.Popen([*command, "--engine", "slurm", "-o", str(study)], stderr=subprocess.PIPE, text=True)
     metrics = study / "nasbench201-digits" / "darts-seed0" / "metrics.jsonl"
     wait_for(lambda: metrics.exists() and len(metrics.read_text().splitlines()) >= 2)

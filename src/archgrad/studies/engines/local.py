@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from archgrad.studies.engines.base import Ended, Engine, Job
-from archgrad.studies.engines.subprocesses import start, stop
+from archgrad.studies.engines.subprocesses import ask_to_stop, start, stop
 
 __all__ = ["LocalEngine", "usable_cores"]
 
@@ -49,7 +49,7 @@ class LocalEngine(Engine):
     def close(self) -> None:
         """Ask all processes to stop, and wait for them."""
         for process in self._running:
-            process.terminate()
+            ask_to_stop(process)
         for process in self._running:
             stop(process)
         self._running.clear()
