@@ -86,20 +86,19 @@ class RayEngine(Engine):
 
 def _connected(address: str | None) -> Any:
     """Return the module ray, connected to a cluster."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
+        if address is not None:
+            _check_answer(address)
         import ray
+
+        own: dict[str, Any] = {
+            "num_cpus": usable_cores(), "object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False,
+        }  # fmt: skip
+        where = {"address": address} if address is not None else {"address": "local", **own}
+        ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
     except ImportError:
         raise UserError('the engine "ray" needs Ray: pip install "archgrad[ray]".') from None
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    own: dict[str, Any] = {
-        "num_cpus": usable_cores(), "object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False,
-    }  # fmt: skip
-    try:
-        if address is None:
-            ray.init(address="local", log_to_driver=False, logging_level=logging.ERROR, **own)
-        else:
-            _check_answer(address)
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError) as error:
         what = "Ray does not start here" if address is None else f"no Ray cluster answers at {shortened(address)}"
         raise UserError(
