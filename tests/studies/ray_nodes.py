@@ -14,7 +14,7 @@ from pathlib import Path
 
 __all__ = ["two_nodes"]
 
-NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.1"}
+NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.2"}
 
 
 @contextmanager

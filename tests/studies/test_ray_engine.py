@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
+from forked import Forked
 
 from archgrad import UserError
+from archgrad.cli import main
 from archgrad.studies.engines import make_engine
 from archgrad.studies.folder import StudyFolder
 from tests.studies.ray_nodes import two_nodes
@@ -56,9 +59,9 @@ def test_nothing_is_lost_doubled_or_repeated_when_a_worker_and_a_node_are_killed
     cluster: Cluster, tmp_path: Path
 ) -> None:
     address, nodes = cluster
-    study, plan = tmp_path / "study", plan_of("waits", "fails-once", seeds=2)
+    study, plan = tmp_path / "study", plan_of("waits", seeds=3)
     run = coordinator(study, plan, "ray", address=address)
-    wait_for(lambda: len(lines(study, "stopped.txt") + lines(study, "metrics.jsonl")) == 2)
+    wait_for(lambda: len(lines(study, "work.txt")) == 2)
     worker = parent(parent(int(lines(study, "begun.txt")[0].split()[1])))
     os.kill(worker, signal.SIGKILL)
     wait_for(lambda: len(lines(study, "stopped.txt")) == 1)
@@ -70,43 +73,44 @@ def test_nothing_is_lost_doubled_or_repeated_when_a_worker_and_a_node_are_killed
     code, said, errors = run.end()
     assert code == 0, errors
     assert said == ""
-    assert lines(study, "work.txt") == ALL_EPOCHS * 4
+    assert lines(study, "work.txt") == ALL_EPOCHS * 3
     assert all(StudyFolder(study).is_finished(one) for one in plan.runs())
+
+
+def _archgrad(*arguments: str) -> None:
+    sys.argv = ["archgrad", *arguments]
+    main()
 
 
 def test_a_search_is_computed_by_the_command(cluster: Cluster, tmp_path: Path) -> None:
     sizes = ["--channels", "2", "--cells", "1", "--limit", "40", "--batch-size", "8", "--epochs", "1", "--threads", "1"]
-    command = [sys.executable, "-m", "archgrad", "compare", "--methods", "darts", "--seeds", "1", *sizes]
-    done = subprocess.run(
-        [*command, "--engine", "ray", "--address", cluster[0], "-o", "study", "--table", "json"],
-        cwd=tmp_path, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)
+    ray = ["--engine", "ray", "--address", cluster[0]]
+    command = partial(_archgrad, "compare", "--methods", "darts", "--seeds", "1", *sizes, *ray, "-o", "study")
+    code, _, errors = Forked(command, tmp_path, {}, at_once=True).end()
+    assert code == 0, errors
     assert (tmp_path / "study" / "nasbench201-digits" / "darts-seed0" / "summary.json").exists()
 
 
-def closes(listener: socket.socket) -> None:
-    listener.close()
-
-
-def keeps_silent(listener: socket.socket) -> None:
-    listener.listen()
-
-
-@pytest.mark.parametrize("server", [closes, keeps_silent])
-def test_a_cluster_that_does_not_answer_is_a_sentence(
-    server: Callable[[socket.socket], None], archgrad, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("archgrad.studies.engines.ray._SECONDS_TO_CONNECT", 0.2)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{listener.getsockname()[1]}"
-        server(listener)
-        code, _, errors = archgrad("compare", "--methods", "darts", "--engine", "ray", "--address", address, "-o", "s")
+def test_a_cluster_that_does_not_answer_is_a_sentence(archgrad, tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    code, _, errors = archgrad("compare", "--methods", "darts", "--engine", "ray", "--address", address, "-o", "s")
     assert code == 2
     assert f"no Ray cluster answers at '{address}'" in errors
     assert not (tmp_path / "s" / "study.toml").exists()
+
+
+@pytest.mark.parametrize(("answer", "told"), [(None, "timed out"), (b"HTTP/1.1 400 Bad Request\r\n", "something else")])
+def test_a_server_that_is_not_ray_is_a_sentence(
+    answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("archgrad.studies.engines.ray._SECONDS_TO_CONNECT", 0.2 if answer is None else 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
+        if answer is not None:
+            pool.submit(lambda: server.accept()[0].sendall(answer))
+        with pytest.raises(UserError, match=f"no Ray cluster answers at .*{told}"):
+            make_engine("ray", 1, {"address": f"127.0.0.1:{server.getsockname()[1]}"})
 
 
 @pytest.mark.parametrize("address", ["here", "ray://127.0.0.1:10001", "127.0.0.1:x", ":6379"])
