@@ -122,7 +122,7 @@ def main(command: Sequence[str]) -> int:
     """Run a command with a Slurm of its own."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        raise SystemExit(f"{', '.join(missing)} not found: apt-get install slurm-wlm munge")
+        raise SystemExit(f"{', '.join(missing)} not found; install it as root: apt-get install slurm-wlm munge")
     folder = Path(tempfile.mkdtemp(prefix="archgrad-slurm-"))
     try:
         with one_node(folder) as environment:

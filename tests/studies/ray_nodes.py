@@ -8,26 +8,31 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-__all__ = ["two_nodes"]
+__all__ = ["ray_folder", "two_nodes"]
 
 NODE = {"num_cpus": 1, "object_store_memory": 80 << 20, "node_ip_address": "127.0.0.2"}
 
 
 @contextmanager
+def ray_folder() -> Iterator[dict[str, str]]:
+    """Return an environment in which Ray keeps its files in a folder of its own; its sockets need a short path."""
+    with tempfile.TemporaryDirectory(prefix="r", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        yield {"RAY_TMPDIR": folder, "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+@contextmanager
 def two_nodes() -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start the cluster; yield its address and its process."""
-    command = [sys.executable, str(Path(__file__))]
-    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with process:
+    with ray_folder() as environment, subprocess.Popen(
+        [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        env={**os.environ, **environment}, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
             said = next(line for line in process.stdout if line.startswith("address "))
             yield said.split()[1], process

@@ -101,6 +101,12 @@ def test_a_cluster_that_does_not_answer_is_a_sentence(archgrad, tmp_path: Path) 
     assert not (tmp_path / "s" / "study.toml").exists()
 
 
+def _answer(server: socket.socket, text: bytes) -> None:
+    connection, _ = server.accept()
+    with connection:
+        connection.sendall(text)
+
+
 @pytest.mark.parametrize(("answer", "told"), [(None, "timed out"), (b"HTTP/1.1 400 Bad Request\r\n", "something else")])
 def test_a_server_that_is_not_ray_is_a_sentence(
     answer: bytes | None, told: str, monkeypatch: pytest.MonkeyPatch
@@ -108,7 +114,7 @@ def test_a_server_that_is_not_ray_is_a_sentence(
     monkeypatch.setattr("archgrad.studies.engines.ray._SECONDS_TO_CONNECT", 0.2 if answer is None else 5.0)
     with socket.create_server(("127.0.0.1", 0)) as server, ThreadPoolExecutor(1) as pool:
         if answer is not None:
-            pool.submit(lambda: server.accept()[0].sendall(answer))
+            pool.submit(_answer, server, answer)
         with pytest.raises(UserError, match=f"no Ray cluster answers at .*{told}"):
             make_engine("ray", 1, {"address": f"127.0.0.1:{server.getsockname()[1]}"})
 
