@@ -24,7 +24,8 @@ _ANSWER_SECONDS = 20.0
 _SECONDS_TO_STOP = 90.0
 _MOST_TIMEOUTS = 10_000
 _SIGNAL_SECONDS = 120
-"""So long before its time limit a job is told to write a checkpoint and to be queued again."""
+"""So long before its time limit, or a minute more, a job is told to write a checkpoint and to be queued again."""
+_FEWEST_MINUTES = 5
 
 
 class SlurmEngine(Engine):
@@ -37,10 +38,14 @@ class SlurmEngine(Engine):
     name = "slurm"
 
     def __init__(self, threads: int = 1, partition: str | None = None, minutes: int = 60) -> None:
+        if minutes < _FEWEST_MINUTES:
+            raise UserError(
+                f"--minutes is {minutes}, but a job is told up to 3 minutes before its limit that it must stop; give "
+                f"{_FEWEST_MINUTES} or more."
+            )
         _check_slurm()
         self._parameters: dict[str, Any] = {
-            "time": minutes, "cpus_per_task": threads, "job_name": "archgrad",
-            "signal_delay_s": min(_SIGNAL_SECONDS, 30 * minutes),
+            "time": minutes, "cpus_per_task": threads, "job_name": "archgrad", "signal_delay_s": _SIGNAL_SECONDS,
             **({} if partition is None else {"partition": partition}),
         }  # fmt: skip
         self._running: dict[str, Job] = {}
