@@ -7,7 +7,7 @@ USER_STAMP := .venv/.installed-for-users
 OLDEST_TORCH ?= 2.6.0
 OLDEST_INDEX ?=
 
-.PHONY: install demo test test-oldest lint types unit coverage bench clean
+.PHONY: install demo test test-oldest test-slurm slurm-programs lint types unit coverage bench clean
 
 install: $(STAMP)
 
@@ -50,13 +50,22 @@ test-oldest: .venv-oldest/.installed
 	.venv-oldest/bin/python -m pip install --quiet --editable ".[dev]" "torch==$(OLDEST_TORCH)"
 	@touch $@
 
+## small studies on a real Slurm of one node, which is started for them and stopped by its process ids
+test-slurm: $(STAMP) slurm-programs
+	OMP_NUM_THREADS=1 $(BIN)/python tests/slurm/one_node.py $(abspath $(BIN))/pytest -q tests/slurm/slurm_study.py
+
+# Debian's packages, where root may install them; otherwise one_node.py says what is missing.
+slurm-programs:
+	@if [ "$$(id -u)" = 0 ] && ! (command -v munged && command -v slurmctld && command -v slurmd && command -v sbatch) > /dev/null; then \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y slurm-wlm munge; fi
+
 ## the same with the lines that no test reaches, which takes half as long again
 coverage: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/pytest --numprocesses 2 --dist worksteal --cov=archgrad --cov-report=term:skip-covered
 
-## time and memory of supernets, hypergradients, methods, regularizers, diagnostics, recomputed cells and processes; takes an hour
+## time and memory of supernets, hypergradients, methods, regularizers, diagnostics, recomputed cells, processes and engines; takes an hour
 bench: $(STAMP)
-	for name in supernets hypergradients methods regularizers diagnostics memory processes; do \
+	for name in supernets hypergradients methods regularizers diagnostics memory processes engines; do \
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/$$name.json || exit 1; done
 
 clean:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from forked import context
+from forked import Forked, context
 
-from benchmarks import hypergradients
+from benchmarks import engines, hypergradients
 from benchmarks.common import Case, growth
 from benchmarks.hypergradients import ESTIMATORS, KINDS
 from benchmarks.supernets import convolutions, inputs
+from tests.studies.ray_nodes import ray_folder
 
 SCRIPTS = {
     "supernets": {"fused_ms", "speed_up"},
@@ -41,6 +43,18 @@ def test_a_script_prints_a_table_and_stores_it(
     for row in rows:
         assert SCRIPTS[name] <= set(row)
         assert all(value > 0 for column, value in row.items() if column.endswith("_ms") and value is not None)
+
+
+def test_the_script_of_engines_computes_studies(tmp_path: Path) -> None:
+    """In a process of its own: Ray starts threads and changes signal handlers."""
+    path = tmp_path / "rows.json"
+    measure = partial(engines.main, ["--tiny", "--engines", "local,ray", "--json", str(path)])
+    with ray_folder() as environment:
+        code, _, errors = Forked(measure, tmp_path, environment, at_once=True).end()
+    assert code == 0, errors
+    rows = json.loads(path.read_text())["rows"]
+    assert [row["engine"] for row in rows] == ["local", "ray"]
+    assert all(row["study_s"] > 0 for row in rows)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

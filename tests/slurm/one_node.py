@@ -72,7 +72,7 @@ SlurmctldHost={socket.gethostname()}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder / "munge.socket"}
+AuthInfo=socket={folder / "munge.socket"},cred_expire=5
 CryptoType=crypto/munge
 SlurmctldPort={controller}
 StateSaveLocation={folder / "state"}
@@ -87,6 +87,7 @@ SwitchType=switch/none
 MpiDefault=none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
+SchedulerParameters=sched_interval=2,bf_interval=2
 ReturnToService=2
 KillWait=20
 MinJobAge=10
@@ -121,7 +122,7 @@ def main(command: Sequence[str]) -> int:
     """Run a command with a Slurm of its own."""
     missing = [program for program in programs if shutil.which(program) is None]
     if missing:
-        raise SystemExit(f"{', '.join(missing)} not found: apt-get install slurm-wlm munge")
+        raise SystemExit(f"{', '.join(missing)} not found; install it as root: apt-get install slurm-wlm munge")
     folder = Path(tempfile.mkdtemp(prefix="archgrad-slurm-"))
     try:
         with one_node(folder) as environment:

@@ -8,18 +8,16 @@ import signal
 import sys
 import tracemalloc
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
-from forked import Forked
 
 from archgrad import UserError
 from archgrad.errors import SearchInterrupted
 from archgrad.studies.coordinator import run_missing
 from archgrad.studies.engines import BUSY, Ended, Engine, Job, LocalEngine
 from archgrad.studies.folder import StudyFolder
-from tests.studies.stubbed import coordinate, plan_of, stub_command
+from tests.studies.stub_study import ALL_EPOCHS, coordinator, lines, plan_of, stub_command
 
 
 @pytest.fixture
@@ -149,26 +147,18 @@ def test_a_signal_stops_the_study_and_says_how_to_continue(tmp_path: Path) -> No
 
 def test_a_killed_coordinator_loses_nothing(tmp_path: Path) -> None:
     """Kill it 20 times, each time after as many epochs as a generator says; no epoch is computed twice."""
-    study, names, draws = tmp_path / "study", ("x", "y"), random.Random(0)  # noqa: S311
-    plan = plan_of(*names, seeds=20)
-    StudyFolder(study).write_plan(plan)
-
-    def epochs() -> int:
-        return sum(len(file.read_text().splitlines()) for file in study.glob("b/*/work.txt"))
-
-    kills = 0
-    while kills < 20:
-        target = epochs() + draws.randint(1, 4)
-        forked = Forked(partial(coordinate, study, names, 20), tmp_path, {}, at_once=True)
-        while forked.process.is_alive() and epochs() < target:
+    study, plan, draws = tmp_path / "study", plan_of("x", "y", seeds=20), random.Random(0)  # noqa: S311
+    for _ in range(20):
+        target = len(lines(study, "work.txt")) + draws.randint(1, 4)
+        forked = coordinator(study, plan, "local", processes=2)
+        while forked.process.is_alive() and len(lines(study, "work.txt")) < target:
             forked.process.join(0.01)
         forked.process.kill()
         forked.end()
-        kills += 1
-    code, _, errors = Forked(partial(coordinate, study, names, 20), tmp_path, {}, at_once=True).end()
+    code, _, errors = coordinator(study, plan, "local", processes=2).end()
     assert code == 0, errors
     for run in plan.runs():
-        assert (study / run.name / "work.txt").read_text().split() == ["1", "2", "3"], run.name
+        assert (study / run.name / "work.txt").read_text().split() == ALL_EPOCHS, run.name
         assert StudyFolder(study).is_finished(run)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from archgrad.errors import check_whole
 from archgrad.studies.engines.base import Ended, Engine, Job
-from archgrad.studies.engines.subprocesses import start, stop
+from archgrad.studies.engines.subprocesses import ask_to_stop, start, stop
 
 __all__ = ["LocalEngine", "usable_cores"]
 
@@ -52,7 +52,7 @@ class LocalEngine(Engine):
     def close(self) -> None:
         """Ask all processes to stop, and wait for them."""
         for process in self._running:
-            process.terminate()
+            ask_to_stop(process)
         for process in self._running:
             stop(process)
         self._running.clear()

@@ -6,7 +6,9 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,17 @@ from archgrad.studies.engines.subprocesses import start, stop
 
 __all__ = ["RayEngine"]
 
-_SECONDS_TO_CONNECT = 10.0
-_MODULE = "archgrad.studies.worker"
+_SECONDS_TO_CONNECT = 5.0
+_SECONDS_TO_STOP = 90.0
+_PAUSE = 0.1
+_OBJECT_STORE_BYTES = 80 << 20
+"""A cluster of our own has only exit codes to store; Ray asks for no less."""
+_HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
+"""What a client of HTTP/2 says first, and an empty frame of its settings; a server answers with its own."""
+_SETTINGS_FRAME = 4
+_KEEPER = ("sh", "-c", '"$@"; exit $?', "sh")
+"""Ray kills the children of a task that ends. With the shell in between it kills the shell, and the run sees its
+standard input close and writes its checkpoint."""
 
 
 class RayEngine(Engine):
@@ -34,11 +45,18 @@ class RayEngine(Engine):
         self._ray = _connected(address)
         self._task = self._ray.remote(num_cpus=threads, max_retries=-1, retry_exceptions=False)(_compute)
         self._running: dict[Any, Job] = {}
+        self._output = ExitStack()
+
+    def __enter__(self) -> RayEngine:
+        self._output.enter_context(redirect_stdout(sys.stderr))  # Ray prints there that it starts a task again
+        return self
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Give a task to Ray for each job."""
+        known = {name: value for name, value in os.environ.items() if _is_ours(name)}
         for job in jobs:
-            self._running[self._task.remote(str(job.study), job.name, str(job.log), job.threads)] = job
+            task = self._task.remote(job.command[1:], str(job.log), job.threads, known, str(Path.cwd()))
+            self._running[task] = job
 
     def wait(self, seconds: float) -> list[Ended]:
         """Wait for the first tasks that have ended."""
@@ -60,53 +78,65 @@ class RayEngine(Engine):
         for task in self._running:
             self._ray.cancel(task, force=False)
         if self._running:
-            self._ray.wait(list(self._running), num_returns=len(self._running), timeout=60)
+            self._ray.wait(list(self._running), num_returns=len(self._running), timeout=_SECONDS_TO_STOP)
         self._running.clear()
         self._ray.shutdown()
+        self._output.close()
 
 
 def _connected(address: str | None) -> Any:
     """Return the module ray, connected to a cluster."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
+        if address is not None:
+            _check_answer(address)
         import ray
+
+        own: dict[str, Any] = {
+            "num_cpus": usable_cores(), "object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False,
+        }  # fmt: skip
+        where = {"address": address} if address is not None else {"address": "local", **own}
+        ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
     except ImportError:
         raise UserError('the engine "ray" needs Ray: pip install "archgrad[ray]".') from None
-    if address is not None and address != "auto":
-        _check_address(address)
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    own: dict[str, Any] = {"num_cpus": usable_cores(), "include_dashboard": False} if address is None else {}
-    try:
-        where = "local" if address is None else address
-        ray.init(address=where, log_to_driver=False, logging_level=logging.ERROR, **own)
-    except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
+        what = "Ray does not start here" if address is None else f"no Ray cluster answers at {shortened(address)}"
         raise UserError(
-            f"no Ray cluster answers at {shortened(address)} ({str(error).splitlines()[0][:200]}); start one with "
-            f"`ray start --head`, or leave --address out."
+            f"{what} ({str(error).strip().splitlines()[0][:200]}); start a cluster with `ray start --head` and give "
+            f"its address, or use another --engine."
         ) from error
     return ray
 
 
-def _check_address(address: str) -> None:
-    """Raise a UserError unless something listens at HOST:PORT: Ray itself would wait for minutes."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    try:
-        if not colon or not host:
-            raise ValueError("it must be HOST:PORT, or auto")
-        socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
-    except (OSError, ValueError) as error:
-        raise UserError(
-            f"no Ray cluster answers at {shortened(address)} ({error}); start one with `ray start --head`, or leave "
-            f"--address out."
-        ) from error
+def _check_answer(address: str) -> None:
+    """Raise an error unless a server of gRPC answers at HOST:PORT, for which Ray itself would wait for minutes."""
+    if address == "auto":
+        return
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or "/" in host or not port.isdecimal():
+        raise ValueError("it must be HOST:PORT of a cluster that this machine belongs to, or auto")
+    with socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT) as connection:
+        if os.environ.get("RAY_USE_TLS", "0") == "1":
+            return
+        connection.sendall(_HELLO)
+        if connection.recv(9)[3:4] != bytes([_SETTINGS_FRAME]):
+            raise ValueError("something else than Ray listens there")
 
 
-def _compute(study: str, name: str, log: str, threads: int) -> int:
-    """Compute a run on a machine of the cluster; return its exit code."""
-    process = start([sys.executable, "-m", _MODULE, study, name], Path(log), threads)
+def _is_ours(variable: str) -> bool:
+    """Tell whether the runs need a variable of the machine on which the study was started."""
+    return variable.startswith("ARCHGRAD_") or variable == "PYTHONPATH"
+
+
+def _compute(arguments: Sequence[str], log: str, threads: int, environment: Mapping[str, str], folder: str) -> int:
+    """Compute a run with the Python of a machine of the cluster; return its exit code."""
+    there = Path(folder) if Path(folder).is_dir() else None
+    process = start([*_KEEPER, sys.executable, *arguments], Path(log), threads, environment, there)
     try:
-        return process.wait()
-    except BaseException:  # the task is cancelled
-        stop(process)
+        while process.poll() is None:  # a task that is cancelled does not wake up from a longer wait
+            time.sleep(_PAUSE)
+        return process.returncode
+    except KeyboardInterrupt:  # the task is cancelled
         return BUSY
     finally:
         stop(process)

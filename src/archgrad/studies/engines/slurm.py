@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,9 +21,11 @@ __all__ = ["SlurmEngine", "SlurmRun"]
 
 _PAUSE = 2.0
 _ANSWER_SECONDS = 20.0
+_SECONDS_TO_STOP = 90.0
 _MOST_TIMEOUTS = 10_000
 _SIGNAL_SECONDS = 120
-"""So long before its time limit a job is told to write a checkpoint and to be queued again."""
+"""So long before its time limit, or a minute more, a job is told to write a checkpoint and to be queued again."""
+_FEWEST_MINUTES = 5
 
 
 class SlurmEngine(Engine):
@@ -35,18 +38,43 @@ class SlurmEngine(Engine):
     name = "slurm"
 
     def __init__(self, threads: int = 1, partition: str | None = None, minutes: int = 60) -> None:
+        if minutes < _FEWEST_MINUTES:
+            raise UserError(
+                f"--minutes is {minutes}, but a job is told up to 3 minutes before its limit that it must stop; give "
+                f"{_FEWEST_MINUTES} or more."
+            )
         _check_slurm()
         self._parameters: dict[str, Any] = {
-            "time": minutes, "cpus_per_task": threads, "job_name": "archgrad",
-            "signal_delay_s": min(_SIGNAL_SECONDS, 30 * minutes),
+            "time": minutes, "cpus_per_task": threads, "job_name": "archgrad", "signal_delay_s": _SIGNAL_SECONDS,
             **({} if partition is None else {"partition": partition}),
         }  # fmt: skip
         self._running: dict[str, Job] = {}
+        self._waiting: list[Job] = []
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Submit the jobs as one array, but for those that Slurm still has from before."""
+        """Keep the jobs until Slurm answers the next time."""
+        self._waiting += jobs
+
+    def wait(self, seconds: float) -> list[Ended]:
+        """Submit what is new, and ask Slurm, as often as it takes, which jobs are left in its queue."""
+        until = time.monotonic() + seconds
+        while True:
+            queued = _queued()
+            if queued is not None:
+                gone = [number for number in self._running if number not in queued]
+                self._submit(queued)
+                if gone:
+                    return [self._ended(number) for number in gone]
+            if time.monotonic() >= until:
+                return []
+            time.sleep(_PAUSE)
+
+    def _submit(self, queued: set[str]) -> None:
+        """Submit the jobs that wait as one array, but for those that Slurm still has from before."""
+        if not self._waiting:
+            return
+        jobs, self._waiting = self._waiting, []
         file = jobs[0].study / "slurm" / "jobs.json"
-        queued = _queued() or set()
         before = {name: number for name, number in _read_numbers(file).items() if number in queued}
         new = [job for job in jobs if job.name not in before]
         numbers = before | (self._submit_new(new) if new else {})
@@ -60,20 +88,10 @@ class SlurmEngine(Engine):
         executor.update_parameters(**self._parameters, array_parallelism=len(jobs))
         try:
             with executor.batch():
-                made = [executor.submit(SlurmRun(job)) for job in jobs]
+                made = [executor.submit(SlurmRun(job, job.command[1:])) for job in jobs]
         except (subprocess.SubprocessError, submitit.core.utils.FailedJobError) as error:
             raise UserError(f"Slurm does not take the jobs ({str(error)[:300]}); mend it, then continue.") from error
         return {job.name: one.job_id for one, job in zip(made, jobs, strict=True)}
-
-    def wait(self, seconds: float) -> list[Ended]:
-        """Ask Slurm which jobs are left in its queue."""
-        until = time.monotonic() + seconds
-        while True:
-            queued = _queued()
-            gone = [] if queued is None else [number for number in self._running if number not in queued]
-            if gone or time.monotonic() >= until:
-                return [self._ended(number) for number in gone]
-            time.sleep(_PAUSE)
 
     def _ended(self, number: str) -> Ended:
         job = self._running.pop(number)
@@ -83,29 +101,38 @@ class SlurmEngine(Engine):
             return Ended(job, 1, f"Slurm ended its job {number} before the run was finished")
 
     def close(self) -> None:
-        """Cancel all jobs; Slurm lets them write a checkpoint."""
+        """Cancel all jobs, and wait until they have written their checkpoints."""
         if self._running:
             subprocess.run(["scancel", *self._running], check=False, capture_output=True)  # noqa: S603, S607
+        until = time.monotonic() + _SECONDS_TO_STOP
+        while self._running.keys() & (_queued() or set()) and time.monotonic() < until:
+            time.sleep(_PAUSE)
         self._running.clear()
 
 
 class SlurmRun:
-    """What a job computes; submitit calls ``checkpoint`` shortly before the time limit."""
+    """What a job computes: Python with the ``arguments``. submitit calls ``checkpoint`` before the time limit."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, job: Job, arguments: Sequence[str]) -> None:
+        self.job, self.arguments = job, tuple(arguments)
         self._process: subprocess.Popen[bytes] | None = None
 
     def __call__(self) -> int:
-        """Compute the run, and return the exit code of its process."""
+        """Compute the run, and return the exit code of its process.
+
+        A thread waits for the process: ``checkpoint`` is called in a signal handler of the main one, and there it could
+        not wait for a process for which the code below the handler waits already.
+        """
         _code_file(self.job).unlink(missing_ok=True)
-        self._process = start([sys.executable, *self.job.command[1:]], self.job.log, self.job.threads)
+        self._process = start([sys.executable, *self.arguments], self.job.log, self.job.threads)
+        waiter = threading.Thread(target=self._process.wait)
+        waiter.start()
         try:
-            code = self._process.wait()
+            waiter.join()
         finally:
             stop(self._process)
-        write_text(_code_file(self.job), str(code))
-        return code
+        write_text(_code_file(self.job), str(self._process.returncode))
+        return self._process.returncode
 
     def checkpoint(self) -> Any:
         """Let the process write its checkpoint, and queue the job again."""
@@ -113,7 +140,7 @@ class SlurmRun:
 
         if self._process is not None:
             stop(self._process)
-        return submitit.helpers.DelayedSubmission(SlurmRun(self.job))
+        return submitit.helpers.DelayedSubmission(SlurmRun(self.job, self.arguments))
 
 
 def _code_file(job: Job) -> Path:
@@ -141,10 +168,10 @@ def _check_slurm() -> None:
 
 
 def _queued() -> set[str] | None:
-    """Return the numbers of all jobs that wait or run, ``ARRAY_INDEX``; None if Slurm does not answer."""
+    """Return the numbers of the user's jobs that wait or run, ``ARRAY_INDEX``; None if Slurm does not answer."""
     try:
         told = subprocess.run(
-            ["squeue", "--noheader", "--array", "--format=%i"],  # noqa: S607
+            ["squeue", "--me", "--noheader", "--array", "--format=%i"],  # noqa: S607
             capture_output=True,
             text=True,
             timeout=_ANSWER_SECONDS,
