@@ -31,8 +31,8 @@ class Method:
     ``schedule`` says when the architecture moves and on which data. ``supernet`` says how the supernet is built.
     ``weights`` overrides the space's weight-training settings, by name. ``stop`` is a callback that may end a search
     early (None: never). ``progressive`` is the plan of a search in stages (None: one stage). ``recipe_optimizer`` is
-    the optimizer that the recipe came with (None: it is no recipe): only its learning rate may be scaled to the length
-    of a search, because any other is the user's.
+    the optimizer that the recipe came with (None: it is no recipe): only the learning rate of this object may be scaled
+    to the length of a search, because any other, even an equal one, is the user's.
     """
 
     relaxation: Relaxation

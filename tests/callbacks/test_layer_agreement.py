@@ -106,7 +106,7 @@ def test_what_is_logged_is_the_mean_over_the_gradients_that_moved_the_architectu
     assert result.history[1]["alignment"] == pytest.approx(sum(values[steps:]) / steps)
 
 
-def kept_gradients(**knobs: Any) -> tuple[list[float], list[ag.callbacks.Record]]:
+def kept_gradients(order: int = 1, **knobs: Any) -> tuple[list[float], list[ag.callbacks.Record]]:
     """Return the gradient of the skip connections in the last cell, step by step, and the records."""
     seen: list[float] = []
 
@@ -116,7 +116,7 @@ def kept_gradients(**knobs: Any) -> tuple[list[float], list[ag.callbacks.Record]
             seen.append(found["skip_gradient_last"])
             return found
 
-    return seen, searched(ag.recipes.darts(), standard_callbacks=False, callbacks=[Keep(**knobs)]).history
+    return seen, searched(ag.recipes.darts(order), standard_callbacks=False, callbacks=[Keep(**knobs)]).history
 
 
 def test_the_gradients_of_fig_2_are_exponential_averages_over_all_steps() -> None:
@@ -128,6 +128,13 @@ def test_the_gradients_of_fig_2_are_exponential_averages_over_all_steps() -> Non
             for value in steps:
                 average = decay * average + (1 - decay) * value
             assert record["skip_gradient_last"] == pytest.approx(average / (1 - decay ** len(steps)), rel=1e-9)
+
+
+def test_a_gradient_that_is_measured_now_and_then_stands_for_the_steps_between() -> None:
+    """So that DARTS of second order averages over as many steps as that of first order."""
+    (first, second), (_, record) = kept_gradients(order=2, every=2, decay=0.5)
+    kept = 0.5**2
+    assert record["skip_gradient_last"] == pytest.approx((kept * first + second) / (kept + 1), rel=1e-9)
 
 
 @pytest.mark.parametrize("steps", [1, 3])

@@ -181,8 +181,24 @@ def test_the_first_lines_say_what_it_is_and_what_no_paper_says() -> None:
     assert lines("darts", "nasbench201", noise(300, "mine"))[-1] == (
         "the papers search the 50,000 images of CIFAR-10, 32×32 pixels; this is mine, 300 images, 8×8 pixels"
     )
+    assert "8 cells without `none`, 50 epochs" in lines("lambda-darts", "darts")[0]  # A.9.2: seven operations
+    assert "8 cells, 50 epochs" in lines("darts", "darts")[0]
     assert "3 stages" in lines("p-darts", "darts")[0]
     assert "5, 11, 17 cells" in lines("p-darts", "darts")[0]
+
+
+def test_a_space_that_already_leaves_an_operation_out_keeps_it_out() -> None:
+    space = ag.spaces.DARTS(exclude=("none",))
+    assert ag.recipes.published_run("lambda-darts", space).space.exclude == ("none",)
+
+
+def test_no_space_of_a_paper_is_called_ours() -> None:
+    known = "these settings of gaea-pc-darts are ours (docs/recipes.md): relaxation.skip_zero"
+    assert lines("gaea-pc-darts", "nasbench1shot1-1")[1] == known  # GAEA, C.2
+    assert lines("gaea-pc-darts", "darts")[1] == known  # GAEA, C.1
+    assert "was published in DARTS and S1 to S4, NAS-Bench-1Shot1" in lines("gaea-pc-darts", "nasbench201")[1]
+    assert "these settings of snas are ours" in lines("snas", "nasbench201")[1]  # others by the code of DrNAS
+    assert lines("dsnas", "darts")[1].startswith("dsnas was published in none of our spaces")
 
 
 def test_a_run_is_written_out_in_full() -> None:
@@ -209,7 +225,7 @@ def test_python_searches_as_published(tmp_path: Path, caplog: pytest.LogCaptureF
         ag.search(
             "nasbench201", "gaea", noise(100, "mine"), published=True, out=tmp_path / "run", callbacks=[Stopped()]
         )
-    assert "as published: 16 channels, 5 cells per stage, 25 epochs" in caplog.text
+    assert "as published: 16 channels, 5 cells per stage without `none`, 25 epochs" in caplog.text
     assert "this is mine, 100 images" in caplog.text
     assert "α's learning rate is 0.1: " in caplog.text
     written = read_run_config(tmp_path / "run")
@@ -245,8 +261,8 @@ def test_the_list_says_what_published_does_without_timing(archgrad: Any, monkeyp
     code, out, err = archgrad("list", "methods", "gaea", "--space", "nasbench201")
     assert code == 0, err
     assert (
-        "--published in nasbench201: 16 channels, 5 cells per stage, 25 epochs, batches of 64; all 50,000 images train "
-        "weights and α, none is held out; α's rate 0.1, 19,525 α steps\n"
+        "--published in nasbench201: 16 channels, 5 cells per stage without `none`, 25 epochs, batches of 64; all "
+        "50,000 images train weights and α, none is held out; α's rate 0.1, 19,525 α steps\n"
     ) in out
     _, out, _ = archgrad("list", "methods", "lambda-darts")
     assert [line.partition(":")[0] for line in out.splitlines() if line.startswith("--published")] == [

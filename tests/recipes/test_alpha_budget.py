@@ -163,11 +163,13 @@ ASSEMBLED = ag.Method(
     ("method", "settings", "rate"),
     [
         (RECIPE, {}, 125 * 3e-4),
-        (replace(RECIPE, arch_optimizer=replace(RECIPE.arch_optimizer, betas=(0.9, 0.9))), {}, 125 * 3e-4),
+        (replace(RECIPE, schedule=replace(RECIPE.schedule, inner_steps=2)), {}, 125 * 3e-4),
         (recipes.lambda_darts(space="darts"), {}, 125 * 3e-4),  # at the settings of another space
         (recipes.lambda_darts(base=recipes.gaea()), {}, 125 * 0.1),  # by recipes, under a name of its own
         (recipes.gaea(updates="random"), {}, 125 * 0.1),
         (OWN, {}, 1e-3),
+        (replace(RECIPE, arch_optimizer=arch_optimizers.Adam(lr=3e-4)), {}, 3e-4),  # the recipe's value, but explicit
+        (replace(RECIPE, arch_optimizer=replace(RECIPE.arch_optimizer, betas=(0.9, 0.9))), {}, 3e-4),
         (replace(RECIPE, arch_optimizer=arch_optimizers.TorchOptimizer(lr=3e-4)), {}, 3e-4),
         (ASSEMBLED, {}, 3e-4),
         (RECIPE, {"arch_optimizer.lr": "0.001"}, 1e-3),

@@ -122,6 +122,7 @@ PUBLISHED: list[tuple[str, str, dict[str, Any]]] = [
             "arch_optimizer.weight_decay": 0.0,
             "progressive.partial": (6, 3),
             "progressive.keep": (8, 4),
+            "space.exclude": ("none",),
             "space.channels": 36,
             "space.cells": 20,
         },

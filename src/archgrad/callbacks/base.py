@@ -104,7 +104,8 @@ class Callback:
     def decays(self) -> Mapping[str, float]:
         """The measures inside an epoch that are exponential averages since the first step, each with its decay.
 
-        After n measurements the average is Σ decayⁿ⁻ⁱ·xᵢ / Σ decayⁿ⁻ⁱ. All other measures are means of their epoch.
+        After n steps the average is Σ decayⁿ⁻ⁱ·xᵢ / Σ decayⁿ⁻ⁱ over the steps i that were measured. All other measures
+        are means of their epoch.
         """
         return {}
 

@@ -29,9 +29,10 @@ class LayerAgreement(Callback):
     first third of the cells. A negative value makes the skip connection grow. ``last`` is the last third of the cells,
     ``conv`` all 3×3 convolutions. The blocks are those that layer alignment would align.
 
-    These gradients are exponential averages since the first measurement, with ``decay`` as in the paper's figures. They
-    are corrected for their start at 0, or after n steps they would show only 1 − decayⁿ of the gradient: a third after
-    the first 400. After some thousand steps there is no difference. Λ and Λ± are means of each epoch.
+    These gradients are exponential averages since the first measurement, with ``decay`` per step as in the paper's
+    figures; one that is measured only in every ``every``-th step stands for that many. They are corrected for their
+    start at 0, or after n steps they would show only 1 − decayⁿ of the gradient: a third after the first 400. After
+    some thousand steps there is no difference. Λ and Λ± are means of each epoch.
     """
 
     kind: ClassVar[str] = "layer-agreement"

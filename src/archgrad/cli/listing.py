@@ -272,8 +272,9 @@ $ archgrad list methods lambda-darts --space darts      # one of them, in one sp
 "Code" is the search code that the authors published. "Ours" is what nobody says. A method in a space that it was not
 published for has its own settings from the spaces named behind "ours", and all others that the space has.
 `none` as a value means that the part has no such limit or takes it from elsewhere: `hypergradient.lr=none` is the
-weights' current learning rate. `space.*` and `augmentation.*` are set by the command; in Python they are arguments of
-the space and of the data. The spaces of a family share their settings: S1 to S4 those of DARTS, A1 and A2 those of
+weights' current learning rate. Only `space.exclude=none` means the operation `none`, which is then left out.
+`space.*` and `augmentation.*` are set by the command; in Python they are arguments of the space and of the data. The
+spaces of a family share their settings: S1 to S4 those of DARTS, A1 and A2 those of
 Amended-DARTS.
 
 What the recipes leave out of what was published: the term of SNAS for the size of the network; the widening of weights

@@ -72,9 +72,10 @@ def build_method(config: SearchConfig) -> Method:
     """
     named = {part: family.create(name) for part, family in FAMILIES.items() if (name := getattr(config, part))}
     method = _base_method(config, named)
-    method = replace(method, recipe_optimizer=named.get("arch_optimizer", method.recipe_optimizer))
+    recipes_own = "arch_optimizer" in named or method.arch_optimizer is method.recipe_optimizer
     parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS} | named
     parts = {part: with_settings(parts[part], config.settings_of(part), part) for part in PARTS}
+    parts["recipe_optimizer"] = parts["arch_optimizer"] if recipes_own else None
     method = replace(method, progressive=_at_depth(config, method.progressive))
     parts |= {part: _optional_part(config, part, method) for part in OPTIONAL_PARTS}
     return replace(method, **parts, regularizers=_regularizers(config, method))

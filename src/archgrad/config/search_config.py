@@ -172,17 +172,17 @@ class SearchConfig:
         return read_budget(self.alpha_budget)
 
     def sets_rate(self, method: Method) -> bool:
-        """Tell whether the user set the learning rate of α: by a setting, or in a method that is not its recipe's.
+        """Tell whether the user set the learning rate of α: by a setting, or by an optimizer of their own.
 
         >>> SearchConfig(method="darts").sets_rate(SearchConfig(method="darts").build_method())
         False
         """
         from archgrad.alpha_budget import rate_knobs
 
-        own, recipe = method.arch_optimizer, method.recipe_optimizer
-        if any(f"arch_optimizer.{knob}" in self.settings for knob in rate_knobs(own)):
-            return True
-        return recipe is None or type(own) is not type(recipe) or rate_knobs(own) != rate_knobs(recipe)
+        own = method.arch_optimizer
+        return own is not method.recipe_optimizer or any(
+            f"arch_optimizer.{knob}" in self.settings for knob in rate_knobs(own)
+        )
 
     def oracle_datasets(self, known: Sequence[str]) -> tuple[str, ...]:
         """Return the data sets whose table accuracies are shown: those asked for, or by default the searched one.

@@ -48,13 +48,22 @@ def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Cal
 
 
 def measure_gradients(
-    callbacks: Iterable[Callback], setup: Setup, state: SearchState, gradients: Mapping[str, Tensor]
+    callbacks: Iterable[Callback],
+    setup: Setup,
+    state: SearchState,
+    gradients: Mapping[str, Tensor],
+    apart: bool = False,
 ) -> None:
-    """Pass the mixture gradients of the cells to the callbacks that need them."""
+    """Pass the mixture gradients of the cells to the callbacks that need them.
+
+    Decays are those of one step. Gradients that are measured ``apart`` stand for ``every`` steps, or those of an epoch.
+    """
     for callback in callbacks:
         if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
             measured = callback.measure_gradients(setup.blocks, gradients)
-            state.sums.note(_numbers(callback, "measure_gradients", measured), callback.decays)
+            steps = min(callback.every, setup.steps) if apart else 1
+            decays = {name: decay**steps for name, decay in callback.decays.items()}
+            state.sums.note(_numbers(callback, "measure_gradients", measured), decays)
 
 
 def measure_epoch(

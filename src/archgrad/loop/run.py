@@ -175,7 +175,8 @@ class Run:
         """Compute and measure mixture gradients where no step of the architecture gives them on its way."""
         due = measuring.gradients_due(self.callbacks, state)
         if due and self.setup.method.arch_optimizer.moves:
-            measuring.measure_gradients(due, self.setup, state, self.stepper.mixture_gradients(state, batches))
+            found = self.stepper.mixture_gradients(state, batches)
+            measuring.measure_gradients(due, self.setup, state, found, apart=True)
 
     def _compare(self, state: SearchState, batches: StepBatches, moves: Moves, due: list[Callback]) -> None:
         """Compare differences of gradients with exact derivatives before the first step that uses them."""

@@ -10,7 +10,7 @@ from archgrad.fields import checked
 from archgrad.recipes.arch_steps import published_arch_steps
 from archgrad.recipes.build import listed
 from archgrad.recipes.methods import named
-from archgrad.recipes.published import PUBLISHED_IN
+from archgrad.recipes.published import PUBLISHED_IN, SETTINGS
 from archgrad.recipes.settings import FAMILIES, OURS, declared, family_of, sized
 from archgrad.schedule import Level
 from archgrad.spaces import SearchSpace
@@ -47,13 +47,14 @@ class PublishedRun:
         """Say in one line what is searched, for how long, on which images and at which rate."""
         stages = f" in each of {len(self.depths)} stages" if len(self.depths) > 1 else ""
         depth = f"{', '.join(map(str, self.depths))} {_KNOBS.get(self.space.depth_knob, 'cells')}"
+        left_out = f" without `{'`, `'.join(self.space.exclude)}`" if self.space.exclude else ""
         half = self.images // 2
         shared = f"all {self.images:,} images train weights and α"
         parts = shared if self.level == "single" else f"{half:,} images train the weights and {half:,} others α"
         held = f"{self.held_out:g} of them held out" if self.held_out else "none is held out"
         return (
-            f"{self.channels} channels, {depth}, {self.epochs} epochs{stages}, batches of {self.batch_size}; {parts}, "
-            f"{held}; {self._alpha(stages)}"
+            f"{self.channels} channels, {depth}{left_out}, {self.epochs} epochs{stages}, batches of {self.batch_size}; "
+            f"{parts}, {held}; {self._alpha(stages)}"
         )
 
     def _alpha(self, stages: str) -> str:
@@ -66,7 +67,9 @@ class PublishedRun:
         """Say in lines what is not published of it."""
         here = FAMILIES.get(family_of(self.space), f"the space {self.space.name!r}")
         if not self.families:
-            return [f"no paper has published {self.recipe}: its settings in {here} are ours"]
+            nobody = f"no paper has published {self.recipe}"
+            elsewhere = f"{self.recipe} was published in none of our spaces"
+            return [f"{elsewhere if self.recipe in PUBLISHED_IN else nobody}: its settings in {here} are ours"]
         if family_of(self.space) not in self.families:
             known = ", ".join(FAMILIES[family] for family in self.families)
             return [f"{self.recipe} was published in {known}: its settings in {here} are ours"]
@@ -79,8 +82,8 @@ def published_run(recipe: str, space: SearchSpace) -> PublishedRun:
 
     >>> from archgrad import spaces
     >>> print(published_run("gaea", spaces.NASBench201()).describe())
-    16 channels, 5 cells per stage, 25 epochs, batches of 64; all 50,000 images train weights and α, none is held out; \
-α's rate 0.1, 19,525 α steps
+    16 channels, 5 cells per stage without `none`, 25 epochs, batches of 64; all 50,000 images train weights and α, \
+none is held out; α's rate 0.1, 19,525 α steps
     """
     space = replace(space, **sized(recipe, space))
     method, settings = named(recipe, space), declared(recipe, space)
@@ -94,5 +97,16 @@ def published_run(recipe: str, space: SearchSpace) -> PublishedRun:
         recipe, space, space.channels, depths, training.epochs, training.batch_size, images,
         float(settings["data.held_out"].value), level, method.arch_optimizer,
         training.epochs * batches * method.schedule.inner_steps, published_arch_steps(method, space),
-        PUBLISHED_IN.get(recipe, ()), ours,
+        _families(recipe), ours,
     )  # fmt: skip
+
+
+def _families(recipe: str) -> tuple[str, ...]:
+    """Return the families of spaces for which a recipe, or a setting of its own, is published."""
+    own = SETTINGS.get(recipe, {})
+    sources = {family: [source for _, source in own.get(family, {}).values()] for family in FAMILIES}
+    return tuple(
+        family
+        for family in FAMILIES
+        if family in PUBLISHED_IN.get(recipe, ()) or any(not source.startswith(OURS) for source in sources[family])
+    )

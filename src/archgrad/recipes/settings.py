@@ -97,7 +97,8 @@ def sized(recipe: str, space: SearchSpace) -> dict[str, Any]:
     """
     settings = [one for one in declared(recipe, space).values() if one.path.startswith("space.")]
     wanted = {setting.path.removeprefix("space."): setting.value for setting in settings}
-    wanted |= {"exclude": tuple(filter(space.offers, wanted["exclude"]))} if "exclude" in wanted else {}
+    if "exclude" in wanted:
+        wanted["exclude"] = tuple(name for name in wanted["exclude"] if name in space.exclude or space.offers(name))
     return {space.depth_knob if name == "cells" else name: value for name, value in wanted.items()}
 
 
