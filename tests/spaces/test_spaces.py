@@ -99,7 +99,7 @@ def test_the_published_training_is_kept(name: str) -> None:
     training = small(name).weights
     assert isinstance(training, WeightTraining)
     assert (training.lr, training.lr_min, training.momentum, training.clip) == (0.025, 0.001, 0.9, 5.0)
-    assert (training.batch_size, training.epochs) == {"amended": (96, 100), "nasbench1shot1": (96, 50)}.get(
+    assert (training.batch_size, training.epochs) == {"amended": (96, 100), "nasbench1shot1": (96, 100)}.get(
         small(name).family, (64, 50)
     )
     expected = (5e-4, True) if name == "nasbench201" else (3e-4, False)

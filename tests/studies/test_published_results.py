@@ -7,10 +7,10 @@ from archgrad.spaces import SPACES
 from archgrad.studies.published_results import _results, published, published_by_protocol
 from archgrad.tables.nasbench201.table import DATASETS
 
-BLACK_BOX = {"random-search", "evolution", "reinforce", "bohb"}
+BLACK_BOX = {"random-search", "regularized-evolution", "reinforce", "bohb"}
 NASBENCH201 = {
     "random-search": ("93.70 ± 0.36", "71.04 ± 1.08", "44.57 ± 1.25"),
-    "evolution": ("93.92 ± 0.30", "71.84 ± 0.99", "45.54 ± 1.03"),
+    "regularized-evolution": ("93.92 ± 0.30", "71.84 ± 0.99", "45.54 ± 1.03"),
     "reinforce": ("93.85 ± 0.37", "71.71 ± 1.09", "45.25 ± 1.18"),
     "bohb": ("93.61 ± 0.52", "70.85 ± 1.28", "44.42 ± 1.49"),
     "random-nas": ("87.66 ± 1.69", "58.33 ± 4.34", "31.14 ± 3.88"),

@@ -48,8 +48,8 @@ class PublishedResult(NamedTuple):
 def published(method: str, space: str, data: str, searched_on: str | None = None) -> tuple[PublishedResult, ...]:
     """Return what is published for a method in a space, searched on some data (by default ``data``) and evaluated.
 
-    ``method`` is the name of a recipe, or random-search, evolution, reinforce or bohb. There may be results of several
-    papers, and of several protocols; the tuple is empty where nothing is published.
+    ``method`` is the name of a recipe, or random-search, regularized-evolution, reinforce or bohb. There may be results
+    of several papers, and of several protocols; the tuple is empty where nothing is published.
 
     >>> [str(result) for result in published("gaea", "nasbench201", "cifar100", searched_on="cifar10")]
     ['72.60 ± 0.89']
