@@ -9,6 +9,7 @@ from archgrad.errors import UserError, shortened
 
 __all__ = ["AUTO", "reads_are_free", "usable_device", "wide_type", "widened"]
 
+_LONGEST_REASON = 150
 AUTO = "auto"
 """The name that stands for the best device there is."""
 
@@ -22,7 +23,7 @@ def usable_device(device: torch.device | str) -> torch.device:
         torch.zeros(1, device=device).item()
         return torch.device(device)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")
+        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")[:_LONGEST_REASON]
         raise UserError(f"the device {shortened(device)} cannot be used ({reason}); try 'auto' or 'cpu'.") from error
 
 

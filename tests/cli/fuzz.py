@@ -41,6 +41,9 @@ from archgrad.loop.setup import Setup
 from archgrad.models import export
 from archgrad.recipes import RECIPES
 from archgrad.spaces import SPACES, NASBench201
+from archgrad.studies import Benchmark, StudyPlan, Variant
+from archgrad.studies import study as study_module
+from archgrad.studies.folder import StudyFolder
 from archgrad.training import WeightTraining
 from archgrad.warn_once import forget_warnings
 from archgrad.workflows import PRESETS
@@ -178,6 +181,26 @@ BAD_MODELS: dict[str, dict[str, Any]] = {
     "not-finite": {"preprocessing": {"channels": 1, "image_size": 8, "fit": "pad", "mean": [1e400], "std": [0]}},
     "digest": {"weights_sha256": "0" * 64},
 }
+BAD_STUDIES = {
+    "good": "seeds = 1\n[variant.darts]\n",
+    "no-variant": "seeds = 3\n",
+    "many": "seeds = 99999\n[variant.a]\n[variant.b]\n",
+    "range": 'seeds = "0-999999999999"\n[variant.darts]\n',
+    "seeds": "seeds = [1.5]\n[variant.darts]\n",
+    "path": '[variant."../../x"]\nmethod = "darts"\n',
+    "escapes": '[variant."\\u001b[31m"]\nmethod = "\\u001b[31m"\n',
+    "device": '[variant.con]\nmethod = "darts"\n',
+    "common": "common = 3\n[variant.darts]\n",
+    "benchmark": "benchmark = 3\n[variant.darts]\n",
+    "benchmarks": "benchmark = [3]\n[variant.darts]\n",
+    "benchmark-name": "[[benchmark]]\nname = 3\n[variant.darts]\n",
+    "benchmark-logs": '[[benchmark]]\nname = "logs"\n[variant.darts]\n',
+    "spaces": "spaces = [1]\n[variant.darts]\n",
+    "format": 'format = "archgrad.study/99"\n[variant.darts]\n',
+    "part": '[variant.a]\nmethod = "raising:Part"\n',
+    "set": "[variant.darts]\nset = 3\n",
+    "data": 'data = ["npz:zero.npz"]\n[variant.darts]\n',
+}
 EXPORTS = [
     "a.py", "net.py", "a.onnx", "a.pt2", "model/weights.py", "folder.py", "fifo.py", "x" * 300 + ".py", "class.py",
     "circle/a.py", "half.toml/a.py", f"{ESCAPES}.py", "\udcff.py", "\udcff.onnx", "a.h5",
@@ -216,8 +239,25 @@ def make_folder(home: Path) -> None:
         (home / f"genotype-{name}" / "genotype.json").write_text(text)
     for name, text in MODULES.items():
         (home / name).write_text(text)
+    _make_studies(home)
     _make_models(home)
     _make_hostile(home)
+
+
+def _make_studies(home: Path) -> None:
+    """Add files of studies, folders that have them as plans, and a finished study."""
+    for name, text in BAD_STUDIES.items():
+        (home / f"study-{name}.toml").write_text(text)
+        (home / f"study-{name}").mkdir()
+        (home / f"study-{name}" / "study.toml").write_text(text)
+    plan = StudyPlan((Variant("darts", "darts"),), (Benchmark("b", "nasbench201", "digits"),), (0, 1))
+    folder = StudyFolder(home / "study")
+    folder.write_plan(plan)
+    for run in plan.runs():
+        shutil.copytree(STORED, folder.run_folder(run))
+    for name in ("heartbeat.json", "failures.json"):
+        shutil.copytree(home / "study", home / f"study-{name}")
+        (home / f"study-{name}" / name).write_text(BAD_GENOTYPES["deep.json"])
 
 
 def _make_models(home: Path) -> None:
@@ -295,6 +335,9 @@ class Lines:
         if command == "junk":
             return [draw.choice([*ODD, *self.options, "--version", "--help"]) for _ in range(draw.randint(0, 3))]
         line, params = [command], list(self.options[command])
+        if command == "compare" and draw.random() < 0.5:
+            line += ["--methods", self._value(command, "methods"), "-o", self._value(command, "out"), *self._small()]
+            params = [one for one in params if one.param_type_name == "option"]
         if command in ("search", "train"):
             line += self._small()
         if command in ("select", "fit"):
@@ -340,6 +383,11 @@ class Lines:
         return found
 
     def _pools(self, command: str, name: str) -> list[Sequence[str]]:
+        if name in ("study", "path") or (name == "folders" and self.random.random() < 0.2):
+            studies = [path for path in self.paths if path.startswith("study")]
+            return [studies, ["study"], self.runs, self.paths]
+        if name in _STUDY_WORDS:
+            return [_STUDY_WORDS[name], _STUDY_WORDS[name], ODD, NUMBERS]
         if name in ("folder", "folders"):
             return [self.runs, self.runs, self.runs, self.paths]
         if name == "config":
@@ -362,6 +410,8 @@ class Lines:
             models = [path for path in self.paths if path.startswith("model") or path.endswith((".onnx", ".pt2"))]
             images = ["picture.png", "broken.png", "a folder", "images"]
             return [["picture.png", "images"], images, self.paths] if name == "images" else [models, self.paths]
+        if command == "compare" and name == "table":
+            return [["md", "latex", "csv", "json", "x"]]
         if name in ("table", "source"):
             return [self.paths, ["x.csv", "fifo.csv", "zero.csv", "zero.tfrecord", "half.json"]]
         if name in ("data", "data_dir", "test"):
@@ -373,7 +423,7 @@ class Lines:
             return [_WORDS[name], ODD, NUMBERS]
         if command == "cost" and name in ("channels", "cells", "image_size", "input_channels", "classes", "fit_madds"):
             return [NUMBERS, ["4", "600M", "1k", "16"]]
-        if command in ("search", "train") and name in (
+        if command in ("search", "train", "compare") and name in (
             "epochs",
             "channels",
             "cells",
@@ -383,7 +433,19 @@ class Lines:
             "seed",
         ):
             return [NUMBERS]
-        if name in ("threads", "time_limit", "held_out", "batches", "steps", "tolerance", "top", "batch_size", "seeds"):
+        if name in (
+            "threads",
+            "time_limit",
+            "held_out",
+            "batches",
+            "steps",
+            "tolerance",
+            "top",
+            "batch_size",
+            "seeds",
+            "processes",
+            "minutes",
+        ):
             return [NUMBERS]
         return [self.names, self.names, IMPORTS, ODD]
 
@@ -404,6 +466,8 @@ _SHARES = {
     "junk": 0.5,
     "select": 0.5,
     "fit": 0.5,
+    "top": 1,
+    "status": 1,
 }
 """How often each command is tried; 2 if it is not named here."""
 _WORDS = {
@@ -413,6 +477,17 @@ _WORDS = {
     "on_collapse": ["warn", "stop", "switch", "ignore", "WARN"],
     "alpha_budget": ["published", "off", "2", "0", "-1", "nan", "inf", "1e300", "none"],
     "measure": ["heldout_accuracy", "train_loss", "epoch", "genotype", "seconds", "lr"],
+}
+
+
+_STUDY_WORDS = {
+    "methods": ["darts", "darts,gaea", "darts,,gaea", "darts,darts", "a/b", "con", "../x", "raising:Part", ESCAPES],
+    "spaces": [*SPACES, "nasbench201,darts", "x"],
+    "against": ["epochs", "seconds", "arch_steps", "days"],
+    "engine": ["local", "slurm", "ray", "x"],
+    "k": ["1", "3", "100"],
+    "partition": ["main", "--help", "a b"],
+    "address": ["auto", "host:1", "x"],
 }
 
 
@@ -549,7 +624,7 @@ def try_lines(
 
 def _tidy(home: Path) -> None:
     """Remove what a line has written, so that the next one finds the same folder."""
-    for name in ("new", "runs/" + "x", "x" * 300):
+    for name in ("new", "runs/" + "x", "x" * 300, "studies"):
         shutil.rmtree(home / name, ignore_errors=True)
     for path in (home / "runs").iterdir() if (home / "runs").is_dir() else ():
         shutil.rmtree(path, ignore_errors=True)
@@ -562,11 +637,13 @@ def _begin(*arguments: object) -> Any:
 def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     """Let every search and every measurement of a run end where it would begin to compute."""
     replace(Run, "go", _begin)
+    replace(study_module, "run_missing", _begin)
     build = Setup.initial_state
 
     def begin_large(self: Setup) -> Any:
         space: Any = getattr(self.space, "base", self.space)
-        return build(self) if sum(block.cells for block in space.blocks) <= 12 else _begin()
+        small = sum(block.cells for block in space.blocks) <= 12 and space.channels <= 100
+        return build(self) if small else _begin()
 
     replace(Setup, "initial_state", begin_large)
     command, digits = typer.main.get_command(app), datasets.load_digits()

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from archgrad.loop.records import read_records
 from archgrad.errors import UserError
+from archgrad.loop.records import read_records
 from tests.cli.fuzz import BAD_RECORDS, STORED
 
 

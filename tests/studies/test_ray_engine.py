@@ -21,7 +21,7 @@ from archgrad.cli import main
 from archgrad.studies.engines import make_engine
 from archgrad.studies.folder import StudyFolder
 from tests.studies.ray_nodes import two_nodes
-from tests.studies.stub_study import ALL_EPOCHS, coordinator, lines, plan_of, wait_for
+from tests.studies.stubbed import ALL_EPOCHS, coordinator, lines, plan_of, wait_for
 
 Cluster = tuple[str, "subprocess.Popen[str]"]
 

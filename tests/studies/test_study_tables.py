@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from archgrad.errors import UserError
-from archgrad.studies.tables import Column, Table, plus_minus, render, to_rich
+from archgrad.studies.tables import Column, ResultTable, plus_minus, render, to_rich
 
-TABLE = Table(
+TABLE = ResultTable(
     (Column("variant"), Column("test_accuracy", digits=1), Column("seeds")),
     (("gaea|x_1", 94.128, 5), ("50%&more", None, 3)),
     ("Means of α.",),
@@ -45,14 +45,14 @@ def test_latex() -> None:
 
 
 def test_latex_runs_no_command_of_a_name() -> None:
-    text = render(Table((Column("name"),), ((r"\input{/etc/passwd}~^#$",), ("93.6 ± 0.1",))), "latex")
+    text = render(ResultTable((Column("name"),), ((r"\input{/etc/passwd}~^#$",), ("93.6 ± 0.1",))), "latex")
     assert r"{}\textbackslash{}input\{/etc/passwd\}\textasciitilde{}\textasciicircum{}\#\$ \\" in text
     assert r"{}93.6 $\pm$ 0.1 \\" in text
 
 
 def test_csv_has_all_digits_and_no_formulas() -> None:
     names = ["=1+1", "+1", "-1", "@sum", "\t=1", " =1", 'quo"te, comma', "gaea"]
-    text = render(Table((Column("=name"), Column("value")), tuple((name, -0.123456) for name in names)), "csv")
+    text = render(ResultTable((Column("=name"), Column("value")), tuple((name, -0.123456) for name in names)), "csv")
     rows = list(csv.reader(io.StringIO(text)))
     assert rows[0] == ["'=name", "value"]
     assert [row[0] for row in rows[1:]] == [f"'{name}" for name in names[:6]] + names[6:]
@@ -71,19 +71,19 @@ def test_json_has_the_values_and_notes() -> None:
 
 
 def test_the_terminal_obeys_no_name() -> None:
-    table = Table((Column("name"), Column("[b]x")), (("[red]a\x1b[2J", 1.0), ("b\nc", True)), ("One.", "Two."))
+    table = ResultTable((Column("name"), Column("[b]x")), (("[red]a\x1b[2J", 1.0), ("b\nc", True)), ("One.", "Two."))
     console = Console(width=60, file=io.StringIO(), force_terminal=False)
     console.print(to_rich(table))
     lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert lines[0].split() == ["name", "[b]x"]
     assert lines[1].split() == [r"[red]a\x1b[2J", "1.00"]
     assert lines[2].split() == ["b", "c", "yes"]
-    assert [line.strip() for line in lines[3:]] == ["One.", "Two."]
+    assert len(lines) == 3  # the notes are printed below, and wrap with the terminal
 
 
 @pytest.mark.parametrize("kind", ["md", "latex"])
 def test_a_name_cannot_break_a_row(kind: str) -> None:
-    plain, broken = (render(Table((Column("n"),), ((name,),), (name,)), kind) for name in ("a b", "a\r\nb"))
+    plain, broken = (render(ResultTable((Column("n"),), ((name,),), (name,)), kind) for name in ("a b", "a\r\nb"))
     assert plain == broken
 
 
@@ -94,10 +94,10 @@ def test_a_mean_without_deviation_has_none() -> None:
 
 def test_a_table_that_is_none_is_refused() -> None:
     with pytest.raises(UserError, match="different names"):
-        Table((Column("a"), Column("a")), ())
+        ResultTable((Column("a"), Column("a")), ())
     with pytest.raises(UserError, match="a row has 2 cells and the table 1 columns"):
-        Table((Column("a"),), ((1, 2),))
+        ResultTable((Column("a"),), ((1, 2),))
     with pytest.raises(UserError, match="a cell is inf"):
-        Table((Column("a"),), ((math.inf,),))
+        ResultTable((Column("a"),), ((math.inf,),))
     with pytest.raises(UserError, match="unknown table format 'html'"):
         render(TABLE, "html")

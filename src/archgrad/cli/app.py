@@ -11,7 +11,7 @@ import typer
 from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, resume, search
 from archgrad.cli.convert import convert
 from archgrad.cli.model_commands import export, predict
-from archgrad.cli.study_commands import compare, status
+from archgrad.cli.study_commands import compare, status, top
 from archgrad.cli.workflow_commands import fit, select, train
 from archgrad.distributed.environment import launched
 from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
@@ -112,7 +112,7 @@ def _options(
 
 
 _COMMANDS = (
-    search, resume, fit, train, select, compare, status, inspect, list_, query, convert, cost, draw, plot, export,
+    search, resume, fit, train, select, compare, status, top, inspect, list_, query, convert, cost, draw, plot, export,
     predict,
 )  # fmt: skip
 for _command in _COMMANDS:

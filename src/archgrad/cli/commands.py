@@ -321,7 +321,7 @@ def draw(
 
 
 def plot(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories.")],
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, or the folder of a study.")],
     measure: Annotated[
         str | None,
         typer.Option(
@@ -329,12 +329,29 @@ def plot(
             "the held-out main metric]"
         ),
     ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="epochs|seconds|arch_steps", help="What the curves of a study run over. [epochs]"),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="FILE.svg, .png or .pdf.")] = Path("curves.svg"),
     as_json: AsJson = False,
 ) -> None:
-    """Plot a measure over the epochs of runs: the mean of each method, and the standard deviation of its seeds."""
-    from archgrad.cli.console import print_result
-    from archgrad.cli.plot import curves_content, plot_runs, show_curves
+    """Plot a measure over the epochs of runs: the mean of each method, and the standard deviation of its seeds.
 
+    Of a study it plots the mean of each variant and the 95 % interval of the mean.
+    """
+    from archgrad.cli.console import print_result
+    from archgrad.cli.plot import curves_content, plot_runs, plot_study, show_curves
+    from archgrad.studies.folder import StudyFolder
+
+    if len(folders) == 1 and StudyFolder(folders[0]).exists():
+        from archgrad.studies import Study
+
+        drawn = plot_study(Study.load(folders[0]), measure, against or "epochs", out)
+        content = {str(path): about for path, about in drawn.items()}
+        print_result(content, lambda content: "\n".join(content), as_json)
+        return
+    if against is not None:
+        raise UserError("--against works only with the folder of a study; leave it out.")
     measure, curves = plot_runs(folders, measure, out)
     print_result(curves_content(curves), lambda content: f"{show_curves(curves, measure)}\n{out}", as_json)

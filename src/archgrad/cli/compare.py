@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,26 +14,39 @@ from archgrad.cli.console import say
 from archgrad.errors import UserError
 from archgrad.files import exists
 from archgrad.studies import Study, Variant
-from archgrad.studies.folder import RunStatus
+from archgrad.studies.folder import RunStatus, StudyFolder
 from archgrad.studies.plan import StudyPlan, plan_from_toml, seeds_of
 from archgrad.studies.study import planned, run_study
-from archgrad.studies.tables import render, to_rich
+from archgrad.studies.summary import BenchmarkSummary
+from archgrad.studies.summary_tables import detail_table, main_table, number_table, pair_table, rank_table
+from archgrad.studies.tables import ResultTable, render, to_rich
+from archgrad.studies.top import TopArchitecture, top_of_run
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.table import Table
 
-__all__ = ["StudyProgress", "plan_of", "run_compare", "show_status", "show_study", "status_lines"]
+__all__ = [
+    "StudyProgress",
+    "plan_of",
+    "run_compare",
+    "show_status",
+    "show_study",
+    "show_top",
+    "status_lines",
+    "top_content",
+]
 
 _STATES = ("finished", "running", "interrupted", "waiting", "failed")
 _LINE_SECONDS = 30.0
+_WIDEST = 10_000
 
 
 def plan_of(given: Path | None, out: Path | None, request: Mapping[str, Any]) -> tuple[Path, StudyPlan | None]:
     """Return the folder of a study and its plan: from a file, from options, or what the folder has, extended."""
     methods, seeds = request.get("methods"), request.get("seeds")
-    if given is not None and given.is_dir():
+    if given is not None and exists(given) and given.is_dir():
         if out is not None:
             raise UserError(f"{given} is the folder of a study already; leave -o out.")
         return given, _extension(Study.load(given).plan, request)
@@ -119,6 +134,15 @@ class StudyProgress:
         return (time.monotonic() - self._began) / taken * (len(status) - done)
 
 
+def _left_by_seconds(status: Sequence[RunStatus]) -> float | None:
+    """Return the seconds that are left, from the time of the finished runs and how many run now."""
+    taken = [one.seconds for one in status if one.state == "finished"]
+    running = sum(one.state == "running" for one in status)
+    if not taken or not running:
+        return None
+    return sum(taken) / len(taken) * (len(status) - _work_done(status)) / running
+
+
 def _work_done(status: Sequence[RunStatus]) -> float:
     """Return the work done, in runs: finished and failed ones count 1, others by their epochs."""
     longest = max((one.epochs for one in status if one.state == "finished"), default=0)
@@ -162,8 +186,8 @@ def status_table(status: Sequence[RunStatus], head: str) -> Table:
 def show_status(study: Study, console: Console) -> None:
     """Print how far a study is, and who works on it."""
     status, beat = study.status, study.folder.heartbeat()
-    lines = status_lines(status)
-    console.print(status_table(status, lines[0]))
+    lines = status_lines(status, _left_by_seconds(status))
+    _print_wide(status_table(status, lines[0]), console)
     for line in lines[1:]:
         say(line, console)
     if beat.alive:
@@ -173,24 +197,86 @@ def show_status(study: Study, console: Console) -> None:
 
 
 def show_study(study: Study, measure: str | None, table: str | None, console: Console) -> None:
-    """Print the tables of a study, its verdicts and the checklist; only the tables in another format."""
-    from archgrad.studies.summary import rank_table
-
-    results = study.results
+    """Print the tables of a study, its verdicts and the checklist; only tables or numbers in another format."""
     summaries = study.summaries(measure)
     if table is not None:
-        for summary in summaries:
-            console.print(render(summary.table, table), end="", markup=False, highlight=False, soft_wrap=True)
+        text = _formatted(study, summaries, table)
+        console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
         return
     for summary in summaries:
         say(f"\n{summary.benchmark}, by {summary.measure}", console)
-        console.print(to_rich(summary.table))
-        console.print()
-        console.print(to_rich(summary.pairs))
-        say(f"\n{summary.verdict}", console)
-    ranks = rank_table(list(zip(results, summaries, strict=True)))
+        for make in (main_table, detail_table, pair_table):
+            if make is not pair_table or summary.pairs:
+                _print_table(make(summary), console)
+        say(f"{summary.verdict}", console)
+    ranks = rank_table(summaries)
     if ranks is not None:
-        console.print(to_rich(ranks))
+        say("\nall benchmarks", console)
+        _print_table(ranks, console)
     say("\nchecklist of good practice (Lindauer & Hutter, 2020)", console)
     for one in study.checklist():
         say(f"  {one.answer:<14} {one.item.question} {one.evidence}", console)
+
+
+def _print_table(table: ResultTable, console: Console) -> None:
+    """Print a table and its notes."""
+    _print_wide(to_rich(table), console)
+    for note in table.notes:
+        say(note, console)
+    console.print()
+
+
+def _print_wide(table: Table, console: Console) -> None:
+    """Print a table; nothing in it wraps where the output is no terminal."""
+    if not console.is_terminal:
+        console.width = _WIDEST
+    console.print(table, soft_wrap=False)
+
+
+def _formatted(study: Study, summaries: Sequence[BenchmarkSummary], kind: str) -> str:
+    """Return tables to read as Markdown or LaTeX, all numbers as CSV, or everything as one JSON document."""
+    ranks = rank_table(summaries)
+    if kind in ("md", "latex"):
+        tables = [make(one) for one in summaries for make in (main_table, detail_table, pair_table)]
+        return "\n".join(render(one, kind) for one in (*tables, *([] if ranks is None else [ranks])))
+    if kind == "csv":
+        return render(number_table(summaries), kind)
+    content = {
+        "results": _rows(number_table(summaries)),
+        "pairs": [{"benchmark": one.benchmark, **asdict(pair)} for one in summaries for pair in one.pairs],
+        "verdicts": {one.benchmark: str(one.verdict) for one in summaries},
+        "ranks": None if ranks is None else _rows(ranks),
+        "notes": list(number_table(summaries).notes),
+        "checklist": [
+            {"question": one.item.question, "answer": one.answer, "evidence": one.evidence} for one in study.checklist()
+        ],
+    }
+    return json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n"
+
+
+def _rows(table: ResultTable) -> list[dict[str, Any]]:
+    return [dict(zip((column.name for column in table.columns), row, strict=True)) for row in table.rows]
+
+
+def finite(content: Any) -> Any:
+    """Return plain values without infinity, which JSON lacks: more seeds than any study has are None."""
+    if isinstance(content, dict):
+        return {name: finite(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [finite(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
+def top_content(path: Path, k: int) -> dict[str, list[TopArchitecture]]:
+    """Return the k best architectures of a run, or of every benchmark of a study, by name."""
+    if StudyFolder(path).exists():
+        return Study.load(path).top(k)
+    return {str(path): top_of_run(path, k)}
+
+
+def show_top(found: Mapping[str, Sequence[TopArchitecture]]) -> str:
+    """Write numbered architectures, with two lines for each."""
+    lines = []
+    for place, best in found.items():
+        lines += [place, *(f"{number:>2}. {one}" for number, one in enumerate(best, 1))]
+    return "\n".join(lines)

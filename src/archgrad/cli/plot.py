@@ -11,9 +11,13 @@ from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
 from archgrad.loop.records import read_records
 from archgrad.report import Curve, curve_of, draw_curves
+from archgrad.report.curves import Line, axis_label, draw_lines
+from archgrad.studies import Study
+from archgrad.studies.anytime import AGAINST
+from archgrad.studies.curves import CurvePoint
 from archgrad.tasks import MetricInfo
 
-__all__ = ["curves_content", "plot_runs", "show_curves"]
+__all__ = ["curves_content", "plot_runs", "plot_study", "show_curves"]
 
 _NOT_THE_EXPERIMENT = ("seed", "device", "threads", "compile", "checkpoint_cells", "data_dir", "oracle", "settings")
 
@@ -130,3 +134,34 @@ def show_curves(curves: Mapping[str, Curve], measure: str) -> str:
         spread = interval and f"{interval}; standard deviation {last.deviation:.3g}, n = {last.runs})"
         lines.append(f"{label}: {measure} {last.mean:.4g}{spread} after epoch {last.epoch}")
     return "\n".join(lines)
+
+
+def plot_study(study: Study, measure: str | None, against: str, out: Path) -> dict[Path, dict[str, Any]]:
+    """Draw the curves of all variants of a study, a picture for each benchmark; return what was drawn, by picture."""
+    drawn: dict[Path, dict[str, Any]] = {}
+    curves, results = study.curves(measure, against), study.results
+    for result in results:
+        name, own = result.benchmark.name, measure or result.usual_measure
+        path = out if len(results) == 1 else out.with_stem(f"{out.stem}-{name}")
+        axes = ("epoch" if against == "epochs" else AGAINST[against], axis_label(own, result.metric))
+        lines = {variant: _as_line(points) for variant, points in curves[name].items()}
+        draw_lines(lines, axes, "line: mean over seeds, band: 95 % interval of the mean", path)
+        drawn[path] = {
+            "benchmark": name,
+            "measure": own,
+            "against": against,
+            "curves": {variant: [_plain(point) for point in points] for variant, points in curves[name].items()},
+        }
+    return drawn
+
+
+def _as_line(points: Sequence[CurvePoint]) -> Line:
+    """Return a line that holds each mean until the next; where one run has begun, the band has no width."""
+    bands = [(point.mean, point.mean) if point.band is None else point.band for point in points]
+    has_band = any(point.band is not None for point in points)
+    low, high = ([band[end] for band in bands] if has_band else None for end in (0, 1))
+    return Line([point.x for point in points], [point.mean for point in points], low, high)
+
+
+def _plain(point: CurvePoint) -> dict[str, Any]:
+    return point._asdict() | {"band": None if point.band is None else list(point.band)}

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from archgrad.cli.options import STUDY, with_config_options
+from archgrad.cli.options import STUDY, AsJson, with_config_options
 
-__all__ = ["compare", "status"]
+__all__ = ["compare", "status", "top"]
 
 _Study = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of a study.")]
 
@@ -69,6 +69,12 @@ def compare(
 
     say("loading PyTorch", errors())
     from archgrad.cli.compare import plan_of, run_compare, show_study
+    from archgrad.errors import look_up
+    from archgrad.studies.study import check_variants
+    from archgrad.studies.tables import FORMATS
+
+    if table is not None:
+        look_up("table format", table, FORMATS)
 
     common = {name: value for name, value in options.items() if value is not None and name != "data"}
     common |= {"settings": dict(map(parse_setting, settings))} if settings else {}
@@ -78,6 +84,7 @@ def compare(
     given = {name: value for name, value in wanted.items() if value is not None}
     done = run_compare(folder, plan, engine, given, errors())
     show_study(done, measure, table, results())
+    check_variants(done)
 
 
 def status(study: _Study) -> None:
@@ -87,3 +94,17 @@ def status(study: _Study) -> None:
     from archgrad.studies import Study
 
     show_status(Study.load(study), results())
+
+
+def top(
+    path: Annotated[Path, typer.Argument(metavar="RUN|STUDY", help="Run directory of a search, or folder of a study.")],
+    k: Annotated[int, typer.Option("-k", min=1, max=100_000, help="How many architectures.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Show the k best architectures of a search by its own probabilities, or of a study by the votes of its runs."""
+    from archgrad.cli.compare import show_top, top_content
+    from archgrad.cli.console import print_result
+
+    found = top_content(path, k)
+    content = {place: [one.to_dict() for one in best] for place, best in found.items()}
+    print_result(content, lambda content: show_top(found), as_json)

@@ -19,6 +19,7 @@ __all__ = [
     "config_to_toml",
     "nested_settings",
     "options_of",
+    "parse_toml",
     "read_config",
     "read_run_config",
     "read_toml",
@@ -100,18 +101,22 @@ def _is_of_a_run(settings: Mapping[str, Any]) -> bool:
 
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a TOML file; raise a UserError if it is missing or not valid."""
+    if not exists(path):
+        raise UserError(f"there is no configuration file {str(path)[:150]}; check the path.")
+    return parse_toml(read_text(path, "configuration file", _LONGEST), path)
+
+
+def parse_toml(text: str, place: Path | str) -> dict[str, Any]:
+    """Return what TOML says; raise a UserError, which names its ``place``, if it is not valid."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
-    if not exists(path):
-        raise UserError(f"there is no configuration file {str(path)[:150]}; check the path.")
-    text = read_text(path, "configuration file", _LONGEST)
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # ValueError is also that of an integer of 5,000 digits
         reason = "its values are nested too deeply" if isinstance(error, RecursionError) else error
-        raise UserError(f"{path} is not valid TOML: {reason}.") from error
+        raise UserError(f"{place} is not valid TOML: {reason}.") from error
 
 
 def _checked(name: str, value: Any, place: str) -> Any:

@@ -4,6 +4,7 @@ from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, Tuning, strongest_choices
 from archgrad.discretizers.best_sampled import BestSampled
 from archgrad.discretizers.limited_skips import LimitedSkips
+from archgrad.discretizers.most_probable import ScoredGenotype, most_probable
 from archgrad.discretizers.perturbation import Perturbation
 from archgrad.discretizers.ties import Ties, count_ties, margins
 from archgrad.discretizers.top_edges import TopEdges
@@ -16,12 +17,14 @@ __all__ = [
     "Discretizer",
     "LimitedSkips",
     "Perturbation",
+    "ScoredGenotype",
     "SupernetEvaluation",
     "Ties",
     "TopEdges",
     "Tuning",
     "count_ties",
     "margins",
+    "most_probable",
     "strongest_choices",
 ]
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from archgrad.callbacks import Record
 from archgrad.diagnostics import Diagnosis
+from archgrad.discretizers import ScoredGenotype, most_probable
 from archgrad.errors import UserError
 from archgrad.fields import check_value
 from archgrad.loop.state import nothing_decided
@@ -20,7 +21,7 @@ from archgrad.method import Method
 from archgrad.reactions import diagnosed
 from archgrad.relaxations import expand_to_cells
 from archgrad.report import graphviz_available, to_svg, to_text
-from archgrad.spaces import Genotype, SearchSpace
+from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.spaces.shared_weights import copy_shared_weights, measure_norms
 from archgrad.supernet import Supernet
 from archgrad.tensors import Alpha
@@ -116,6 +117,24 @@ class SearchResult:
             count = min(setup.weight_loader.steps, _NORM_BATCHES)
             measure_norms(network, (setup.weight_loader.batch(number).inputs for number in range(count)))
         return network
+
+    def top(self, k: int = 10) -> list[ScoredGenotype]:
+        """Return the k most probable architectures by the last α, the most probable first; see ``most_probable``.
+
+        The search itself may return another one than the first: after an early stop, or where its discretizer measures.
+        """
+        setup, state = self.stages.runs[-1]
+        probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
+        if self.method.discretizer.ties(setup.space, probabilities, last=True).everywhere:
+            raise UserError(
+                "no architecture is more probable than another: all choices tie exactly; search for longer."
+            )
+        return most_probable(setup.space, probabilities, k)
+
+    def cost(self, genotype: Genotype) -> Cost:
+        """Count parameters and multiply-adds of a genotype's network at the searched size, on the searched images."""
+        shape, data = self._setup.network_shape, self._setup.weight_loader.data
+        return self.space.count(genotype, shape["num_classes"], shape["input_channels"], data.image_size)
 
     def save(self, folder: Path | str) -> Path:
         """Write a run directory, as ``search(..., out=folder)`` does, and return its path."""

@@ -14,7 +14,16 @@ from archgrad.fields import checked
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 from archgrad.tasks import ACCURACY, MetricInfo
 
-__all__ = ["Curve", "CurvePoint", "axis_label", "caption_of", "curve_of", "draw_curves"]
+__all__ = ["Curve", "CurvePoint", "Line", "axis_label", "caption_of", "curve_of", "draw_curves", "draw_lines"]
+
+
+class Line(NamedTuple):
+    """A line to draw: its points, and the band around each, None without one."""
+
+    xs: Sequence[float]
+    means: Sequence[float]
+    low: Sequence[float] | None
+    high: Sequence[float] | None
 
 
 class CurvePoint(NamedTuple):
@@ -107,23 +116,38 @@ def caption_of(curves: Mapping[str, Curve]) -> str:
 @checked
 def draw_curves(curves: Mapping[str, Curve], measure: str, path: Path, metric: MetricInfo = ACCURACY) -> None:
     """Draw labeled curves into a picture, with the legend beside it and a caption below."""
+    lines = {label: _line_of(curve) for label, curve in _labeled(curves)}
+    draw_lines(lines, ("epoch", axis_label(measure, metric)), caption_of(curves), path)
+
+
+def _line_of(curve: Curve) -> Line:
+    """Return a curve as a line with a band of one standard deviation."""
+    epochs, means = [point.epoch for point in curve], [point.mean for point in curve]
+    if all(point.runs == 1 for point in curve):
+        return Line(epochs, means, None, None)
+    low, high = ([point.mean + sign * point.deviation for point in curve] for sign in (-1, 1))
+    return Line(epochs, means, low, high)
+
+
+def draw_lines(lines: Mapping[str, Line], axes_names: tuple[str, str], caption: str, path: Path) -> None:
+    """Draw labeled lines over an axis named "epoch", or another one, into a picture."""
     check_picture(path)
-    lines = [line for label in curves for line in textwrap.wrap(label, _WIDEST_LABEL) or [""]]
-    columns = -(-len(lines) // _LONGEST_COLUMN)
-    longest = max(map(len, lines), default=0)
-    label_y = axis_label(measure, metric)
+    label_x, label_y = axes_names
+    rows = [row for label in lines for row in textwrap.wrap(label, _WIDEST_LABEL) or [""]]
+    columns = -(-len(rows) // _LONGEST_COLUMN)
+    longest = max(map(len, rows), default=0)
     within = _share_of_hundred if "(%)" in label_y else float
 
     def fill(figure: Any) -> None:
         axes = figure.add_subplot()
-        for style, (label, curve) in zip(_styles(), _labeled(curves), strict=False):
-            _draw_curve(axes, textwrap.fill(label, _WIDEST_LABEL), curve, style, within)
-        axes.set_xlabel("epoch")
+        for style, (label, line) in zip(_styles(), lines.items(), strict=False):
+            _draw_line(axes, textwrap.fill(label, _WIDEST_LABEL), line, style, within)
+        axes.set_xlabel(label_x)
         axes.set_ylabel(label_y)
         axes.grid(alpha=0.3)
         tick_whole_epochs(axes)
         figure.legend(loc="outside right upper", fontsize="small", ncols=columns)
-        figure.supxlabel(caption_of(curves), fontsize="small", color="0.35")
+        figure.supxlabel(caption, fontsize="small", color="0.35")
 
     save_figure(fill, path, (7 + columns * (0.8 + 0.085 * longest), 4.8))
 
@@ -139,16 +163,13 @@ def _share_of_hundred(value: float) -> float:
     return min(max(value, 0.0), 100.0)
 
 
-def _draw_curve(
-    axes: Any, label: str, curve: Curve, style: Mapping[str, Any], within: Callable[[float], float]
-) -> None:
+def _draw_line(axes: Any, label: str, line: Line, style: Mapping[str, Any], within: Callable[[float], float]) -> None:
     """Draw a line with its band; ``within`` clips the band to the range of the measure."""
-    epochs, means = [point.epoch for point in curve], [point.mean for point in curve]
-    every = max(len(curve) // 8, 1)
-    (line,) = axes.plot(epochs, means, label=label, markersize=4, markevery=every, linewidth=1.4, **style)
-    if any(point.runs > 1 for point in curve):
-        low, high = ([within(point.mean + sign * point.deviation) for point in curve] for sign in (-1, 1))
-        axes.fill_between(epochs, low, high, color=line.get_color(), alpha=0.12, linewidth=0)
+    every = max(len(line.xs) // 8, 1)
+    (drawn,) = axes.plot(line.xs, line.means, label=label, markersize=4, markevery=every, linewidth=1.4, **style)
+    if line.low is not None and line.high is not None:
+        low, high = (list(map(within, end)) for end in (line.low, line.high))
+        axes.fill_between(line.xs, low, high, color=drawn.get_color(), alpha=0.12, linewidth=0)
 
 
 def _styles() -> itertools.chain[dict[str, Any]]:

@@ -66,8 +66,10 @@ class Coordinator:
         self._beat()
         while (self.waiting or self.running) and not self.interrupt.signal:
             self._submit()
-            for ended in self.engine.wait(_TICK):
-                self._note(ended)
+            with self.folder.writing():
+                ended = self.engine.wait(_TICK)
+            for one in ended:
+                self._note(one)
             if time.monotonic() - self._beaten > _BEAT_SECONDS:
                 self._beat()
         self._beat()
@@ -84,7 +86,8 @@ class Coordinator:
         self.running |= {run.name: run for run in chosen}
         study = Path(self.folder.path).resolve()
         self.folder.show(self.engine.name, list(self.running))
-        self.engine.submit([Job(run.name, study, self.plan.config(run).threads or 1) for run in chosen])
+        with self.folder.writing():
+            self.engine.submit([Job(run.name, study, self.plan.config(run).threads or 1) for run in chosen])
 
     def _note(self, ended: Ended) -> None:
         """Take note of the end of a job: finished, to be tried again, or failed."""

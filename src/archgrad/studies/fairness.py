@@ -80,7 +80,8 @@ def conditions_of(config: SearchConfig) -> Conditions:
     training, schedule = config.build_training(space, method), method.schedule
     excluded = ", ".join(getattr(space, "exclude", ())) or "none left out"
     shares = config.split_fractions(schedule.level)
-    split = "all images train both weights and α" if shares is None else "{:g} : {:g} for weights : α".format(*shares)
+    both = "all images train both weights and α (more steps in an epoch)"
+    split = both if shares is None else "{:g} : {:g} for weights : α".format(*shares)
     return Conditions(
         {
             "space": f"{space.name} without {excluded}" if getattr(space, "exclude", ()) else space.name,

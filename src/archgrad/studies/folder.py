@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import time
@@ -12,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from archgrad.errors import DiskError, UserError
+from archgrad.errors import UserError
 from archgrad.files import exists, read_text, write_text
-from archgrad.studies.plan import PlannedRun, StudyPlan, plan_from_toml, plan_to_toml
+from archgrad.studies.plan import PlannedRun, StudyPlan, digest_in, digest_of, plan_from_toml, plan_to_toml
 
 try:
     import fcntl
@@ -44,18 +45,18 @@ class RunStatus:
 
 @dataclass(frozen=True)
 class Heartbeat:
-    """Who works on a study, when it last said so, and which runs are under way."""
+    """Who works on a study, how many seconds ago it said so, and which runs are under way."""
 
     host: str = ""
     pid: int = 0
     engine: str = ""
-    time: float = 0.0
+    age: float = math.inf
     running: tuple[str, ...] = ()
 
     @property
     def alive(self) -> bool:
         """Whether somebody works on the study now."""
-        return time.time() - self.time < ALIVE_SECONDS
+        return self.age < ALIVE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -72,16 +73,30 @@ class StudyFolder:
         """Read the plan."""
         if not self.exists():
             raise UserError(f"{self.path} is no study: it has no {_PLAN}; start one with `archgrad compare`.")
-        return plan_from_toml(self.path / _PLAN)
+        plan = plan_from_toml(self.path / _PLAN)
+        if digest_in(self.path / _PLAN) != digest_of(plan):
+            raise UserError(
+                f"{self.path / _PLAN} was edited by hand, so its finished runs may not be what it says. Undo that; add "
+                f"seeds and variants with --seeds, --methods, or with a file: `archgrad compare FILE -o {self.path}`."
+            )
+        return plan
+
+    def is_complete(self, plan: StudyPlan) -> bool:
+        """Tell whether all runs of a plan are finished."""
+        return all(self.is_finished(run) for run in plan.runs())
 
     def write_plan(self, plan: StudyPlan) -> None:
-        """Write the plan; reject a folder that holds something else."""
-        with self._writing():
-            self.path.mkdir(parents=True, exist_ok=True)
-            other = sorted(one.name for one in self.path.iterdir() if one.name != _LOCK)
-            if other and not self.exists():
-                raise UserError(f"{self.path} is no study, but holds {', '.join(other[:3])}; choose a new folder.")
-            write_text(self.path / _PLAN, plan_to_toml(plan))
+        """Write the plan."""
+        with self.writing():
+            write_text(self.path / _PLAN, f'digest = "{digest_of(plan)}"\n{plan_to_toml(plan)}')
+
+    def _reject_other_content(self) -> None:
+        """Reject a folder that holds something else than a study, and leave nothing in it."""
+        if self.exists() or not exists(self.path):
+            return
+        other = sorted({one.name for one in self.path.iterdir()} - {_LOCK, _HEARTBEAT, _FAILURES, _LOGS})
+        if other:
+            raise UserError(f"{self.path} is no study, but holds {', '.join(other[:3])}; choose a new folder.")
 
     def run_folder(self, run: PlannedRun) -> Path:
         """Return the run directory of a run."""
@@ -98,7 +113,8 @@ class StudyFolder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other coordinators out of the study; the lock ends with the process."""
-        with self._writing():
+        with self.writing():
+            self._reject_other_content()
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
@@ -125,26 +141,33 @@ class StudyFolder:
 
     def show(self, engine: str, running: Sequence[str]) -> None:
         """Say on disk that this process works on the study, and which runs are under way."""
-        beat = {"host": socket.gethostname(), "pid": os.getpid(), "engine": engine, "time": time.time()}
-        with self._writing():
+        beat = {"host": socket.gethostname(), "pid": os.getpid(), "engine": engine}
+        with self.writing():
             write_text(self.path / _HEARTBEAT, json.dumps({**beat, "running": sorted(running)}) + "\n")
 
     def leave(self) -> None:
         """Say on disk that nobody works on the study."""
-        with self._writing():
+        with self.writing():
             (self.path / _HEARTBEAT).unlink(missing_ok=True)
 
     def heartbeat(self) -> Heartbeat:
         """Return who works on the study."""
         content = self._json(_HEARTBEAT)
         try:
-            running = tuple(map(str, content.get("running", ())))
-            return Heartbeat(
-                str(content.get("host", "")), int(content.get("pid", 0)), str(content.get("engine", "")),
-                float(content.get("time", 0.0)), running,
-            )  # fmt: skip
-        except (TypeError, ValueError):
+            running = tuple(map(str, content["running"]))
+            return Heartbeat(str(content["host"]), int(content["pid"]), str(content["engine"]), self._age(), running)
+        except (KeyError, TypeError, ValueError, OSError):
             return Heartbeat()
+
+    def _age(self) -> float:
+        """Return the age of the heartbeat by the clock of the file system, which all machines share."""
+        shown = (self.path / _HEARTBEAT).stat().st_mtime
+        try:
+            os.utime(self.path / _LOCK)
+            now = (self.path / _LOCK).stat().st_mtime
+        except OSError:  # it may only be read
+            now = time.time()
+        return abs(now - shown)
 
     def failures(self) -> dict[str, str]:
         """Return the reasons of failed runs, by the names of the runs."""
@@ -152,7 +175,7 @@ class StudyFolder:
 
     def write_failures(self, failures: Mapping[str, str]) -> None:
         """Write the reasons of failed runs."""
-        with self._writing():
+        with self.writing():
             write_text(self.path / _FAILURES, json.dumps(dict(failures), indent=2, ensure_ascii=False) + "\n")
 
     def status(self, plan: StudyPlan | None = None, finished: Mapping[str, RunStatus] = _NONE) -> list[RunStatus]:
@@ -177,9 +200,9 @@ class StudyFolder:
     def _progress(self, run: PlannedRun) -> tuple[int, float]:
         """Return the finished epochs of a run and their seconds; half a last line does not count."""
         try:
-            lines = (self.run_folder(run) / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+            lines = read_text(self.run_folder(run) / "metrics.jsonl", "file with the records", _LARGEST).splitlines()
             return len(lines), sum(float(json.loads(line)["seconds"]) for line in lines)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return 0, 0.0
 
     def _json(self, name: str) -> dict[str, Any]:
@@ -189,16 +212,15 @@ class StudyFolder:
         try:
             content = json.loads(read_text(path, "file of a study", _LARGEST))
             return content if isinstance(content, dict) else {}
-        except ValueError:  # also a UserError: the file is gone by now
+        except (ValueError, RecursionError):  # also a UserError: the file is gone by now
             return {}
 
     @contextmanager
-    def _writing(self) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
+        """Turn the errors of a disk, such as that it is full, into a sentence that says how to continue."""
         try:
             yield
         except OSError as error:
-            if isinstance(error, DiskError):
-                raise
             raise UserError(
                 f"the study {self.path} cannot be written ({error.strerror or error}); nothing is lost: make room or "
                 f"give permission to write, then `archgrad compare {self.path}` continues."

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.config import SearchConfig
-from archgrad.config.toml import nested_settings, options_of, read_toml
+from archgrad.config.toml import nested_settings, options_of, parse_toml, read_toml
 from archgrad.errors import UserError, check_whole, shortened, unknown
+from archgrad.fields import check_value
 
 if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
@@ -23,6 +26,8 @@ __all__ = [
     "Variant",
     "benchmark_name",
     "check_name",
+    "digest_in",
+    "digest_of",
     "grid_of_benchmarks",
     "plan_from_toml",
     "plan_to_toml",
@@ -30,8 +35,12 @@ __all__ = [
 ]
 
 FORMAT = "archgrad.study/1"
-_KEYS = ("format", "seeds", "spaces", "data", "common", "benchmark", "variant")
+_KEYS = ("format", "digest", "seeds", "spaces", "data", "common", "benchmark", "variant")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+_TAKEN = {"logs", "study.toml", "study.lock", "heartbeat.json", "failures.json"}
+"""What the folder of a study itself contains."""
+_DEVICES = {"con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in ("com", "lpt") for number in range(10))}
+"""What Windows takes for a device, with any suffix."""
 _OWN = ("seed", "space", "data", "needs")
 """Options of a search that a study gives itself."""
 MOST_RUNS = 100_000
@@ -102,9 +111,7 @@ class StudyPlan:
         if not 1 <= self.size <= MOST_RUNS:
             raise UserError(f"this study would have {self.size:,} runs; it must have from 1 to {MOST_RUNS:,}.")
         for options in (self.common, *(one.options for one in members)):
-            for name in options:
-                if name in (*_OWN, "method"):
-                    raise UserError(f"{name} cannot be an option here: the study itself gives every run its {name}.")
+            _check_options(options)
 
     @property
     def size(self) -> int:
@@ -159,6 +166,18 @@ def check_name(what: str, name: str) -> None:
             f"the {what} {shortened(name)} has a name that cannot be part of a path; use up to 64 letters, digits and "
             f"the characters . _ + - and begin with a letter or digit."
         )
+    if name.lower() in _TAKEN or name.lower().partition(".")[0] in _DEVICES or name.endswith("."):
+        raise UserError(f"the {what} cannot be called {name!r}: that is another file here or elsewhere; rename it.")
+
+
+def _check_options(options: Options) -> None:
+    known = [one.name for one in fields(SearchConfig)]
+    for name in options:
+        if name in (*_OWN, "method"):
+            raise UserError(f"{name} cannot be an option here: the study itself gives every run its {name}.")
+        if name not in known:
+            raise unknown("option", name, [one for one in known if one not in (*_OWN, "method")])
+    check_value("settings", options.get("settings", {}), Mapping[str, Any])
 
 
 def _reject_twice(what: str, values: Sequence[Any]) -> None:
@@ -209,18 +228,23 @@ def benchmark_name(space: str, data: str) -> str:
 
 def plan_from_toml(path: Path) -> StudyPlan:
     """Read the plan of a study from a TOML file."""
-    content = read_toml(path)
+    return _plan_of(read_toml(path), path)
+
+
+def _plan_of(content: Mapping[str, Any], path: Path | str) -> StudyPlan:
     for name in content:
         if name not in _KEYS:
             raise unknown(f"key in {path}:", name, _KEYS)
     if content.get("format", FORMAT) != FORMAT:
         raise UserError(f"{path} does not have the format {FORMAT!r}; another version of archgrad has written it.")
-    tables = content.get("variant", {})
+    tables, common = content.get("variant", {}), content.get("common", {})
+    if not isinstance(common, dict):
+        raise UserError(f"common in {path} is {shortened(common)}; write a table [common] with options of all runs.")
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise UserError(f'{path} has no tables [variant.NAME]; write one for each variant, such as method = "darts".')
     variants = tuple(_variant(name, table, f"[variant.{name}] in {path}") for name, table in tables.items())
-    common = _without_empty(options_of(content.get("common", {}), f"[common] in {path}"))
-    return StudyPlan(variants, _benchmarks(content, path), seeds_of(content.get("seeds", 3)), common)
+    shared = _without_empty(options_of(common, f"[common] in {path}"))
+    return StudyPlan(variants, _benchmarks(content, path), seeds_of(content.get("seeds", 3)), shared)
 
 
 def _variant(name: str, table: Mapping[str, Any], place: str) -> Variant:
@@ -229,11 +253,16 @@ def _variant(name: str, table: Mapping[str, Any], place: str) -> Variant:
     return Variant(name, method, _without_empty(options))
 
 
-def _benchmarks(content: Mapping[str, Any], path: Path) -> tuple[Benchmark, ...]:
+def _benchmarks(content: Mapping[str, Any], path: Path | str) -> tuple[Benchmark, ...]:
     if "benchmark" in content:
         if "spaces" in content or "data" in content:
             raise UserError(f"{path} has both [[benchmark]] and spaces or data; write one of the two.")
-        return tuple(_benchmark(dict(table), path) for table in content["benchmark"])
+        given = content["benchmark"]
+        if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+            raise UserError(
+                f"benchmark in {path} is {shortened(given)}; write tables [[benchmark]] with space and data."
+            )
+        return tuple(_benchmark(dict(table), path) for table in given)
     spaces, data = (content.get(name, usual) for name, usual in (("spaces", ["nasbench201"]), ("data", ["digits"])))
     return grid_of_benchmarks(_words("spaces", spaces), _words("data", data))
 
@@ -246,10 +275,12 @@ def grid_of_benchmarks(spaces: Sequence[str], data: Sequence[str]) -> tuple[Benc
     return tuple(Benchmark(benchmark_name(space, one), space, one) for space in spaces for one in named)
 
 
-def _benchmark(table: dict[str, Any], path: Path) -> Benchmark:
+def _benchmark(table: dict[str, Any], path: Path | str) -> Benchmark:
+    from archgrad.data.catalog import absolute_name
+
     name = table.pop("name", None)
     options = options_of(table, f"[[benchmark]] in {path}")
-    space, data = options.pop("space", "nasbench201"), options.pop("data", "digits")
+    space, data = options.pop("space", "nasbench201"), absolute_name(options.pop("data", "digits"))
     return Benchmark(name or benchmark_name(space, data), space, data, _without_empty(options))
 
 
@@ -268,29 +299,69 @@ def seeds_of(value: Any) -> tuple[int, ...]:
     """
     try:
         if isinstance(value, str) and not value.isdecimal():
-            ends = [part.partition("-") for part in value.split(",")]
-            return tuple(seed for low, dash, high in ends for seed in range(int(low), int(high if dash else low) + 1))
-        if isinstance(value, list | tuple):
-            return tuple(int(seed) for seed in value if not isinstance(seed, bool))
-        count = int(value)
-        check_whole("seeds", count, most=MOST_RUNS)
-        return tuple(range(count))
+            seeds = [seed for part in value.split(",") for seed in _range_of(part)]
+        elif isinstance(value, list | tuple):
+            seeds = [operator.index(seed) for seed in value]
+        else:
+            count = int(value) if isinstance(value, str) else operator.index(value)
+            check_whole("seeds", count, most=MOST_RUNS)
+            seeds = list(range(count))
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, UserError):
             raise
         raise UserError(f"seeds is {shortened(value)}; give a number such as 10, or seeds such as 0-9,20.") from None
+    return tuple(seeds)
+
+
+def _range_of(part: str) -> range:
+    low, dash, high = part.partition("-")
+    seeds = range(int(low), int(high if dash else low) + 1)
+    if not 1 <= len(seeds) <= MOST_RUNS:
+        raise UserError(f"seeds has {shortened(part)}; a range must have from 1 to {MOST_RUNS:,} seeds, such as 0-9.")
+    return seeds
 
 
 def plan_to_toml(plan: StudyPlan) -> str:
     """Return the plan as TOML, which :func:`plan_from_toml` reads again."""
     import tomli_w
 
-    content: dict[str, Any] = {"format": FORMAT, "seeds": list(plan.seeds), "common": _table(plan.common)}
+    content: dict[str, Any] = {"format": FORMAT, "seeds": _as_ranges(plan.seeds), "common": _table(plan.common)}
     content["benchmark"] = [
         {"name": one.name, "space": one.space, "data": one.data, **_table(one.options)} for one in plan.benchmarks
     ]
     content["variant"] = {one.name: {"method": one.method, **_table(one.options)} for one in plan.variants}
-    return tomli_w.dumps(content)
+    try:
+        return tomli_w.dumps(content)
+    except TypeError as error:
+        raise UserError(
+            f"a study is written to a file, so its options are names and numbers, no objects ({error})."
+        ) from None
+
+
+def _as_ranges(seeds: Sequence[int]) -> str:
+    """Write seeds as :func:`seeds_of` reads them.
+
+    >>> _as_ranges((0, 1, 2, 7))
+    '0-2,7-7'
+    """
+    ranges: list[list[int]] = []
+    for seed in seeds:
+        if ranges and seed == ranges[-1][1] + 1:
+            ranges[-1][1] = seed
+        else:
+            ranges.append([seed, seed])
+    return ",".join(f"{first}-{last}" for first, last in ranges)
+
+
+def digest_of(plan: StudyPlan) -> str:
+    """Return a digest of all that a plan says once it is in a file."""
+    written = _plan_of(parse_toml(plan_to_toml(plan), "the plan"), "the plan")
+    return hashlib.sha256(plan_to_toml(written).encode()).hexdigest()[:16]
+
+
+def digest_in(path: Path) -> object:
+    """Return the digest that stands in the file of a plan."""
+    return read_toml(path).get("digest")
 
 
 def _table(options: Options) -> dict[str, Any]:

@@ -53,10 +53,9 @@ class BenchmarkResults:
 
     @property
     def measures(self) -> list[str]:
-        """The measures that all finished runs have."""
+        """The measures that any finished run has; a run whose choices all tie has no accuracy in a table."""
         finals = [one.final for runs in self.runs.values() for one in runs.values()]
-        shared = set.intersection(*({name for name in one if number_in(one, name) is not None} for one in finals))
-        return sorted(shared)
+        return sorted({name for one in finals for name in one if number_in(one, name) is not None})
 
     @property
     def metric(self) -> MetricInfo:
@@ -66,14 +65,22 @@ class BenchmarkResults:
     @property
     def usual_measure(self) -> str:
         """The accuracy in the table on the searched data, or on the first data set; else the held-out main metric."""
-        oracles = [name for name in self.measures if name.startswith(ORACLE)]
+        oracles = [name for name in self.measures if name.startswith(ORACLE) and self._in_all_variants(name)]
         own = [name for name in oracles if name.startswith(f"{ORACLE}{self.benchmark.data}_")]
         return (own or oracles or [f"heldout_{self.metric.name}"])[0]
 
-    def values(self, measure: str) -> dict[str, dict[int, float | None]]:
-        """Return one measure by variant and seed; None for runs without a result."""
+    def _in_all_variants(self, measure: str) -> bool:
+        variants = [runs.values() for runs in self.runs.values() if runs]
+        return all(any(number_in(run.final, measure) is not None for run in runs) for runs in variants)
+
+    def check_measure(self, measure: str) -> None:
+        """Raise a UserError unless a finished run has this measure."""
         if measure not in self.measures:
             raise unknown(f"measure of {self.benchmark.name}:", measure, self.measures)
+
+    def values(self, measure: str) -> dict[str, dict[int, float | None]]:
+        """Return one measure by variant and seed; None for runs without a result."""
+        self.check_measure(measure)
         return {
             variant: {seed: None if seed not in runs else number_in(runs[seed].final, measure) for seed in self.seeds}
             for variant, runs in self.runs.items()
@@ -95,7 +102,8 @@ def read_results(folder: StudyFolder, plan: StudyPlan) -> list[BenchmarkResults]
             found.append(BenchmarkResults(benchmark, runs, plan.seeds, failed))
     if not found:
         reasons = "; ".join(f"{name}: {why}" for name, why in list(failures.items())[:3])
-        raise UserError(f"the study {folder.path} has no finished run{f' ({reasons})' if reasons else ''}.")
+        why = f" ({reasons})" if reasons else ""
+        raise UserError(f"the study {folder.path} has no finished run{why}; `archgrad compare {folder.path}` goes on.")
     return found
 
 

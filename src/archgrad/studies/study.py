@@ -7,19 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError, check_whole, shortened
+from archgrad.fields import check_value
 from archgrad.files import as_path
+from archgrad.studies.anytime import study_curves
 from archgrad.studies.checklist import FilledItem, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
-from archgrad.studies.engines import ENGINES, make_engine
+from archgrad.studies.curves import CurvePoint
+from archgrad.studies.engines import ENGINES, Engine, make_engine
 from archgrad.studies.facts import facts_of
 from archgrad.studies.fairness import check_plan, settled
 from archgrad.studies.folder import RunStatus, StudyFolder
 from archgrad.studies.plan import StudyPlan, Variant, grid_of_benchmarks, seeds_of
 from archgrad.studies.results import BenchmarkResults, read_results
 from archgrad.studies.summary import BenchmarkSummary, summarize_benchmark
+from archgrad.studies.summary_tables import number_table
+from archgrad.studies.tables import ResultTable
+from archgrad.studies.top import TopArchitecture, top_of_benchmark
 
-__all__ = ["Study", "compare", "planned", "run_study"]
+__all__ = ["Study", "check_variants", "compare", "planned", "run_study"]
 
 ENGINE_OPTIONS = tuple(option for options in ENGINES.values() for option in options)
 
@@ -51,6 +57,25 @@ class Study:
         """Return a table and a verdict for each benchmark, by a measure of ``metrics.jsonl``."""
         return [summarize_benchmark(self.plan, results, measure) for results in self.results]
 
+    def table(self, measure: str | None = None) -> ResultTable:
+        """Return all numbers of all variants on all benchmarks."""
+        return number_table(self.summaries(measure))
+
+    def curves(self, measure: str | None = None, against: str = "epochs") -> dict[str, dict[str, list[CurvePoint]]]:
+        """Return the mean of a measure, with its 95 % band, by benchmark and variant.
+
+        ``against`` is "epochs", "seconds" or "arch_steps".
+        """
+        return {
+            one.benchmark.name: study_curves(self.folder, self.plan, one, measure or one.usual_measure, against)
+            for one in self.results
+        }
+
+    def top(self, k: int = 10) -> dict[str, list[TopArchitecture]]:
+        """Return the k architectures that most runs found, by benchmark, with their votes, sizes and accuracies."""
+        check_whole("k", k)
+        return {one.benchmark.name: top_of_benchmark(self.plan, one, k) for one in self.results}
+
     def checklist(self) -> list[FilledItem]:
         """Return the checklist of Lindauer and Hutter (2020), filled in from the runs."""
         return fill_in(facts_of(self.folder, self.plan, self.results))
@@ -63,13 +88,13 @@ class Study:
 
 
 def compare(
-    methods: Sequence[str] | Mapping[str, Mapping[str, Any]],
+    methods: str | Sequence[str] | Mapping[str, Mapping[str, Any]],
     *,
     seeds: int | Sequence[int] = 3,
     spaces: str | Sequence[str] = "nasbench201",
     data: str | Sequence[str] = "digits",
     out: Path | str,
-    engine: str = "local",
+    engine: str | Engine = "local",
     watch: Watch = lambda status: None,
     **options: Any,
 ) -> Study:
@@ -79,12 +104,15 @@ def compare(
     ``{"mine": {"method": "darts", "settings": {"arch_optimizer.lr": 0.01}}}``. ``options`` are those of all runs, such
     as ``epochs=20``, and those of the engine: ``processes``, ``address``. Finished runs are never repeated.
 
-    The runs are processes of their own, so everything is given by name; ``module:Name`` names an own part.
+    ``engine`` is "local", "ray" or "slurm", or an :class:`~archgrad.studies.engines.Engine` of yours. The runs are
+    processes of their own, so everything is given by name; ``module:Name`` names an own part.
     """
     given: dict[str, Any] = {name: options.pop(name) for name in ENGINE_OPTIONS if name in options}
-    variants = methods if isinstance(methods, Mapping) else {name: {} for name in methods}
+    variants = methods if isinstance(methods, Mapping) else {name: {} for name in _listed("methods", methods)}
     plan = planned(variants, seeds, spaces, data, options)
-    return run_study(as_path("out", out), plan, engine, given, watch)
+    study = run_study(as_path("out", out), plan, engine, given, watch)
+    check_variants(study)
+    return study
 
 
 def planned(
@@ -103,46 +131,55 @@ def planned(
         if not isinstance(method, str):
             raise UserError(f"the method of {name!r} is an object, but runs are processes of their own; give its name.")
         made.append(Variant(str(name), method, {key: value for key, value in options.items() if key != "method"}))
-    places = grid_of_benchmarks(_listed(spaces), _listed(data))
+    places = grid_of_benchmarks(_listed("spaces", spaces), _listed("data", data))
     return StudyPlan(tuple(made), places, seeds_of(seeds), dict(common))
 
 
-def _listed(names: str | Sequence[str]) -> list[str]:
-    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+def _listed(what: str, names: str | Sequence[str]) -> list[str]:
+    check_value(what, names, str | Sequence[str])
+    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
 
 
 def run_study(
     out: Path,
     plan: StudyPlan | None,
-    engine: str = "local",
+    engine: str | Engine = "local",
     engine_options: Mapping[str, Any] | None = None,
     watch: Watch = lambda status: None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> Study:
-    """Begin a study, or continue and extend the one in its folder, until all runs have ended."""
+    """Begin a study, or continue and extend the one in its folder, until all runs have ended.
+
+    A finished study is only read. The caller may then ask :func:`check_variants` whether a variant has no result.
+    """
     folder = StudyFolder(out)
+    if plan is None and folder.exists() and folder.is_complete(begun := folder.plan()):
+        return Study(folder, begun)
+    if plan is not None:
+        check_plan(plan)  # before there is a folder
     with folder.locked():
-        begun = folder.plan() if folder.exists() else None
-        wanted = begun if plan is None else plan if begun is None else begun.extended(plan)
+        begun_plan = folder.plan() if folder.exists() else None
+        wanted = begun_plan if plan is None else plan if begun_plan is None else begun_plan.extended(plan)
         if wanted is None:
             raise UserError(f"{out} is no study; name the methods to compare, or a file that describes a study.")
-        wanted = settled(wanted, () if begun is None else begun.benchmarks, tell)
+        threads = int(wanted.common.get("threads") or 1)
+        made = engine if isinstance(engine, Engine) else make_engine(engine, threads, dict(engine_options or {}))
+        wanted = settled(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
         check_plan(wanted)
-        made = make_engine(engine, int(wanted.common.get("threads") or 1), dict(engine_options or {}))
         folder.write_plan(wanted)
-        failures = run_missing(folder, wanted, made, watch)
-    study = Study(folder, wanted)
-    _check_failures(study, failures)
-    return study
+        if not folder.is_complete(wanted):
+            run_missing(folder, wanted, made, watch)
+    return Study(folder, wanted)
 
 
-def _check_failures(study: Study, failures: Mapping[str, str]) -> None:
-    """Reject a study in which no run of a variant has a result."""
-    finished = {one.run.variant.name for one in study.status if one.state == "finished"}
+def check_variants(study: Study) -> None:
+    """Raise a UserError if no run of a variant has a result."""
+    status = study.status
+    finished = {one.run.variant.name for one in status if one.state == "finished"}
     lost = [variant.name for variant in study.plan.variants if variant.name not in finished]
     if lost:
-        name = next(name for name in failures if name.partition("/")[2].startswith(f"{lost[0]}-seed"))
+        failed = next(one for one in status if one.run.variant.name == lost[0])
         raise UserError(
-            f"all runs of {', '.join(lost)} failed ({name}: {failures[name]}); the other runs are kept. Mend it, then "
-            f"`archgrad compare {study.folder.path}` tries them again."
+            f"all runs of {', '.join(lost)} failed ({failed.run.name}: {failed.reason}); the other runs are kept. Mend "
+            f"it, then `archgrad compare {study.folder.path}` tries them again."
         )

@@ -16,7 +16,7 @@ from archgrad.errors import UserError, escaped, look_up
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["FORMATS", "Cell", "Column", "Table", "plus_minus", "render", "to_rich"]
+__all__ = ["FORMATS", "Cell", "Column", "ResultTable", "plus_minus", "render", "to_rich"]
 
 Cell = str | int | float | bool | None
 Row = Sequence[Cell]
@@ -44,10 +44,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Table:
+class ResultTable:
     """A table: columns, rows with a cell for each, and notes below it. A cell without a value is None.
 
-    >>> table = Table((Column("variant"), Column("accuracy")), (("gaea", 94.1),), ("Five seeds.",))
+    >>> table = ResultTable((Column("variant"), Column("accuracy")), (("gaea", 94.1),), ("Five seeds.",))
     >>> print(render(table, "md"), end="")
     | variant | accuracy |
     |---|---:|
@@ -90,18 +90,17 @@ def plus_minus(mean: float, std: float | None, digits: int = 2) -> str:
     return f"{mean:.{digits}f}" if std is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
 
 
-def render(table: Table, kind: str) -> str:
+def render(table: ResultTable, kind: str) -> str:
     """Write a table as "md", "latex", "csv" or "json"; CSV has no notes."""
     return look_up("table format", kind, FORMATS)(table)
 
 
-def to_rich(table: Table) -> RichTable:
-    """Return the table for a terminal; its notes are the caption."""
+def to_rich(table: ResultTable) -> RichTable:
+    """Return the table for a terminal, without its notes."""
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    caption = Text(_line("\n".join(table.notes), keep="\n")) if table.notes else None
-    found = RichTable(caption=caption, caption_justify="left", box=None, padding=(0, 2, 0, 0))
+    found = RichTable(box=None, padding=(0, 2, 0, 0))
     for index, column in enumerate(table.columns):
         side: Literal["left", "right"] = "right" if table.is_numeric(index) else "left"
         found.add_column(Text(_line(column.name)), justify=side)
@@ -118,17 +117,16 @@ def _shown(cell: Cell, column: Column) -> str:
     return f"{cell:.{column.digits}f}" if isinstance(cell, float) else str(cell)
 
 
-def _line(text: str, keep: str = "") -> str:
+def _line(text: str) -> str:
     """Return text on one line, in which no terminal obeys a control character."""
-    breaks = r"[\r\n\t]+" if not keep else r"[\r\t]+"
-    return escaped(re.sub(breaks, " ", text), keep=keep)
+    return escaped(re.sub(r"[\r\n\t]+", " ", text))
 
 
 def _markdown_text(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", _line(text))
 
 
-def _markdown(table: Table) -> str:
+def _markdown(table: ResultTable) -> str:
     marks = ["---:" if table.is_numeric(index) else "---" for index in range(len(table.columns))]
     head = [_markdown_text(column.name) for column in table.columns]
     body = [[_markdown_text(text) for text in row] for row in table.shown()]
@@ -141,7 +139,7 @@ def _latex_text(text: str) -> str:
     return "".join(_LATEX.get(letter, letter) for letter in _line(text))
 
 
-def _latex(table: Table) -> str:
+def _latex(table: ResultTable) -> str:
     """Write a tabular with the rules of the package booktabs."""
     sides = "".join("r" if table.is_numeric(index) else "l" for index in range(len(table.columns)))
     head = " & ".join(_latex_text(column.name) for column in table.columns)
@@ -160,7 +158,7 @@ def _csv_cell(cell: Cell) -> str | int | float:
     return "" if cell is None else cell
 
 
-def _csv(table: Table) -> str:
+def _csv(table: ResultTable) -> str:
     """Write all digits of the numbers; text that a spreadsheet would run as a formula begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -169,11 +167,11 @@ def _csv(table: Table) -> str:
     return text.getvalue()
 
 
-def _json(table: Table) -> str:
+def _json(table: ResultTable) -> str:
     names = [column.name for column in table.columns]
     rows = [dict(zip(names, row, strict=True)) for row in table.rows]
     return json.dumps({"columns": names, "rows": rows, "notes": list(table.notes)}, indent=2, ensure_ascii=False) + "\n"
 
 
-FORMATS: Mapping[str, Callable[[Table], str]] = {"md": _markdown, "latex": _latex, "csv": _csv, "json": _json}
+FORMATS: Mapping[str, Callable[[ResultTable], str]] = {"md": _markdown, "latex": _latex, "csv": _csv, "json": _json}
 """The formats of ``render``."""

@@ -34,8 +34,9 @@ def run_planned(folder: StudyFolder, plan: StudyPlan, run: PlannedRun) -> None:
     begun = Checkpoints(home).exist()
     config = read_run_config(home) if begun else with_oracle(plan.config(run))
     torch.set_num_threads(config.threads or 1)
-    oracles, _ = tables.oracles_for(config.build_space(), config.oracle_datasets(tables.datasets()))
-    run_search(config, out=home, resume=begun, interruptible=True, callbacks=oracles)
+    oracles, sources = tables.oracles_for(config.build_space(), config.oracle_datasets(tables.datasets()))
+    files = {"oracle.txt": f"{sources}\n"} if sources else {}
+    run_search(config, out=home, resume=begun, files=files, interruptible=True, callbacks=oracles)
 
 
 def with_oracle(config: SearchConfig) -> SearchConfig:

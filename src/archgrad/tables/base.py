@@ -68,6 +68,10 @@ class Table(ABC):
         """Return a measure of all architectures of a space; None if the table does not have all of them."""
         return None
 
+    def accuracies(self, genotype: Genotype) -> dict[str, float]:
+        """Return the accuracies of a cell on all data sets, by the names of their measures; nothing where unknown."""
+        return {}
+
     @abstractmethod
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about the table's best cell by test accuracy on CIFAR-10."""

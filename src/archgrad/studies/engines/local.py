@@ -9,6 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from archgrad.errors import check_whole
 from archgrad.studies.engines.base import Ended, Engine, Job
 from archgrad.studies.engines.subprocesses import ask_to_stop, start, stop
 
@@ -23,6 +24,8 @@ class LocalEngine(Engine):
     name = "local"
 
     def __init__(self, threads: int = 1, processes: int | None = None) -> None:
+        if processes is not None:
+            check_whole("processes", processes, most=1024)
         self.capacity = processes or max(usable_cores() // threads, 1)
         self._running: dict[subprocess.Popen[bytes], Job] = {}
 

@@ -75,6 +75,14 @@ class NASBench101Table(Table):
         """Return accuracies and ranks after every number of epochs, and regrets in the spaces that have the cell."""
         return _answer(cell, open_cells(path, progress))
 
+    def accuracies(self, genotype: Genotype) -> dict[str, float]:
+        """Return test and validation accuracy after 108 epochs."""
+        cells = find_cells()
+        record = None if cells is None else cells.find(genotype)
+        if record is None:
+            return {}
+        return {oracle_measure("cifar10", f"{kind}_{EPOCHS}ep"): getattr(record, kind) for kind in ("test", "valid")}
+
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about a file's best cell after the longest training."""
         cells = open_cells(path, progress)

@@ -59,6 +59,12 @@ class NASBench201Table(Table):
         column = table.columns[DATASETS.index(named[measure])]
         return tuple(column[code] for code in codes_without(space.exclude))
 
+    def accuracies(self, genotype: Genotype) -> dict[str, float]:
+        """Return the accuracy on each data set."""
+        table = find_table()
+        found = {} if table is None else table.query(genotype)
+        return {} if table is None else {oracle_measure(name, table.label): found[name] for name in DATASETS}
+
     def best(self, path: Path, progress: Progress | None = None) -> Answer:
         """Return the answer about a CSV file's best cell on CIFAR-10."""
         table = open_table(path)

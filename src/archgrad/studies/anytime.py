@@ -1,0 +1,75 @@
+"""The curves of a study: a measure of every variant over epochs, seconds or architecture steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from archgrad.diagnostics.records import number_in
+from archgrad.errors import look_up
+from archgrad.loop.records import read_records
+from archgrad.studies.curves import CurvePoint, anytime_curve
+from archgrad.studies.folder import StudyFolder
+from archgrad.studies.plan import PlannedRun, StudyPlan
+from archgrad.studies.results import BenchmarkResults
+
+__all__ = ["AGAINST", "study_curves"]
+
+AGAINST = {
+    "epochs": "epochs",
+    "seconds": "seconds of search",
+    "arch_steps": "architecture steps",
+}
+"""What a curve may run over, and the name of its axis."""
+
+Records = Sequence[Mapping[str, Any]]
+
+
+def study_curves(
+    folder: StudyFolder, plan: StudyPlan, results: BenchmarkResults, measure: str, against: str
+) -> dict[str, list[CurvePoint]]:
+    """Return the mean and the band of every variant of a benchmark; epochs without the measure are left out."""
+    look_up("axis", against, AGAINST)
+    results.check_measure(measure)
+    curves = {}
+    for variant, runs in results.runs.items():
+        points = {seed: _points(folder, plan, one.run, measure, against) for seed, one in runs.items()}
+        if any(points.values()):
+            curves[variant] = anytime_curve(points)
+    return curves
+
+
+def _points(
+    folder: StudyFolder, plan: StudyPlan, run: PlannedRun, measure: str, against: str
+) -> list[tuple[float, float]]:
+    records = read_records(folder.run_folder(run))
+    places = _places(plan, run, records, against)
+    pairs = zip(places, (number_in(record, measure) for record in records), strict=True)
+    return [(x, value) for x, value in pairs if value is not None]
+
+
+def _places(plan: StudyPlan, run: PlannedRun, records: Records, against: str) -> list[float]:
+    """Return where on the axis every epoch ends."""
+    if against == "seconds":
+        return list(accumulate(number_in(record, "seconds") or 0.0 for record in records))
+    if against == "arch_steps":
+        return list(accumulate(_arch_steps(plan, run, records)))
+    return [float(epoch) for epoch in range(1, len(records) + 1)]
+
+
+def _arch_steps(plan: StudyPlan, run: PlannedRun, records: Records) -> list[float]:
+    """Count the architecture steps of every epoch, as the setup of the search, or of its stage, says."""
+    from archgrad.loop.estimate import stages_of
+    from archgrad.loop.setup import Setup
+
+    config = plan.config(run).with_sizes()
+    data = config.load_data()
+    setups = [Setup.of(*stage, data, config) for stage in stages_of(config.build_space(), config.build_method())]
+    stages = [int(number_in(record, "stage") or 1) - 1 for record in records]
+    found, epochs = [], [0] * len(setups)
+    for stage in stages:
+        setup, first = setups[stage], epochs[stage] * setups[stage].steps
+        found.append(float(sum(setup.moves(index).architecture for index in range(first, first + setup.steps))))
+        epochs[stage] += 1
+    return found

@@ -1,0 +1,209 @@
+"""`archgrad compare`, `status`, `top` and `plot` of a study."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import resource
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from archgrad.studies import study as study_module
+from archgrad.studies.folder import StudyFolder
+from tests.studies.in_process import InProcess
+
+TINY = ["--channels", 2, "--cells", 1, "--limit", 60, "--batch-size", 20, "--epochs", 1]
+METHODS = "gdas,gaea-simultaneous"
+PLACE = "nasbench201-digits"
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def engine(monkeypatch) -> InProcess:
+    """The engine of all commands of a test."""
+    found = InProcess()
+    monkeypatch.setattr(study_module, "make_engine", lambda name, threads, options: found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("kept") / "study"
+
+
+@pytest.fixture
+def study(archgrad, engine, kept) -> Path:
+    """A finished study of two methods and two seeds."""
+    if not kept.exists():
+        code, _, err = archgrad("compare", "--methods", METHODS, "--seeds", 2, *TINY, "-o", kept)
+        assert code == 0, err
+    engine.submitted.clear()
+    return Path(shutil.copytree(kept, "study"))
+
+
+def test_processes_of_their_own_compute_a_study(archgrad):
+    code, out, err = archgrad("compare", "--methods", "gaea-simultaneous", "--seeds", 1, *TINY, "-o", "study")
+    assert code == 0, err
+    assert "0 of 1 runs finished, 1 waiting" in err
+    assert "1 of 1 runs finished" in err
+    assert f"{PLACE}, by heldout_accuracy" in out
+    assert "checklist of good practice" in out
+    assert Path("study", PLACE, "gaea-simultaneous-seed0", "summary.json").exists()
+
+
+def test_the_report_of_a_finished_study_comes_at_once_and_nothing_wraps(archgrad, engine, study):
+    code, out, err = archgrad("compare", study)
+    assert (code, engine.submitted) == (0, []), err
+    head, first, second = out.splitlines()[2:5]
+    assert head.split() == ["variant", "runs", "mean", "±", "std", "95", "%", "interval", "collapsed", "minutes"]
+    assert first.startswith("gdas               2 of 2")
+    assert second.startswith("gaea-simultaneous  2 of 2")
+    assert "No winner: " in out
+    assert "not the same for all: split: " in out
+
+
+def test_a_begun_study_takes_more_seeds_and_methods(archgrad, engine, study):
+    code, _, err = archgrad("compare", study, "--seeds", 3, "--methods", "gdas")
+    assert (code, engine.submitted) == (0, [f"{PLACE}/gdas-seed2", f"{PLACE}/gaea-simultaneous-seed2"]), err
+
+
+def test_tables_have_other_formats(archgrad, engine, study):
+    def printed(kind: str) -> str:
+        code, out, err = archgrad("compare", study, "--table", kind)
+        assert code == 0, err
+        return out
+
+    assert printed("md").startswith("| variant | runs | mean ± std | 95 % interval | collapsed | minutes |\n")
+    assert printed("latex").count("\\begin{tabular}") == 3
+    rows = list(csv.DictReader(io.StringIO(printed("csv"))))
+    assert [(row["variant"], row["runs"]) for row in rows] == [("gdas", "2"), ("gaea-simultaneous", "2")]
+    content = json.loads(printed("json"))
+    assert [row["variant"] for row in content["results"]] == ["gdas", "gaea-simultaneous"]
+    assert content["pairs"][0]["first"] == "gdas"
+    assert "No winner" in content["verdicts"][PLACE]
+    assert len(content["checklist"]) == 18
+
+
+def test_status_tells_how_far_a_study_is(archgrad, study):
+    code, out, err = archgrad("status", study)
+    assert code == 0, err
+    assert "4 of 4 runs finished" in out
+    assert f"{PLACE}  gdas               ■■" in out
+    shutil.rmtree(study / PLACE / "gdas-seed1")
+    StudyFolder(study).write_failures({f"{PLACE}/gdas-seed1": "no data."})
+    code, out, err = archgrad("status", study)
+    assert "3 of 4 runs finished, 1 failed" in out
+    assert f"failed: {PLACE}/gdas-seed1: no data." in out
+    StudyFolder(study).write_failures({})
+    code, out, err = archgrad("status", study)
+    assert "nobody works on it; `archgrad compare study` continues it" in out
+    StudyFolder(study).show("local", [f"{PLACE}/gdas-seed1"])
+    code, out, err = archgrad("status", study)
+    assert "3 of 4 runs finished, 1 running; about 1 min left" in out
+    assert "works on it (engine local)" in out
+
+
+def test_top_shows_the_best_of_a_run_and_of_a_study(archgrad, study):
+    run = study / PLACE / "gaea-simultaneous-seed0"
+    code, out, err = archgrad("top", run, "-k", 3)
+    assert code == 0, err
+    assert " 3. |" in out
+    assert "score " in out
+    assert "multiply-adds" in out
+    genotype = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])["genotype"]
+    content = json.loads(archgrad("top", run, "-k", 2, "--json")[1])[str(run)]
+    assert [content[0]["genotype"], len(content)] == [genotype, 2]
+    votes = json.loads(archgrad("top", study, "--json")[1])[PLACE]
+    assert sum(one["votes"] for one in votes) == 4
+
+
+def test_plot_draws_a_study_over_seconds(archgrad, study):
+    code, out, err = archgrad("plot", study, "--against", "seconds", "-o", "a.svg", "--json")
+    assert code == 0, err
+    (about,) = json.loads(out).values()
+    assert (about["against"], list(about["curves"])) == ("seconds", ["gdas", "gaea-simultaneous"])
+    assert Path("a.svg").read_bytes().startswith(b"<?xml")
+    code, _, err = archgrad("plot", study / PLACE / "gdas-seed0", "--against", "seconds")
+    assert (code, "--against works only with the folder of a study" in err) == (2, True)
+
+
+def test_the_quick_study_of_the_repository_runs_at_a_small_size(archgrad, engine):
+    text = (ROOT / "studies" / "quick.toml").read_text()
+    small = text.replace("epochs = 15", "epochs = 1\nlimit = 60").replace("batch_size = 64", "batch_size = 20")
+    Path("quick.toml").write_text(small.replace("channels = 8", "channels = 2"))
+    code, _, err = archgrad("compare", "quick.toml", "--seeds", 1)
+    assert code == 0, err
+    assert [name.partition("/")[2] for name in engine.submitted] == [
+        "darts-seed0", "gaea-seed0", "lambda-darts-seed0", "random-nas-seed0",
+    ]  # fmt: skip
+    assert Path("studies", "quick", "study.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-o", "s"], "name methods to compare, such as --methods darts,gaea"),
+        (["--methods", "darts"], "give the folder of the study: -o STUDY"),
+        (["--methods", "dartz", "-o", "s"], "unknown method 'dartz'; did you mean 'darts'"),
+        (["--methods", "darts", "--spaces", "nasbench", "-o", "s"], "unknown space 'nasbench'"),
+        (["--methods", "darts", "--data", "digitz", "-o", "s"], "unknown data 'digitz'"),
+        (["--methods", "darts", "--seeds", "0", "-o", "s"], "seeds is 0"),
+        (["--methods", "darts,gaea", "--seeds", "99999", "-o", "s"], "would have 199,998 runs"),
+        (["--methods", "darts", "--seeds", "9" * 30, "-o", "s"], "seeds is 999"),
+        (["--methods", "a/b", "-o", "s"], "cannot be part of a path"),
+        (["--methods", "darts,DARTS", "-o", "s"], "the variant 'darts' is given twice"),
+        (["--methods", "darts", "--set", "x.y=1", "-o", "s"], "unknown part in a setting: 'x'"),
+        (["--methods", "darts", "--table", "xml", "-o", "s"], "unknown table format 'xml'"),
+        (["--methods", "darts", "--engine", "cloud", "-o", "s"], "unknown engine 'cloud'"),
+        (["--methods", "darts", "-o", "/proc/study"], "cannot be written"),
+        (["--methods", "darts", "-o", "stranger"], "is no study, but holds thesis.txt"),
+        (["stranger"], "stranger is no study: it has no study.toml"),
+        (["missing.toml"], "there is no study or file missing.toml"),
+        (["empty.toml"], "a study needs at least one variant"),
+        (["good.toml", "--epochs", "3"], "epochs cannot be given beside a file"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_a_sentence_and_leaves_nothing(archgrad, arguments, sentence):
+    Path("stranger").mkdir()
+    Path("stranger", "thesis.txt").touch()
+    Path("empty.toml").touch()
+    Path("good.toml").write_text("[variant.darts]")
+    code, _, err = archgrad("compare", *arguments)
+    assert (code, sentence in err, "Traceback" in err) == (2, True, False), err
+    assert not list(Path().rglob("study.toml"))
+    assert [one.name for one in Path("stranger").iterdir()] == ["thesis.txt"]
+
+
+def test_a_begun_study_refuses_other_options_and_measures(archgrad, engine, study):
+    for arguments, sentence in (
+        (["compare", study, "--epochs", 3], "epochs cannot change in a begun study"),
+        (["compare", "--methods", "gdas", "--epochs", 9, "-o", study], "begun with other common options"),
+        (["compare", study, "-o", "other"], "is the folder of a study already"),
+        (["compare", study, "--measure", "heldout_acuracy"], "did you mean 'heldout_accuracy'"),
+        (["top", study, "-k", 0], "-k"),
+        (["top", "nothing"], "nothing"),
+        (["status", "nothing"], "nothing is no study"),
+        (["plot", study, "--against", "days"], "unknown axis 'days'"),
+    ):
+        code, _, err = archgrad(*arguments)
+        assert (code, sentence in err) == (2, True), err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no limits of this kind")
+@pytest.mark.parametrize("room", [20_000, 100])
+def test_a_full_disk_is_a_sentence_and_the_study_goes_on_later(archgrad, engine, room):
+    """A limit on the size of files is as close to a full disk as a test can come: for checkpoints, or for the plan."""
+    arguments = ("compare", "--methods", "gaea-simultaneous", "--seeds", 1, *TINY, "-o", "study")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+    try:
+        code, _, err = archgrad(*arguments)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (code, "File too large" in err, "archgrad compare study" in err) == (2, True, True), err
+    code, _, err = archgrad(*arguments)
+    assert code == 0, err
