@@ -18,7 +18,7 @@ from archgrad.studies.coordinator import run_missing
 from archgrad.studies.engines import Job, make_engine, usable_cores
 from archgrad.studies.folder import StudyFolder
 from benchmarks.common import Report
-from tests.studies.stub_study import plan_of, stub_command
+from tests.studies.stubbed import plan_of, stub_command
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from archgrad.studies import Study
-from tests.studies.stub_study import ALL_EPOCHS, coordinator, lines, plan_of, wait_for
+from tests.studies.stubbed import ALL_EPOCHS, coordinator, lines, plan_of, wait_for
 
 COMPARE = [sys.executable, "-m", "archgrad", "compare"]
 SIZES = ["--channels", "4", "--cells", "1", "--limit", "200", "--batch-size", "16"]

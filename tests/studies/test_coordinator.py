@@ -17,7 +17,7 @@ from archgrad.errors import SearchInterrupted
 from archgrad.studies.coordinator import run_missing
 from archgrad.studies.engines import BUSY, Ended, Engine, Job, LocalEngine
 from archgrad.studies.folder import StudyFolder
-from tests.studies.stub_study import ALL_EPOCHS, coordinator, lines, plan_of, stub_command
+from tests.studies.stubbed import ALL_EPOCHS, coordinator, lines, plan_of, stub_command
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from archgrad.cli import main
 from archgrad.studies.engines import make_engine
 from archgrad.studies.folder import StudyFolder
 from tests.studies.ray_nodes import two_nodes
-from tests.studies.stub_study import ALL_EPOCHS, coordinator, lines, plan_of, wait_for
+from tests.studies.stubbed import ALL_EPOCHS, coordinator, lines, plan_of, wait_for
 
 Cluster = tuple[str, "subprocess.Popen[str]"]
 
@@ -64,7 +64,7 @@ def test_nothing_is_lost_doubled_or_repeated_when_a_worker_and_a_node_are_killed
     wait_for(lambda: len(lines(study, "work.txt")) == 2)
     worker = parent(parent(int(lines(study, "begun.txt")[0].split()[1])))
     os.kill(worker, signal.SIGKILL)
-    wait_for(lambda: len(lines(study, "stopped.txt")) == 1)
+    wait_for(lambda: len(lines(study, "stopped.txt")) == 1 and len(lines(study, "begun.txt")) == 3)
     assert nodes.stdin is not None
     nodes.stdin.write("kill\n")
     nodes.stdin.flush()

@@ -15,7 +15,7 @@ from archgrad import UserError
 from archgrad.studies.engines import Job, make_engine
 from archgrad.studies.engines import slurm as engine
 from archgrad.studies.engines.slurm import SlurmRun
-from tests.studies.stub_study import ALL_EPOCHS, lines, stub_command, wait_for
+from tests.studies.stubbed import ALL_EPOCHS, lines, stub_command, wait_for
 
 
 def _computed_until_a_signal(job: Job) -> None:

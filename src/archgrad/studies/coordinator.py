@@ -66,8 +66,10 @@ class Coordinator:
         self._beat()
         while (self.waiting or self.running) and not self.interrupt.signal:
             self._submit()
-            for ended in self.engine.wait(_TICK):
-                self._note(ended)
+            with self.folder.writing():
+                ended = self.engine.wait(_TICK)
+            for one in ended:
+                self._note(one)
             if time.monotonic() - self._beaten > _BEAT_SECONDS:
                 self._beat()
         self._beat()

@@ -1,4 +1,4 @@
-"""Studies whose runs are computed by ``stub_worker``, and coordinators of them as processes of their own."""
+"""Studies with stub workers, and their coordinators as processes, which import this quickly: it needs no pytest."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ def coordinate(study: Path, plan: StudyPlan, engine: str, options: dict[str, Any
 
 def coordinator(study: Path, plan: StudyPlan, engine: str, **options: Any) -> Forked:
     """Start a process that computes a study."""
-    if not StudyFolder(study).exists():
-        StudyFolder(study).write_plan(plan)
+    StudyFolder(study).write_plan(plan)
     return Forked(partial(coordinate, study, plan, engine, options), study.parent, {}, at_once=True)
 
 
