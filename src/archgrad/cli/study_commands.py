@@ -49,7 +49,7 @@ def compare(
     ] = None,
     partition: Annotated[str | None, typer.Option(help="Partition of Slurm. [its own default]")] = None,
     minutes: Annotated[
-        int | None, typer.Option(min=1, help="Time limit of a Slurm job, which then goes on in a new one. [60]")
+        int | None, typer.Option(min=5, help="Time limit of a Slurm job, which then goes on in a new one. [60]")
     ] = None,
     measure: Annotated[
         str | None, typer.Option(help="Measure to compare by. [accuracy in a table on the searched data, or held-out]")
