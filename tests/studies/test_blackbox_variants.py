@@ -8,6 +8,7 @@ import pytest
 from each_of import each_of
 
 from archgrad import UserError
+from archgrad.studies.anytime import study_curves
 from archgrad.studies.fairness import check_plan, differences, settled
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, StudyPlan, Variant
@@ -31,6 +32,8 @@ def test_a_run_without_gradients_is_a_run_directory_like_others(tmp_path: Path) 
     found = {seed: one.genotype for seed, one in results.runs["cells"].items()}
     assert len(set(found.values())) == 2
     assert [one.state for one in folder.status(plan)] == ["finished"] * 2
+    assert list(study_curves(folder, plan, results, "queries", "epochs")) == ["cells"]
+    assert study_curves(folder, plan, results, "queries", "seconds") == {}, "its time is simulated"
 
 
 def test_it_searches_the_space_that_all_variants_share() -> None:

@@ -29,37 +29,41 @@ Records = Sequence[Mapping[str, Any]]
 def study_curves(
     folder: StudyFolder, plan: StudyPlan, results: BenchmarkResults, measure: str, against: str
 ) -> dict[str, list[CurvePoint]]:
-    """Return the mean and the band of every variant of a benchmark; epochs without the measure are left out."""
+    """Return the mean and the band of every variant of a benchmark; epochs without the measure are left out.
+
+    The epochs of a search without gradients are its queries; it has neither seconds nor architecture steps.
+    """
     look_up("axis", against, AGAINST)
     results.check_measure(measure)
     curves = {}
-    for variant, runs in results.runs.items():
-        points = {seed: _points(folder, plan, one.run, measure, against) for seed, one in runs.items()}
+    for variant in plan.variants:
+        runs = results.runs[variant.name]
+        if not runs or (variant.is_blackbox and against != "epochs"):
+            continue
+        records = {seed: read_records(folder.run_folder(one.run)) for seed, one in runs.items()}
+        longest = max(records.values(), key=len)
+        steps = _arch_steps(plan, next(iter(runs.values())).run, longest) if against == "arch_steps" else []
+        points = {seed: _points(own, measure, against, steps) for seed, own in records.items()}
         if any(points.values()):
-            curves[variant] = anytime_curve(points)
+            curves[variant.name] = anytime_curve(points)
     return curves
 
 
-def _points(
-    folder: StudyFolder, plan: StudyPlan, run: PlannedRun, measure: str, against: str
-) -> list[tuple[float, float]]:
-    records = read_records(folder.run_folder(run))
-    places = _places(plan, run, records, against)
-    pairs = zip(places, (number_in(record, measure) for record in records), strict=True)
+def _points(records: Records, measure: str, against: str, steps: Sequence[float]) -> list[tuple[float, float]]:
+    """Return where on the axis every epoch ends, with the measure."""
+    if against == "epochs":
+        lengths = [1.0] * len(records)
+    else:
+        lengths = list(steps) or [number_in(record, "seconds") or 0.0 for record in records]
+    pairs = zip(accumulate(lengths), (number_in(record, measure) for record in records), strict=False)
     return [(x, value) for x, value in pairs if value is not None]
 
 
-def _places(plan: StudyPlan, run: PlannedRun, records: Records, against: str) -> list[float]:
-    """Return where on the axis every epoch ends."""
-    if against == "seconds":
-        return list(accumulate(number_in(record, "seconds") or 0.0 for record in records))
-    if against == "arch_steps":
-        return list(accumulate(_arch_steps(plan, run, records)))
-    return [float(epoch) for epoch in range(1, len(records) + 1)]
-
-
 def _arch_steps(plan: StudyPlan, run: PlannedRun, records: Records) -> list[float]:
-    """Count the architecture steps of every epoch, as the setup of the search, or of its stage, says."""
+    """Count the architecture steps of every epoch, as the setup of the search, or of its stage, says.
+
+    They are those of one seed: only updates that are drawn at random differ, by a few, between seeds.
+    """
     from archgrad.loop.estimate import stages_of
     from archgrad.loop.setup import Setup
 
