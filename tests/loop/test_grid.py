@@ -40,7 +40,7 @@ RELAXATIONS: dict[str, Relaxation] = {
 SAME = ("darts-2nd", "idarts", "amended", "gaea-bilevel", "r-darts-l2")
 STABILIZED = ("sdarts-rs", "sdarts-adv", "beta-darts", "darts-minus", "darts-pt", "p-darts", "r-darts-es")
 METHODS = [name for name in RECIPES if name not in (*SAME, *STABILIZED) and not name.startswith("lambda-")]
-SAMPLED = ("gdas", "gaea-gdas", "snas", "drnas", "random-nas")
+SAMPLED = ("gdas", "gaea-gdas", "snas", "dsnas", "drnas", "random-nas")
 # Operations on edges, and on nodes: every recipe searches the cheapest space of both kinds.
 KINDS = ("nasbench201", "nasbench1shot1-3")
 # Two kinds of cells and two inputs to each: these differ in what their rows offer, so every recipe searches one. DARTS
@@ -56,7 +56,7 @@ def refusal(method: str, hypergradient: str) -> str | None:
     """Return the sentence that a pair is refused with, None for one that works."""
     if method == "random-nas" and hypergradient != "first-order":
         return "never moves the architecture, so .* would have nothing to do; use FirstOrder"
-    if method in ("snas", "gaea-simultaneous") and hypergradient != "first-order":
+    if method in ("snas", "dsnas", "gaea-simultaneous") and hypergradient != "first-order":
         return "simultaneous updates take one backward pass .* set schedule.updates=alternate"
     if hypergradient == "per-example" and method in SAMPLED:
         return "gives each image its own architecture parameters, but .* choose a relaxation that does not sample"

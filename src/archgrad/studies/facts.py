@@ -16,8 +16,7 @@ __all__ = ["facts_of"]
 def facts_of(folder: StudyFolder, plan: StudyPlan, results: Sequence[BenchmarkResults]) -> dict[str, Fact]:
     """Return what the plan and the runs say; what they cannot say is left out."""
     import platform
-
-    import torch
+    from importlib.metadata import version
 
     from archgrad import __version__
 
@@ -43,7 +42,7 @@ def facts_of(folder: StudyFolder, plan: StudyPlan, results: Sequence[BenchmarkRe
         "runs_per_variant": min(runs),
         "tabular_benchmark": "NAS-Bench table" if looked_up else False,
         "total_time": f"{seconds / 3600:.1f} hours of searches",
-        "versions": f"archgrad {__version__}, torch {torch.__version__}, Python {platform.python_version()}",
+        "versions": f"archgrad {__version__}, torch {version('torch')}, Python {platform.python_version()}",
         "hardware": platform.processor() or platform.machine(),
         "test_set_unused": True,
         "failed_runs_named": "failures.json" if any(one.failed for one in results) else None,
