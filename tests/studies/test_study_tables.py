@@ -40,7 +40,7 @@ def test_latex() -> None:
         r"{}50\%\&more & -- & 3 \\",
         r"\bottomrule",
         r"\end{tabular}",
-        r"\par\footnotesize Means of $\alpha$.",
+        r"{\par\footnotesize Means of $\alpha$.\par}",
     ]
 
 
