@@ -172,6 +172,7 @@ def test_the_quick_study_of_the_repository_runs_at_a_small_size(archgrad, engine
         (["--methods", "random-search", "-o", "s"], "no table has short trainings of the space 'nasbench201' on"),
         (["--methods", "darts"], "give the folder of the study: -o STUDY"),
         (["--methods", "dartz", "-o", "s"], "unknown method 'dartz'; did you mean 'darts'"),
+        (["--methods", "randomsearch", "-o", "s"], "unknown method 'randomsearch'; did you mean 'random-search'"),
         (["--methods", "darts", "--spaces", "nasbench", "-o", "s"], "unknown space 'nasbench'"),
         (["--methods", "darts", "--data", "digitz", "-o", "s"], "unknown data 'digitz'"),
         (["--methods", "darts", "--seeds", "0", "-o", "s"], "seeds is 0"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archgrad.config import SearchConfig, validate
-from archgrad.errors import UserError
+from archgrad.errors import UserError, unknown
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
 from archgrad.workflows.search_sizes import fit_sizes
 
@@ -136,9 +136,20 @@ def check_plan(plan: StudyPlan) -> None:
         for variant in plan.variants:
             run = PlannedRun(benchmark, variant, plan.seeds[0])
             try:
+                _check_method(variant.method)
                 _check_blackbox(plan, run) if variant.is_blackbox else validate(plan.config(run))
             except UserError as error:
                 raise UserError(f"the variant {variant.name!r} on {benchmark.name}: {error}") from error
+
+
+def _check_method(name: str) -> None:
+    """Raise a UserError for an unknown method, which may also be one that searches without gradients."""
+    from archgrad.blackbox import SEARCHES
+    from archgrad.recipes import RECIPES
+
+    known = [*RECIPES, *SEARCHES]
+    if ":" not in name and name not in known:
+        raise unknown("method", name, known)
 
 
 def _check_blackbox(plan: StudyPlan, run: PlannedRun) -> None:
