@@ -50,6 +50,10 @@ def test_latex_runs_no_command_of_a_name() -> None:
     assert r"{}93.6 $\pm$ 0.1 \\" in text
 
 
+def test_a_small_negative_number_is_no_negative_zero() -> None:
+    assert ResultTable((Column("τ"),), ((-0.001,), (-0.01,))).shown() == [["0.00"], ["-0.01"]]
+
+
 def test_csv_has_all_digits_and_no_formulas() -> None:
     names = ["=1+1", "+1", "-1", "@sum", "\t=1", " =1", 'quo"te, comma', "gaea"]
     text = render(ResultTable((Column("=name"), Column("value")), tuple((name, -0.123456) for name in names)), "csv")

@@ -114,7 +114,8 @@ def _shown(cell: Cell, column: Column) -> str:
         return _MISSING
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return f"{cell:.{column.digits}f}" if isinstance(cell, float) else str(cell)
+    # Adding zero turns -0.00 into 0.00.
+    return f"{round(cell, column.digits) + 0.0:.{column.digits}f}" if isinstance(cell, float) else str(cell)
 
 
 def _line(text: str) -> str:
