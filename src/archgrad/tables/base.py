@@ -80,11 +80,11 @@ class Table(ABC):
         """Tell whether a cell's description has the form of this table's cells."""
 
     @abstractmethod
-    def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
+    def oracle(self, space: SearchSpace, datasets: Sequence[str]) -> Oracle | None:
         """Return the oracle for a search in one of ``spaces``; None if the table is not available."""
 
     @abstractmethod
-    def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
+    def look_up(self, cell: Cell, path: Path | None) -> Answer:
         """Look up a cell in the table at ``path``, by default the one on this machine."""
 
     def values(self, space: SearchSpace, measure: str) -> tuple[float, ...] | None:
@@ -96,7 +96,7 @@ class Table(ABC):
         return {}
 
     @abstractmethod
-    def best(self, path: Path, progress: Progress | None = None) -> Answer:
+    def best(self, path: Path) -> Answer:
         """Return the answer about the table's best cell by test accuracy on CIFAR-10."""
 
 
