@@ -18,7 +18,13 @@ from archgrad.tables.nasbench201.cells import codes_by_name
 
 HEADER = "arch,cifar10_test,cifar100_test,imagenet16_test\n"
 CELL = next(iter(codes_by_name()))
-OPEN = {".csv": open_table, ".parquet": open_cells, ".tfrecord": lambda path: convert_table(path, "table.parquet")}
+
+
+def _convert(path: str | Path) -> object:
+    return convert_table(path, Path(path).with_name("table.parquet"))
+
+
+OPEN = {".csv": open_table, ".parquet": open_cells, ".tfrecord": _convert}
 
 
 def text(content: str) -> Callable[[Path], object]:

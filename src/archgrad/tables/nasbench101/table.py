@@ -203,9 +203,12 @@ class CellTable:
         return self._means.filter(pc.equal(self._means["epochs"], epochs))
 
     def _record(self, hash_: str, epochs: int) -> CellRecord | None:
+        import pyarrow as pa
         import pyarrow.compute as pc
 
-        own = pc.and_(pc.equal(self.columns["hash"], bytes.fromhex(hash_)), pc.equal(self.columns["epochs"], epochs))
+        hashes = self.columns["hash"]
+        same = pc.equal(hashes, pa.scalar(bytes.fromhex(hash_), hashes.type))
+        own = pc.and_(same, pc.equal(self.columns["epochs"], epochs))
         rows = read_rows_at(self.path, pc.indices_nonzero(own).to_pylist())
         if not rows:
             return None
