@@ -149,7 +149,7 @@ def test_the_best_cell_of_the_real_file(archgrad):
         (["--best"], "--best with --table FILE"),
         ([GENOTYPE, "--best", "--table", "some.parquet"], "give either a genotype"),
         ([GENOTYPE], "no NAS-Bench-101 table was found; convert"),
-        ([GENOTYPE, "--table", "absent.parquet"], "absent.parquet does not exist"),
+        ([GENOTYPE, "--table", "absent.parquet"], "absent.parquet' does not exist"),
         ([GENOTYPE, "--table", "cut.parquet"], "is not a table of NAS-Bench-101"),
         (["--best", "--table", "cut.parquet"], "is not a table of NAS-Bench-101"),
         ([GENOTYPE, "--table", "some.tfrecord"], "some.tfrecord -o nasbench101.parquet, and then give --table"),
