@@ -242,25 +242,23 @@ def query(
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Accuracy table: CSV for NAS-Bench-201 [ARCHGRAD_DATA, then archgrad[nasbench201]], TFRecord for "
-            "NAS-Bench-101 [ARCHGRAD_DATA]."
+            help="Accuracy table: CSV for NAS-Bench-201 [ARCHGRAD_DATA, then archgrad[nasbench201]], what `archgrad "
+            "convert` made for NAS-Bench-101 [ARCHGRAD_DATA]."
         ),
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="Look up the best cell of the table instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
-    from archgrad.cli.console import errors, print_result
-    from archgrad.cli.progress import reading_progress
+    from archgrad.cli.console import print_result
     from archgrad.cli.query import find_best, look_up, read_architecture
 
-    with reading_progress(errors()) as progress:
-        if genotype is not None and not best:
-            answer = look_up(read_architecture(genotype), table, progress)
-        elif best and genotype is None and table is not None:
-            answer = find_best(table, progress)
-        else:
-            raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
+    if genotype is not None and not best:
+        answer = look_up(read_architecture(genotype), table)
+    elif best and genotype is None and table is not None:
+        answer = find_best(table)
+    else:
+        raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
     print_result(answer.content, lambda content: answer.text, as_json)
 
 

@@ -1,4 +1,4 @@
-"""The command that writes the CSV table from an official benchmark file."""
+"""The command that writes the table of a benchmark from its official file."""
 
 from __future__ import annotations
 
@@ -15,18 +15,28 @@ __all__ = ["convert"]
 def convert(
     source: Annotated[
         Path,
-        typer.Argument(metavar="FILE|DIR", help="A NAS-Bench-201 .pth file, a NATS-Bench .pbz2 file or its folder."),
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="A NAS-Bench-201 .pth file, a NATS-Bench .pbz2 file or its folder, or a NAS-Bench-101 .tfrecord file.",
+        ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="CSV file to write; ARCHGRAD_DATA/nasbench201/accuracy.csv is found.")
-    ] = Path("accuracy.csv"),
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write; found are nasbench201/accuracy.csv and nasbench101/nasbench101.parquet in "
+            "ARCHGRAD_DATA. [accuracy.csv, or nasbench101.parquet]",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the accuracy table that --table reads from an official NAS-Bench-201 or NATS-Bench file (once)."""
+    """Write the accuracy table that --table reads from an official NAS-Bench-201, NATS-Bench or NAS-Bench-101 file."""
     from archgrad.cli.console import errors, print_result
     from archgrad.cli.progress import reading_progress
     from archgrad.tables import convert_table
 
+    out = out or Path("nasbench101.parquet" if source.suffix.lower() == ".tfrecord" else "accuracy.csv")
     with reading_progress(errors()) as progress:
         columns = convert_table(source, out, progress)
     print_result({"table": str(out), "columns": columns}, _show, as_json)
