@@ -6,6 +6,6 @@ second derivatives are replicated, so hypergradients, regularizers and optimizer
 
 ``environment``: what torchrun says of this process. ``processes``: how processes join, agree and end. ``collectives``:
 sums and gathers of tensors. ``functions``: how values become sharded and replicated, differentiable at any order.
-``batch_norm``: statistics of the joint batch. ``forward``: the forward pass of a network on shards. ``shard``: the rows
-of this process, and its part of random draws.
+``batch_norm``: statistics of the joint batch. ``pending_norms``: batch norms that share a collective. ``forward``: the
+forward pass of a network on shards. ``shard``: the rows of this process, and its part of random draws.
 """
