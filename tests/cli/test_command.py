@@ -399,7 +399,6 @@ def test_lists(archgrad, what):
         (["search", "--regularizer", "entropy,entropy"], "EntropyTerm is among the regularizers twice"),
         (["search", "--method", "lambda-darts", "--regularizer", "+layer-alignment"], "the name 'layer-alignment'"),
         (["search", "--discretizer", "arg-max"], "unknown discretizer 'arg-max'; did you mean 'argmax'?"),
-        (["search", "--discretizer", "top-edges"], "does not fit the space 'nasbench201'"),
         (["search", "--discretizer", "limited-skips", "--set", "discretizer.most=-1"], "it must be at least 0"),
         (["search", "--discretizer", "limited-skips", "--set", "discretizer.derivation=x"], "Choose from: most"),
         (["search", "--method", "r-darts-es", "--discretizer", "perturbation"], "derives only one, at the end"),

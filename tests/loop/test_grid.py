@@ -219,8 +219,7 @@ def test_alignment_is_refused_where_every_cell_decides_alone(recipe: str) -> Non
 @pytest.mark.parametrize("recipe", ["darts", "gaea-simultaneous", "pc-darts", "gdas", "random-nas"])
 def test_every_discretizer_ends_searches_of_every_kind(recipe: str, discretizer: str) -> None:
     method = shortened(replace(ag.recipes.named(recipe), discretizer=ag.discretizers.DISCRETIZERS.create(discretizer)))
-    space = "s2" if discretizer == "top-edges" else "tiny"
-    check(*searched(method, space), moving=recipe != "random-nas")
+    check(*searched(method), moving=recipe != "random-nas")
 
 
 def test_a_combination_nobody_has_published_is_one_line() -> None:
