@@ -11,7 +11,6 @@ from archgrad import recipes
 from archgrad.diagnostics import Thresholds, diagnose
 from archgrad.diagnostics.diagnosis import first_moved_epoch, last_usable_epoch
 from archgrad.diagnostics.records import skip_share
-from archgrad.diagnostics.warning_scores import precision_recall
 from archgrad.errors import UserError
 from archgrad.method import Method
 from archgrad.reactions import cures_of
@@ -304,75 +303,3 @@ def test_the_first_epoch_that_moved_the_architecture() -> None:
     assert first_moved_epoch([]) == 0
     assert first_moved_epoch(warm) == 0
     assert first_moved_epoch([*warm, {"epoch": 4, "movement": 0.1}, {"epoch": 5, "movement": 0.0}]) == 4
-
-
-def finished(shares: list[float], accuracy: float | None, alignment: float) -> list[dict[str, Any]]:
-    return records(shares, alignment=alignment, oracle_cifar10_test_200ep=[94.0] * (len(shares) - 2) + [accuracy] * 2)
-
-
-def test_precision_recall_and_lead_time() -> None:
-    runs = {
-        "right": finished([*RISING, 4 / 6, 4 / 6], 88.0, 0.03),  # warned in epoch 7, collapsed from 8 on
-        "wrong": finished([*RISING, 0.0, 0.0], 94.0, 0.03),
-        "missed": finished([0.0] * 9, 85.0, 0.5),
-        "well": finished([0.0] * 9, 94.0, 0.5),
-        "by skips alone": finished([*RISING, 5 / 6, 5 / 6], None, 0.03),
-    }
-    score = precision_recall(runs)
-    assert [one.warned for one in score.outcomes] == [7, 7, None, None, 7]
-    assert [one.collapsed for one in score.outcomes] == [True, False, True, False, True]
-    assert [one.settled for one in score.outcomes] == [8, None, 8, None, 8]
-    assert [one.lead for one in score.outcomes] == [1, None, None, None, 1]
-    assert score.precision == pytest.approx(2 / 3)
-    assert score.recall == pytest.approx(2 / 3)
-    assert score.lead == 1
-    assert not precision_recall(runs, accuracy={"oracle_cifar10_test_200ep": 80.0}).outcomes[2].collapsed
-
-
-@pytest.mark.parametrize(
-    ("measure", "limit"), [("oracle_cifar10_test_200ep", 90.0), ("oracle_cifar10_valid_200ep", 86.8)]
-)
-def test_every_kind_of_accuracy_has_a_limit_of_its_own(measure: str, limit: float) -> None:
-    runs = {str(value): records([0.0] * 9, **{measure: [value] * 9}) for value in (limit - 0.1, limit + 0.1)}
-    score = precision_recall(runs)
-    assert [one.collapsed for one in score.outcomes] == [True, False]
-    assert {one.measure for one in score.outcomes} == {measure}
-    other = precision_recall({"run": records([0.0] * 9, oracle_cifar100_test_200ep=[50.0] * 9)}).outcomes[0]
-    assert (other.collapsed, other.measure) == (False, None)
-
-
-def test_warnings_are_those_of_a_search_of_the_planned_length() -> None:
-    """A search of 100 epochs that stopped after 9 was not judged in its first tenth."""
-    stopped = {"run": finished([*RISING, 4 / 6, 4 / 6], None, 0.03)}
-    assert precision_recall(stopped).outcomes[0].warned == 7
-    assert precision_recall(stopped, epochs={"run": 100}).outcomes[0].warned is None
-    assert precision_recall(stopped, epochs={"run": 85}).outcomes[0].warned == 9
-
-
-def test_what_a_search_said_itself_counts() -> None:
-    history = finished([*RISING, 4 / 6, 4 / 6], None, 0.03)
-    said = [record | {"diagnosis": "healthy"} for record in history]
-    assert precision_recall({"run": said}).outcomes[0].warned is None
-    said[5]["diagnosis"] = "collapsing"
-    assert precision_recall({"run": said}).outcomes[0].warned == 6
-    assert precision_recall({"run": said}, thresholds=Thresholds()).outcomes[0].warned == 7
-
-
-def test_a_switch_was_a_warning() -> None:
-    history = finished([0.0] * 9, 94.0, 0.5)
-    history[3]["switched_from"] = 8
-    assert precision_recall({"run": history}).outcomes[0].warned == 8
-    later = [record | {"epoch": record["epoch"] + 20} for record in history]  # of a second stage
-    assert precision_recall({"run": later}).outcomes[0].warned == 28
-
-
-def test_a_score_of_nothing_is_none() -> None:
-    score = precision_recall({"well": finished([0.0] * 9, 94.0, 0.5)})
-    assert (score.precision, score.recall, score.lead) == (None, None, None)
-    always = precision_recall({"always": finished([1.0] * 9, 54.3, 0.0)})
-    assert always.outcomes[0].settled == 1
-    assert always.lead == 1 - 3
-    with pytest.raises(UserError, match="no epoch of empty is finished"):
-        precision_recall({"empty": []})
-    with pytest.raises(UserError, match="skips is 0"):
-        precision_recall({}, skips=0)
