@@ -102,9 +102,9 @@ def test_a_picture_that_cannot_be_kept_in_the_run_is_no_error(archgrad):
     assert "cannot be written" in err
 
 
-def test_old_records_and_no_records(archgrad):
-    old = made("old", [{"epoch": 1, "genotype": CONVS}, {"epoch": 2, "genotype": CONVS}])
-    code, out, _ = archgrad("inspect", old)
+def test_records_without_measures_and_no_records(archgrad):
+    bare = made("bare", [{"epoch": 1, "genotype": CONVS}, {"epoch": 2, "genotype": CONVS}])
+    code, out, _ = archgrad("inspect", bare)
     assert code == 0
     assert "diagnosis: too early" in out
     code, out, _ = archgrad("inspect", made("new", [], epochs=3))
