@@ -156,7 +156,7 @@ def _reduction(function: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
             return of_two(keeper, input, other)
         if not args and not kwargs:
             return of_all(keeper, input)
-        dim = kwargs.get("dim", other)
+        dim: int = kwargs.get("dim", other)
         chosen = keeper.keep(lambda: function(input.detach(), *args, **kwargs).indices)
         if chosen.dim() == input.dim():
             return kind((input.gather(dim, chosen), chosen))
