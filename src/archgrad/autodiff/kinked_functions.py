@@ -151,12 +151,12 @@ def _reduction(function: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
     kind = getattr(torch.return_types, function.__name__)
 
     def frozen(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        other = kwargs.get("other", args[0] if args else None)
+        other: Any = kwargs.get("other", args[0] if args else None)
         if isinstance(other, Tensor):
             return of_two(keeper, input, other)
         if not args and not kwargs:
             return of_all(keeper, input)
-        dim: int = kwargs.get("dim", other)
+        dim = kwargs.get("dim", other)
         chosen = keeper.keep(lambda: function(input.detach(), *args, **kwargs).indices)
         if chosen.dim() == input.dim():
             return kind((input.gather(dim, chosen), chosen))
