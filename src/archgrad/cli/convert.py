@@ -1,4 +1,4 @@
-"""The command that writes the CSV table from an official benchmark file."""
+"""The command that writes the CSV table from the official benchmark folder."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["convert"]
 def convert(
     source: Annotated[
         Path,
-        typer.Argument(metavar="FILE|DIR", help="A NAS-Bench-201 .pth file, a NATS-Bench .pbz2 file or its folder."),
+        typer.Argument(metavar="DIR", help="The unpacked folder of NATS-Bench, NATS-tss-v1_0-3ffb9-simple."),
     ],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="CSV file to write; ARCHGRAD_DATA/nasbench201/accuracy.csv is found.")
     ] = Path("accuracy.csv"),
     as_json: AsJson = False,
 ) -> None:
-    """Write the accuracy table that --table reads from an official NAS-Bench-201 or NATS-Bench file (once)."""
+    """Write the accuracy table that --table reads from the official folder of NATS-Bench (once)."""
     from archgrad.cli.console import errors, print_result
     from archgrad.cli.progress import reading_progress
     from archgrad.tables import convert_table

@@ -50,7 +50,7 @@ def find_best(path: Path, progress: Progress | None = None) -> Answer:
         known = ", ".join(f"{' or '.join(table.suffixes)} for {table.title}" for table in TABLES.values())
         raise UserError(
             f"the name of {path} does not tell which benchmark its table is from; it must end in {known}. "
-            f"An official .pth or .pbz2 file becomes a table with: archgrad convert FILE."
+            f"The official folder of NATS-Bench becomes a table with: archgrad convert DIR."
         )
     return table.best(path, progress)
 
