@@ -30,6 +30,7 @@ _INSTRUCTIONS = {
     "ADDITEMS", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD",
 }  # fmt: skip
 """What dicts, lists, tuples, sets, strings, numbers and arrays need in protocols 2 to 5."""
+_TUPLES, _PUTS = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"}, {"BINPUT", "LONG_BINPUT"}
 _MOST_INSTRUCTIONS = 2_000_000
 """The largest file that we read has 564,000; one instruction takes at most 224 bytes of memory beside its content."""
 _MOST_TUPLES = 10_000
@@ -81,10 +82,10 @@ def _check(content: bytes, name: str) -> None:
                 f"{name}, byte {position}: instruction {opcode.name} is not about dicts, lists, strings and numbers; "
                 f"the file holds no plain data, so it is not read."
             )
-        tuples += opcode.name.startswith("TUPLE")
+        tuples += opcode.name in _TUPLES
         if count >= _MOST_INSTRUCTIONS or tuples > _MOST_TUPLES:
             raise UnpicklingError(f"it has more than {count} instructions, {tuples} of them for tuples")
-        if opcode.name.endswith("PUT") and isinstance(argument, int) and argument > count:
+        if opcode.name in _PUTS and isinstance(argument, int) and argument > count:
             raise UnpicklingError(f"it numbers an object {argument}")
 
 
