@@ -32,7 +32,6 @@ from archgrad.hypergradients import (
     FirstOrder,
     Hypergradient,
     Neumann,
-    ReverseMode,
     TruncatedReverse,
     Unrolled,
     evaluate_at,
@@ -50,12 +49,14 @@ ESTIMATORS: dict[str, Callable[..., Hypergradient]] = {
     **{f"Neumann K={terms}": partial(Neumann, terms=terms) for terms in range(4)},
     "ConjugateGradient T=2": partial(ConjugateGradient, steps=2, damping=10.0),
     "Amended": Amended,
-    **{f"ReverseMode T={steps}": partial(ReverseMode, steps=steps) for steps in (1, 4)},
-    "TruncatedReverse T=4 keep=2": partial(TruncatedReverse, steps=4, keep=2),
+    **{
+        f"TruncatedReverse T={steps} keep={keep}": partial(TruncatedReverse, steps=steps, keep=keep)
+        for steps, keep in ((1, 1), (4, 4), (4, 2))
+    },
 }
 GROWING: dict[str, Callable[[int], Hypergradient]] = {
-    "ReverseMode exact": lambda length: ReverseMode(steps=length),
-    "ReverseMode finite": lambda length: ReverseMode(steps=length, products="finite"),
+    "TruncatedReverse keep=T exact": lambda length: TruncatedReverse(steps=length, keep=length),
+    "TruncatedReverse keep=T finite": lambda length: TruncatedReverse(length, length, products="finite"),
     "TruncatedReverse keep=1": lambda length: TruncatedReverse(steps=length, keep=1),
     "Neumann exact": lambda length: Neumann(terms=length),
     "Neumann forward": lambda length: Neumann(terms=length, products="forward"),

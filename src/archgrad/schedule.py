@@ -76,6 +76,14 @@ class Schedule:
                 f"set inner_steps to 1, or schedule.updates=alternate."
             )
 
+    def check_epochs(self, epochs: int) -> None:
+        """Reject a search that would end before its architecture has moved."""
+        if epochs <= self.warmup_epochs:
+            raise UserError(
+                f"the architecture does not move in the first {self.warmup_epochs} epochs (schedule.warmup_epochs), "
+                f"but the search has only {epochs}; give more epochs, or set schedule.warmup_epochs lower."
+            )
+
     def moves(self, index: int, steps: int = 1, seed: int = 0) -> Moves:
         """Return what moves at step ``index`` of a search with ``steps`` steps per epoch and this seed."""
         index -= self.warmup_epochs * steps

@@ -24,7 +24,6 @@ from archgrad.hypergradients import (
     FirstOrder,
     Hypergradient,
     Neumann,
-    ReverseMode,
     TruncatedReverse,
     Unrolled,
 )
@@ -155,7 +154,7 @@ COSTS = [
     (ExactImplicit(), 1, 23, 12),
     (Amended(), 1, 5, 3),
     (Unrolled(lr=0.1), 1, 3, 2),
-    (ReverseMode(4, lr=0.1), 4, 12, 8),
+    (TruncatedReverse(4, 4, lr=0.1), 4, 12, 8),
     (TruncatedReverse(5, 2, lr=0.1), 5, 9, 7),
 ]
 """Evaluations of the inner loss with exact, central and forward products; the outer loss is evaluated once."""
@@ -212,7 +211,7 @@ def test_the_memory_of_implicit_estimates_does_not_grow_with_their_products() ->
 
 
 def test_the_memory_of_reverse_mode_is_linear_in_its_steps() -> None:
-    one, two, four, eight = (saved(ReverseMode(steps, lr=0.01)) for steps in (1, 2, 4, 8))
+    one, two, four, eight = (saved(TruncatedReverse(steps, steps, lr=0.01)) for steps in (1, 2, 4, 8))
     assert one == saved(T1T2()) == saved(Unrolled(lr=0.01))
     assert (four - two, eight - four) == (2 * (two - one), 4 * (two - one))
     assert two - one > one / 2
@@ -220,11 +219,16 @@ def test_the_memory_of_reverse_mode_is_linear_in_its_steps() -> None:
 
 def test_the_memory_of_truncated_reverse_mode_is_linear_in_the_steps_it_keeps() -> None:
     for keep in (1, 2, 4):
-        assert saved(TruncatedReverse(6, keep, lr=0.01)) == saved(ReverseMode(keep, lr=0.01))
+        assert saved(TruncatedReverse(6, keep, lr=0.01)) == saved(TruncatedReverse(keep, keep, lr=0.01))
 
 
 @pytest.mark.parametrize("kind", ["finite", "forward"])
 def test_differences_never_keep_more_than_one_graph(kind: Any) -> None:
     one = saved(T1T2())
-    for member in (Neumann(1, 0.01), Neumann(4, 0.01), ReverseMode(2, lr=0.01), ReverseMode(8, lr=0.01)):
+    for member in (
+        Neumann(1, 0.01),
+        Neumann(4, 0.01),
+        TruncatedReverse(2, 2, lr=0.01),
+        TruncatedReverse(8, 8, lr=0.01),
+    ):
         assert saved(dataclasses.replace(member, products=kind)) <= one

@@ -35,7 +35,9 @@ def test_a_script_prints_a_table_and_stores_it(
     path = tmp_path / "rows.json"
     forking = context()
     monkeypatch.setattr("multiprocessing.get_context", lambda kind: forking)
-    monkeypatch.setattr(hypergradients, "ESTIMATORS", {one: ESTIMATORS[one] for one in ("Unrolled", "ReverseMode T=1")})
+    monkeypatch.setattr(
+        hypergradients, "ESTIMATORS", {one: ESTIMATORS[one] for one in ("Unrolled", "TruncatedReverse T=1 keep=1")}
+    )
     importlib.import_module(f"benchmarks.{name}").main(["--tiny", "--space", "nasbench201", "--json", str(path)])
     rows = json.loads(path.read_text())["rows"]
     lines = capsys.readouterr().out.strip().splitlines()

@@ -71,7 +71,10 @@ def test_what_cannot_be_searched_is_a_sentence(monkeypatch: pytest.MonkeyPatch) 
         run_blackbox("random-search", "darts")
     with pytest.raises(UserError, match=r"put it at \$ARCHGRAD_DATA/nasbench201/accuracy.csv"):
         run_blackbox("random-search")
-    with pytest.raises(UserError, match="unknown dataset of NAS-Bench-201 'digits'"):
+    with pytest.raises(
+        UserError,
+        match="no table has short trainings of the space 'nasbench201' on 'digits'; search nasbench201 on cifar10",
+    ):
         run_blackbox("random-search", data="digits")
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(UserError, match=r"pip install 'archgrad\[blackbox\]'"):

@@ -296,7 +296,7 @@ def _make_hostile(home: Path) -> None:
     shutil.copytree(STORED, home / f"run{ESCAPES}")
     for name in ("fifo", "fifo.toml", "fifo.json", "fifo.csv", "fifo.svg", "fifo.npz", "fifo.py"):
         os.mkfifo(home / name)
-    for link in ("zero.toml", "zero.json", "zero.csv", "zero.tfrecord", "zero.npz"):
+    for link in ("zero.toml", "zero.json", "zero.csv", "zero.tfrecord", "zero.parquet", "zero.npz"):
         (home / link).symlink_to("/dev/zero")
     (home / "circle").symlink_to("circle")
     with (home / "sparse.toml").open("wb") as file:
@@ -413,7 +413,7 @@ class Lines:
         if command == "compare" and name == "table":
             return [["md", "latex", "csv", "json", "x"]]
         if name in ("table", "source"):
-            return [self.paths, ["x.csv", "fifo.csv", "zero.csv", "zero.tfrecord", "half.json"]]
+            return [self.paths, ["x.csv", "fifo.csv", "zero.csv", "zero.tfrecord", "zero.parquet", "half.json"]]
         if name in ("data", "data_dir", "test"):
             kinds = ["npz:", "folder:", "parquet:", "npz:zero.npz", "npz:missing", "folder:a folder"]
             return [list(SOURCES), kinds, [f"npz:{path}" for path in self.paths], self.paths, ODD]

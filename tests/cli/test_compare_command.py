@@ -78,6 +78,7 @@ def test_tables_have_other_formats(archgrad, engine, study):
         return out
 
     assert printed("md").startswith("| variant | runs | mean ± std | 95 % interval | collapsed | minutes |\n")
+    assert f"\n{PLACE}, by heldout\\_accuracy. No winner: " in printed("md")
     assert printed("latex").count("\\begin{tabular}") == 3
     rows = list(csv.DictReader(io.StringIO(printed("csv"))))
     assert [(row["variant"], row["runs"]) for row in rows] == [("gdas", "2"), ("gaea-simultaneous", "2")]
@@ -88,11 +89,30 @@ def test_tables_have_other_formats(archgrad, engine, study):
     assert len(content["checklist"]) == 18
 
 
+def test_a_study_that_is_computed_elsewhere_can_be_reported(archgrad, engine, study):
+    shutil.rmtree(study / PLACE / "gdas-seed1")
+    with StudyFolder(study).locked():
+        assert archgrad("compare", study)[0] == 2
+        code, out, err = archgrad("compare", study, "--no-run")
+    assert (code, engine.submitted) == (0, []), err
+    assert "gdas               1 of 2" in out
+    code, _, err = archgrad("compare", study, "--no-run", "--seeds", 4)
+    assert (code, "--no-run reports what a study has finished" in err) == (2, True), err
+
+
+def test_the_help_begins_with_what_is_compared(archgrad):
+    _, out, _ = archgrad("compare", "--help")
+    places = [out.index(f"  {name} ") for name in ("--methods", "--seeds", "--data", "-o,", "--engine", "--epochs")]
+    assert places == sorted(places)
+    assert "[default:" not in out
+
+
 def test_status_tells_how_far_a_study_is(archgrad, study):
     code, out, err = archgrad("status", study)
     assert code == 0, err
     assert "4 of 4 runs finished" in out
     assert f"{PLACE}  gdas               ■■" in out
+    assert "`archgrad compare study --no-run` reports the finished runs" in out
     shutil.rmtree(study / PLACE / "gdas-seed1")
     StudyFolder(study).write_failures({f"{PLACE}/gdas-seed1": "no data."})
     code, out, err = archgrad("status", study)
@@ -147,8 +167,12 @@ def test_the_quick_study_of_the_repository_runs_at_a_small_size(archgrad, engine
     ("arguments", "sentence"),
     [
         (["-o", "s"], "name methods to compare, such as --methods darts,gaea"),
+        ([], "name methods to compare, such as --methods darts,gaea"),
+        (["--methods", "pc-darts", "--epochs", 2, "-o", "s"], "does not move in the first 15 epochs"),
+        (["--methods", "random-search", "-o", "s"], "no table has short trainings of the space 'nasbench201' on"),
         (["--methods", "darts"], "give the folder of the study: -o STUDY"),
         (["--methods", "dartz", "-o", "s"], "unknown method 'dartz'; did you mean 'darts'"),
+        (["--methods", "randomsearch", "-o", "s"], "unknown method 'randomsearch'; did you mean 'random-search'"),
         (["--methods", "darts", "--spaces", "nasbench", "-o", "s"], "unknown space 'nasbench'"),
         (["--methods", "darts", "--data", "digitz", "-o", "s"], "unknown data 'digitz'"),
         (["--methods", "darts", "--seeds", "0", "-o", "s"], "seeds is 0"),

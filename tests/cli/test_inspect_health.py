@@ -102,9 +102,9 @@ def test_a_picture_that_cannot_be_kept_in_the_run_is_no_error(archgrad):
     assert "cannot be written" in err
 
 
-def test_old_records_and_no_records(archgrad):
-    old = made("old", [{"epoch": 1, "genotype": CONVS}, {"epoch": 2, "genotype": CONVS}])
-    code, out, _ = archgrad("inspect", old)
+def test_records_without_measures_and_no_records(archgrad):
+    bare = made("bare", [{"epoch": 1, "genotype": CONVS}, {"epoch": 2, "genotype": CONVS}])
+    code, out, _ = archgrad("inspect", bare)
     assert code == 0
     assert "diagnosis: too early" in out
     code, out, _ = archgrad("inspect", made("new", [], epochs=3))
@@ -120,19 +120,6 @@ def test_of_a_search_in_stages_the_last_is_judged(archgrad):
     assert "seed 0: 7 of 12 epochs\n" in out
     assert "diagnosis: healthy" in out
     assert "epoch 5      epoch 6      epoch 7" in out
-    code, _, err = archgrad("inspect", run, "--warnings")
-    assert code == 2
-    assert "has finished 7 of 12 epochs" in err
-    (run / "summary.json").write_text("{}")
-    code, out, err = archgrad("inspect", run, "--warnings")
-    assert (code, out.splitlines()[1].split()[:3]) == (0, ["run", "-", "no"]), err
-
-
-def test_warnings_are_scored_by_the_length_that_was_planned(archgrad):
-    records = history([*COLLAPSING, 5 / 6, 5 / 6])
-    records[-1]["stopped_to"] = 3
-    assert json.loads(archgrad("inspect", made("long", records, epochs=100), "--warnings", "--json")[1])["recall"] == 0
-    assert json.loads(archgrad("inspect", made("short", records, epochs=9), "--warnings", "--json")[1])["recall"] == 1
 
 
 def test_of_a_stopped_run_the_architecture_that_it_returned_is_shown(archgrad):
@@ -163,53 +150,21 @@ def test_after_a_switch_nobody_is_told_to_switch(archgrad):
     assert ("+layer-alignment" in out, "--method gaea" in out) == (False, True)
 
 
-@pytest.fixture
-def runs(archgrad) -> list[Path]:
-    return [
-        made("right", history([*COLLAPSING, 5 / 6, 5 / 6], oracle_cifar10_test_200ep=88.56)),
-        made("wrong", history([*COLLAPSING, 0.0, 0.0], oracle_cifar10_test_200ep=94.1)),
-        made("missed", history([0.0] * 7, oracle_cifar10_test_200ep=85.0)),
-        made("well", history([0.0] * 7)),
-    ]
-
-
-def test_it_scores_its_own_warnings(archgrad, runs):
-    code, out, err = archgrad("inspect", *runs, "--warnings")
-    assert code == 0, err
-    lines = out.splitlines()
-    assert lines[0].split() == ["run", "warned", "collapsed", "since", "lead", "skips", "oracle"]
-    assert lines[1].split() == ["right", "5", "yes", "5", "0", "83", "%", "88.56"]
-    assert lines[2].split() == ["wrong", "5", "no", "-", "-", "0", "%", "94.10"]
-    assert lines[3].split() == ["missed", "-", "yes", "7", "-", "0", "%", "85.00"]
-    assert lines[4].split() == ["well", "-", "no", "-", "-", "0", "%", "-"]
-    assert lines[5] == "precision: 0.50, 1 of 2 warned runs collapsed"
-    assert lines[6] == "recall: 0.50, 1 of 2 collapsed runs were warned"
-    assert lines[7] == "lead time: 0.0 epochs on average"
-    code, out, _ = archgrad("inspect", *runs, "--warnings", "--json")
-    assert json.loads(out)["precision"] == 0.5
-    code, out, _ = archgrad("inspect", runs[3], "--warnings")
-    assert "precision: -, 0 of 0 warned runs collapsed" in out
-    assert "lead time" not in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["right", "wrong"], "2 runs are given, but only --warnings takes several"),
-        (["right", "right", "--warnings"], "right is given twice"),
-        (["begun", "--warnings"], "begun has finished 3 of 9 epochs, so it is not known yet"),
-        (["right", "--warnings", "--layers"], "--layers and --warnings are different inspections; choose one"),
-        (["right", "--warnings", "--out", "x.svg"], "--out names the file for the curves, but --warnings draws none"),
-        (["right", "--warnings", "--batches", 2], "--batches works only with --hypergradient or --layers"),
-        (["right", "--layers", "--steps", 2], "--steps works only with --hypergradient"),
-        (["right", "--device", "cpu"], "--device works only with --hypergradient, --discretization or --layers"),
-        (["right", "--out", "curves.jpg"], "unknown picture format '.jpg'"),
-        (["right", "--out", "right/config.toml/x.svg"], "cannot be written"),
+        (["run", "--discretization", "--layers"], "--discretization and --layers are different inspections; choose"),
+        (["run", "--layers", "--out", "x.svg"], "--out names the file for the curves, but --layers draws none"),
+        (["run", "--batches", 2], "--batches works only with --hypergradient or --layers"),
+        (["run", "--layers", "--steps", 2], "--steps works only with --hypergradient"),
+        (["run", "--device", "cpu"], "--device works only with --hypergradient, --discretization or --layers"),
+        (["run", "--out", "curves.jpg"], "unknown picture format '.jpg'"),
+        (["run", "--out", "run/config.toml/x.svg"], "cannot be written"),
         (["nowhere"], "is not a run directory"),
     ],
 )
-def test_mistakes_exit_with_2_and_a_sentence(archgrad, runs, arguments, sentence):
-    made("begun", history([0.0] * 3), epochs=9)
+def test_mistakes_exit_with_2_and_a_sentence(archgrad, arguments, sentence):
+    made("run", history([0.0] * 7))
     code, out, err = archgrad("inspect", *arguments)
     assert code == 2
     assert sentence in err
@@ -285,7 +240,6 @@ def test_a_search_stops_and_says_why(archgrad, sick):
     assert code == 0, err
     assert json.loads(again)["genotype"] == summary["genotype"]
     assert Path("run/metrics.jsonl").read_text() == before
-    assert archgrad("inspect", "run", "--warnings")[0] == 0
 
 
 def test_a_search_switches_and_resumes(archgrad, sick):

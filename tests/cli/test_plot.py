@@ -70,7 +70,7 @@ def test_it_draws_a_line_for_each_method_over_the_epochs_its_seeds_share(archgra
         "least": min(values),
         "greatest": max(values),
         "runs": 2,
-        "interval": pytest.approx(12.706 * abs(values[0] - values[1]) / 2),
+        "interval": pytest.approx(12.7062047 * abs(values[0] - values[1]) / 2),
     }
     assert Path("curves.svg").read_bytes() == picture  # the same curves are the same file
 

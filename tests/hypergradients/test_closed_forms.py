@@ -21,7 +21,6 @@ from archgrad.hypergradients import (
     FirstOrder,
     Hypergradient,
     Neumann,
-    ReverseMode,
     TruncatedReverse,
     Unrolled,
 )
@@ -58,7 +57,7 @@ def of_alpha(member: Hypergradient) -> float:
         Neumann(60, 0.2),
         Neumann(0, 0.5),
         Neumann(0, "auto"),
-        ReverseMode(60, lr=0.2),
+        TruncatedReverse(60, 60, lr=0.2),
         TruncatedReverse(80, 60, lr=0.2),
         Unrolled(lr=0.5),
         Amended(0.25),
@@ -80,7 +79,7 @@ def test_the_toy_of_amended_darts_has_the_hypergradient_two_alpha(member: Any, k
         (Unrolled(lr=0.1), -1.2),
         (Neumann(0, 0.1), -1.2),
         (Neumann(2, 0.1), -2 + 4 * (1 - 0.8**3)),
-        (ReverseMode(3, lr=0.1), -2 + 4 * (1 - 0.8**3)),
+        (TruncatedReverse(3, 3, lr=0.1), -2 + 4 * (1 - 0.8**3)),
         (TruncatedReverse(9, 3, lr=0.1), -2 + 4 * (1 - 0.8**3)),
         (ConjugateGradient(1, damping=2.0), 0.0),
     ],
@@ -139,7 +138,7 @@ def test_quadratic_problems_are_solved_exactly(seed: int, kind: Any) -> None:
 def test_reverse_mode_needs_no_converged_weights_if_it_runs_long_enough(seed: int, descent: Descent) -> None:
     quadratic = Quadratic(seed)
     start = quadratic.weights(randn(6, seed=seed + 700))
-    for member in (ReverseMode(150), TruncatedReverse(300, 150)):
+    for member in (TruncatedReverse(150, 150), TruncatedReverse(300, 150)):
         estimate = member(quadratic.problem, start, quadratic.alpha, None, None, descent=descent)
         assert error(estimate["a"], quadratic.exact()) < 1e-6
 
@@ -148,7 +147,7 @@ def test_reverse_mode_needs_no_converged_weights_if_it_runs_long_enough(seed: in
 def test_reverse_mode_by_differences_solves_quadratic_problems_too(kind: Any) -> None:
     quadratic = Quadratic(0)
     start = quadratic.weights(randn(6, seed=700))
-    estimate = ReverseMode(100, lr=0.25, products=kind)(quadratic.problem, start, quadratic.alpha, None, None)
+    estimate = TruncatedReverse(100, 100, lr=0.25, products=kind)(quadratic.problem, start, quadratic.alpha, None, None)
     assert error(estimate["a"], quadratic.exact()) < 1e-5
 
 
@@ -197,7 +196,12 @@ def test_ridge_regression_tunes_its_penalty_exactly(seed: int, lambdas: int) -> 
     curvature = 2 * (torch.linalg.eigvalsh(x.T @ x)[-1] + log_lambda.exp().max()).item()
     point = {"w": best.detach()}, {"log_lambda": log_lambda.detach()}, training, validation
     problem = BilevelProblem(ridge_inner, ridge_outer)
-    members = [ExactImplicit(), ConjugateGradient(5), Neumann(400, 1 / curvature), ReverseMode(250, lr=1 / curvature)]
+    members = [
+        ExactImplicit(),
+        ConjugateGradient(5),
+        Neumann(400, 1 / curvature),
+        TruncatedReverse(250, 250, lr=1 / curvature),
+    ]
     for member in members:
         assert error(member(problem, *point)["log_lambda"], expected) < 1e-6
     assert error(FirstOrder()(problem, *point)["log_lambda"], expected) == 1.0

@@ -17,7 +17,6 @@ from archgrad.hypergradients import (
     FirstOrder,
     Hypergradient,
     Neumann,
-    ReverseMode,
     TruncatedReverse,
     Unrolled,
 )
@@ -98,7 +97,7 @@ def test_the_series_is_truncated_reverse_mode_at_converged_weights(terms: int) -
     alpha = randn(3, seed=3)
     best = stationary(alpha)
     expected = estimate(Neumann(terms, 0.1), curved, best, alpha)
-    for member in (TruncatedReverse(6, terms + 1, lr=0.1), ReverseMode(terms + 1, lr=0.1)):
+    for member in (TruncatedReverse(6, terms + 1, lr=0.1), TruncatedReverse(terms + 1, terms + 1, lr=0.1)):
         torch.testing.assert_close(estimate(member, curved, best, alpha), expected, rtol=1e-11, atol=1e-12)
     elsewhere = best + 0.1 * randn(5, seed=4)
     apart = estimate(TruncatedReverse(6, terms + 1, lr=0.1), curved, elsewhere, alpha)

@@ -18,7 +18,7 @@ from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardPro
 from archgrad.autodiff.vectors import Vector, added, cosine, dot, flattened, norm, unflattened
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
-from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, ReverseMode, Unrolled
+from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, TruncatedReverse, Unrolled
 from archgrad.relaxations import Softmax
 from archgrad.spaces import DARTS, NASBench1Shot1, NASBench201
 
@@ -191,7 +191,7 @@ def test_a_loss_that_fails_in_the_middle_leaves_the_supernet_as_it_was(kind: Any
         return value
 
     with pytest.raises(ZeroDivisionError):
-        estimate(ReverseMode(3, lr=0.025, products=kind), search, problem=BilevelProblem(failing, failing))
+        estimate(TruncatedReverse(3, 3, lr=0.025, products=kind), search, problem=BilevelProblem(failing, failing))
     assert torch.is_grad_enabled()
 
 
@@ -211,6 +211,6 @@ def test_reverse_mode_is_the_slope_of_the_loss_that_training_reaches() -> None:
             optimizer.step()
         return moved.loss(moved.weights, moved.alpha, search.images(3)).item()
 
-    gradient = estimate(ReverseMode(2), search, descent=Descent(0.025, **settings))
+    gradient = estimate(TruncatedReverse(2, 2), search, descent=Descent(0.025, **settings))
     slope = (reached(1e-6) - reached(-1e-6)) / 2e-6
     assert dot(gradient, direction) == pytest.approx(slope, rel=1e-4)

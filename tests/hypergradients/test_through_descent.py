@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archgrad.bilevel import BilevelProblem
 from archgrad.descent import Descent
-from archgrad.hypergradients import Batches, Reverse, ReverseMode, TruncatedReverse, Unrolled
+from archgrad.hypergradients import Batches, Reverse, TruncatedReverse, Unrolled
 
 Tensors = dict[str, Tensor]
 SETTINGS = [
@@ -25,7 +25,7 @@ every_setting = pytest.mark.parametrize(
     "settings", SETTINGS, ids=lambda s: f"{s['momentum']}-{s['weight_decay']}{'-nesterov' * s['nesterov']}"
 )
 every_member = pytest.mark.parametrize(
-    "member", [Unrolled(), ReverseMode(1), ReverseMode(4), TruncatedReverse(5, 2), TruncatedReverse(3, 3)], ids=str
+    "member", [Unrolled(), TruncatedReverse(1, 1), TruncatedReverse(4, 4), TruncatedReverse(5, 2)], ids=str
 )
 
 
@@ -116,7 +116,7 @@ def test_the_virtual_step_of_nasbench201_has_plain_momentum_though_the_real_one_
 @every_setting
 @pytest.mark.parametrize(("kind", "tolerance"), [("finite", 1e-3), ("forward", 1e-2)])
 def test_differences_go_through_the_steps_too(settings: dict[str, Any], kind: Any, tolerance: float) -> None:
-    member = ReverseMode(3, products=kind)
+    member = TruncatedReverse(3, 3, products=kind)
     batches = inner_batches(member, different=True)
     expected = through_autograd(batches, 3, VELOCITY, **settings)
     descent = Descent(LR, velocity=VELOCITY, **settings)
@@ -129,21 +129,15 @@ def test_differences_go_through_the_steps_too(settings: dict[str, Any], kind: An
 def test_unrolled_is_one_step_of_reverse_mode(settings: dict[str, Any]) -> None:
     point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
     descent = Descent(LR, velocity=VELOCITY, **settings)
-    one, other = (member(*point, descent=descent) for member in (Unrolled(), ReverseMode(1)))
-    assert all(torch.equal(value, other[name]) for name, value in one.items())
-
-
-def test_keeping_all_steps_is_reverse_mode() -> None:
-    point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
-    one, other = (member(*point) for member in (TruncatedReverse(4, 4, lr=LR), ReverseMode(4, lr=LR)))
+    one, other = (member(*point, descent=descent) for member in (Unrolled(), TruncatedReverse(1, 1)))
     assert all(torch.equal(value, other[name]) for name, value in one.items())
 
 
 def test_its_own_rate_replaces_that_of_the_descent_and_nothing_else() -> None:
     point = BilevelProblem(inner, outer), WEIGHTS, ALPHA, randn(6, 3, seed=10), OUTER_BATCH
     descent = Descent(0.3, 0.9, 0.05, True, VELOCITY)
-    expected = ReverseMode(3)(*point, descent=dataclasses.replace(descent, lr=LR))
-    actual = ReverseMode(3, lr=LR)(*point, descent=descent)
+    expected = TruncatedReverse(3, 3)(*point, descent=dataclasses.replace(descent, lr=LR))
+    actual = TruncatedReverse(3, 3, lr=LR)(*point, descent=descent)
     assert all(torch.equal(value, expected[name]) for name, value in actual.items())
 
 
@@ -161,7 +155,9 @@ def test_reverse_mode_is_the_slope_of_what_training_reaches() -> None:
 
     batches = Batches(randn(6, 3, seed=10 + number) for number in range(3))
     descent = Descent(LR, 0.9, 0.05, True)
-    gradient = ReverseMode(3)(BilevelProblem(inner, outer), WEIGHTS, ALPHA, batches, OUTER_BATCH, descent=descent)
+    gradient = TruncatedReverse(3, 3)(
+        BilevelProblem(inner, outer), WEIGHTS, ALPHA, batches, OUTER_BATCH, descent=descent
+    )
     for name, value in ALPHA.items():
         for place in range(4):
             step = torch.zeros_like(value)

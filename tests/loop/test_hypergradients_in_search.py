@@ -17,7 +17,7 @@ from archgrad.callbacks import InnerCurvature
 from archgrad.config import SearchConfig
 from archgrad.data import Loader
 from archgrad.errors import UserError
-from archgrad.hypergradients import Hypergradient, Neumann, ReverseMode, Unrolled
+from archgrad.hypergradients import Hypergradient, Neumann, TruncatedReverse, Unrolled
 from archgrad.loop import SearchResult
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
@@ -144,7 +144,7 @@ def test_the_gradient_of_second_order_goes_through_the_step_that_the_weights_the
 
 
 def test_reverse_mode_reads_the_batches_of_the_coming_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    made = setup(replace(ag.recipes.darts(), hypergradient=ReverseMode(3)))
+    made = setup(replace(ag.recipes.darts(), hypergradient=TruncatedReverse(3, 3)))
     state, stepper = after_two_steps(made)
     asked: list[int] = []
     original = StepBatches.inner

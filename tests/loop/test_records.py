@@ -28,7 +28,7 @@ def test_damaged_records_are_refused(name: str, run: Path) -> None:
         read_records(run)
 
 
-@pytest.mark.parametrize("command", [["plot"], ["inspect"], ["inspect", "--warnings"]])
+@pytest.mark.parametrize("command", [["plot"], ["inspect"]])
 @pytest.mark.parametrize("name", ["half", "stopped", "deep"])
 def test_commands_say_so(command: list[str], name: str, run: Path, archgrad) -> None:
     (run / "metrics.jsonl").write_text(BAD_RECORDS[name])

@@ -318,11 +318,3 @@ def test_a_device_other_than_the_cpu_is_read_every_20_steps() -> None:
     assert read == [1, 21, 41, 50]
     state.device = torch.device("cpu")
     assert all(reads_are_due(state) for state.step in range(50))
-
-
-def test_sums_of_earlier_versions_are_taken_over() -> None:
-    sums = MetricSums()
-    sums.restore(
-        {"train_loss": 20.0, "train_correct": 3.0, "train_count": 10.0, "alignment_sum": 1.0, "alignment_times": 2}
-    )
-    assert sums.means() == {"alignment": 0.5, "train_accuracy": 30.0, "train_loss": 2.0}

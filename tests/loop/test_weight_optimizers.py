@@ -112,7 +112,7 @@ def test_a_discretizer_that_tunes_does_so_with_the_same_optimizer(monkeypatch: p
     assert copies[0].optimizer.state
 
 
-REFUSED = {"unrolled", "reverse", "truncated-reverse", "neumann"}
+REFUSED = {"unrolled", "truncated-reverse", "neumann"}
 
 
 @pytest.mark.usefixtures("_trusted_differences")

@@ -13,25 +13,17 @@ from archgrad.discretizers import (
     LimitedSkips,
     Perturbation,
     SupernetEvaluation,
-    TopEdges,
     strongest_choices,
 )
-from archgrad.errors import UserError
 from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace
 
 MEMBERS: dict[str, Discretizer] = {
     "argmax": Argmax(),
-    "top_edges": TopEdges(edges=2),
     "best_sampled": BestSampled(samples=3),
     "perturbation": Perturbation(),
     "limited_skips": LimitedSkips(Argmax(), 2),
 }
-PAIRS = [
-    pytest.param(member, name, id=f"{label}-{name}")
-    for label, member in MEMBERS.items()
-    for name in SPACES
-    if not (label == "top_edges" and SPACES.constructor(name)().blocks[0].keep is None)
-]
+PAIRS = [pytest.param(member, name, id=f"{label}-{name}") for label, member in MEMBERS.items() for name in SPACES]
 
 
 def probabilities_of(space: SearchSpace, seed: int = 0) -> dict[str, Tensor]:
@@ -134,19 +126,3 @@ def test_none_is_never_picked_in_darts() -> None:
     space = DARTS()
     certain = {block.name: torch.eye(8)[0].expand(14, 8) for block in space.blocks}
     assert Argmax().select(space, certain).count("none") == 0
-
-
-def test_top_edges_is_argmax_where_the_space_keeps_two() -> None:
-    space = DARTS()
-    for seed in range(2):
-        probabilities = probabilities_of(space, seed)
-        assert TopEdges(2).select(space, probabilities) == Argmax().select(space, probabilities)
-
-
-def test_top_edges_is_refused_where_it_does_not_fit() -> None:
-    with pytest.raises(UserError, match=r"TopEdges\(edges=2\) does not fit the space 'nasbench201'.*keeps every edge"):
-        TopEdges().check(NASBench201())
-    with pytest.raises(UserError, match=r"TopEdges\(edges=3\) .* keeps 2 edges per node; use discretizers.Argmax\(\)"):
-        TopEdges(3).check(DARTS())
-    with pytest.raises(UserError, match=r"discretizer\.edges is 0; it must be at least 1"):
-        TopEdges(0)

@@ -28,7 +28,6 @@ from archgrad.hypergradients import (
     Implicit,
     Neumann,
     Reverse,
-    ReverseMode,
     TruncatedReverse,
     Unrolled,
 )
@@ -40,7 +39,7 @@ WITH_PRODUCTS: dict[str, Implicit | Reverse] = {
     "neumann": Neumann(2, LR),
     "neumann_auto": Neumann(2, "auto"),
     "conjugate_gradient": ConjugateGradient(4),
-    "reverse_mode": ReverseMode(3, lr=LR),
+    "all_steps": TruncatedReverse(3, 3, lr=LR),
     "truncated_reverse": TruncatedReverse(4, 2, lr=LR),
     "exact_implicit": ExactImplicit(),
     "amended": Amended(0.1),
@@ -277,7 +276,7 @@ STEPS_AND_FACTORS = {
     "neumann": (0, 3 * LR),
     "neumann_auto": (0, 3.0),
     "conjugate_gradient": (0, 0.0),
-    "reverse_mode": (3, 3 * LR),
+    "all_steps": (3, 3 * LR),
     "truncated_reverse": (4, 2 * LR),
     "amended": (0, 0.0),
 }
@@ -354,12 +353,11 @@ def test_hypergradients_are_values(member: Hypergradient) -> None:
     [
         (lambda: Unrolled(lr=0.0), r"hypergradient.lr is 0.0; it must be a number greater than 0"),
         (lambda: Unrolled(lr=float("nan")), r"hypergradient.lr is nan; it must be a number greater than 0"),
-        (lambda: ReverseMode(2, lr=-1.0), r"hypergradient.lr is -1.0; it must be a number greater than 0"),
-        (lambda: ReverseMode(0), r"hypergradient.steps is 0; it must be at least 1"),
-        (lambda: ReverseMode(2.0), r"hypergradient.steps is 2.0; it must be at least 1 and a whole number"),
+        (lambda: TruncatedReverse(2, 2, lr=-1.0), r"hypergradient.lr is -1.0; it must be a number greater than 0"),
+        (lambda: TruncatedReverse(2.0, 2), r"hypergradient.steps is 2.0; it must be at least 1 and a whole number"),
         (lambda: TruncatedReverse(2, 3), r"TruncatedReverse keeps 3 of 2 steps; keep at most 2\."),
         (lambda: TruncatedReverse(2, 0), r"hypergradient.keep is 0; it must be at least 1"),
-        (lambda: TruncatedReverse(0, 0), r"hypergradient.steps is 0; it must be at least 1"),
+        (lambda: TruncatedReverse(0, 1), r"hypergradient.steps is 0; it must be at least 1"),
         (lambda: Neumann(-1), r"hypergradient.terms is -1; it must be at least 0 and a whole number\."),
         (lambda: Neumann(2, 0.0), r"hypergradient.lr is 0.0; it must be a number greater than 0"),
         (lambda: Neumann(2, float("nan")), r"hypergradient.lr is nan; it must be a number greater than 0"),
@@ -385,7 +383,7 @@ def test_bad_arguments_are_answered_with_sentences(make: Callable[[], Hypergradi
         make()
 
 
-@pytest.mark.parametrize("member", [Unrolled(), ReverseMode(), TruncatedReverse(), Neumann()])
+@pytest.mark.parametrize("member", [Unrolled(), TruncatedReverse(), Neumann()])
 def test_without_lr_the_descent_says_what_it_is(member: Hypergradient) -> None:
     weights, alpha, *batches = point()
     with pytest.raises(UserError, match=r"no descent is given; set lr to a number, or pass descent="):
@@ -406,7 +404,7 @@ def test_exact_implicit_refuses_a_hessian_that_would_fill_the_memory() -> None:
 def test_too_few_batches_are_answered_with_a_sentence() -> None:
     weights, alpha, inner_batch, outer_batch = point()
     with pytest.raises(UserError, match="batches"):
-        ReverseMode(3, lr=LR)(PROBLEM, weights, alpha, Batches([inner_batch] * 2), outer_batch)
+        TruncatedReverse(3, 3, lr=LR)(PROBLEM, weights, alpha, Batches([inner_batch] * 2), outer_batch)
 
 
 def test_first_order_is_exactly_the_direct_gradient() -> None:

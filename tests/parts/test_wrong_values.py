@@ -302,7 +302,7 @@ CALLS: list[tuple[str, Callable[[], object]]] = [
     ("probabilities", lambda: discretizers.Argmax().select(SPACE, {})),
     ("probabilities", lambda: discretizers.Argmax().select(SPACE, NARROW)),
     ("probabilities", lambda: discretizers.Argmax().select(SPACE, NOT_A_NUMBER)),
-    ("probabilities", lambda: discretizers.TopEdges().select(SPACE, {"cell": [[1.0]]})),
+    ("probabilities", lambda: discretizers.Argmax().select(SPACE, {"cell": [[1.0]]})),
     ("probabilities", lambda: discretizers.LimitedSkips().select(SPACE, NARROW)),
     ("evaluation", lambda: discretizers.BestSampled().select(SPACE, SIMPLEX)),
     ("evaluation", lambda: discretizers.BestSampled().select(SPACE, SIMPLEX, 3)),

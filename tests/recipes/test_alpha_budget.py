@@ -225,6 +225,7 @@ def test_the_file_of_a_run_repeats_its_rate(archgrad: Any, tmp_path: Any, option
     code, out, err = archgrad("search", *small, *options, "--out", tmp_path / "run")
     assert (code, said in out) == (0, True), out + err
     written = tmp_path / "run" / "config.toml"
+    assert read_run_config(tmp_path / "run").budget == ("published" if "--set" in options else "always")
     code, out, _ = archgrad("search", "--config", written, "--out", tmp_path / "again")
     assert (code, said in out) == (0, True), out
     assert (tmp_path / "again" / "config.toml").read_text() == written.read_text()
@@ -234,20 +235,17 @@ def test_the_file_of_a_run_repeats_its_rate(archgrad: Any, tmp_path: Any, option
     assert (code, "α's learning rate is 0.0003 × 125" in out) == (0, True), out
 
 
+def test_always_in_a_file_of_the_user_scales_also_a_rate_of_the_command(archgrad: Any, tmp_path: Any) -> None:
+    (tmp_path / "own.toml").write_text('alpha_budget = "always"\n')
+    rate = ["--set", "arch_optimizer.lr=0.001", "--method", "darts"]
+    code, out, _ = archgrad("search", *SMALL[:8], *rate, "--config", tmp_path / "own.toml")
+    assert (code, "α's learning rate is 0.001 × 125 = 0.125" in out) == (0, True)
+
+
 def test_a_file_takes_a_rate_literally(archgrad: Any, tmp_path: Any) -> None:
     (tmp_path / "own.toml").write_text("[set.arch_optimizer]\nlr = 0.002\n")
     code, out, _ = archgrad("search", *SMALL[:8], "--method", "darts", "--config", tmp_path / "own.toml")
     assert (code, "α's learning rate is 0.002, as you set it" in out) == (0, True)
-
-
-def test_a_run_of_a_version_that_scaled_every_rate_is_repeated(archgrad: Any, tmp_path: Any) -> None:
-    written = tmp_path / "run" / "config.toml"
-    rate = ["--set", "arch_optimizer.lr=0.001", "--method", "darts"]
-    assert archgrad("search", *SMALL[:8], *rate, "--out", tmp_path / "run")[0] == 0
-    assert read_run_config(tmp_path / "run").budget == "published"
-    written.write_text(written.read_text().replace("published = false\n", ""))
-    code, out, _ = archgrad("search", "--config", written, "--out", tmp_path / "again")
-    assert (code, "α's learning rate is 0.001 × 125 = 0.125" in out) == (0, True)
 
 
 def test_a_python_user_hears_of_it(caplog: pytest.LogCaptureFixture) -> None:
@@ -280,20 +278,6 @@ def test_the_command_keeps_the_budget_in_the_configuration(archgrad: Any, tmp_pa
     assert SearchConfig(**read_config(tmp_path / "run.toml")).budget == 2.5
     code, _, err = archgrad(*run, "--alpha-budget", "more")
     assert (code, "alpha_budget is 'more'" in err) == (2, True)
-
-
-def test_a_run_of_a_version_without_a_budget_keeps_its_bare_rate(archgrad: Any, tmp_path: Any) -> None:
-    run, written = tmp_path / "run", tmp_path / "run" / "config.toml"
-    options = ["--channels", 2, "--cells", 1, "--epochs", 1, "--limit", 80, "--method", "darts"]
-    assert archgrad("search", *options, "--out", run)[0] == 0
-    assert read_run_config(run).budget == "always"  # the file has the recipe's rate among its settings
-    written.write_text(written.read_text().replace('alpha_budget = "always"\n', ""))
-    assert read_run_config(run).budget == "off"  # of resume
-    assert SearchConfig(**read_config(written)).budget == "off"  # of search --config
-    code, out, _ = archgrad("search", "--config", written, "--out", tmp_path / "again")
-    assert (code, "α's learning rate is 0.0003 ×" in out) == (0, False)
-    (tmp_path / "own.toml").write_text("epochs = 1\n[set.weights]\nlr = 0.1\n")
-    assert SearchConfig(**read_config(tmp_path / "own.toml")).budget == "published"
 
 
 @pytest.mark.parametrize("name", sorted(arch_optimizers.ARCH_OPTIMIZERS))

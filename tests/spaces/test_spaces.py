@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.discretizers import Argmax, TopEdges
+from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.spaces import (
     DARTS,
@@ -281,7 +281,7 @@ def test_the_darts_space_without_none_has_seven_operations() -> None:
     for genotype in known:
         assert space.cost(genotype) == DARTS(channels=4, cells=3).cost(genotype)
     even = {block.name: torch.full(block.shape, 1 / 7) for block in space.blocks}
-    assert all(len(cell.decisions) == 8 for _, cell in TopEdges().select(space, even).blocks)
+    assert all(len(cell.decisions) == 8 for _, cell in Argmax().select(space, even).blocks)
 
 
 def test_only_none_cannot_be_left_over() -> None:

@@ -16,6 +16,7 @@ from archgrad.studies.results import read_results
 from archgrad.studies.worker import run_planned
 
 BENCHMARK = Benchmark("b", "nasbench201", "digits")
+CIFAR = Benchmark("c", "nasbench201", "cifar10")
 
 
 def plan_of(*variants: Variant, **common: object) -> StudyPlan:
@@ -46,10 +47,25 @@ def test_it_searches_the_space_that_all_variants_share() -> None:
 
 def test_its_settings_are_its_knobs_and_its_budget() -> None:
     options = {"settings": {"blackbox.population": 5, "blackbox.queries": 20}}
-    plan = plan_of(Variant("small", "regularized-evolution", options))
+    plan = StudyPlan((Variant("small", "regularized-evolution", options),), (CIFAR,), (0, 1))
     check_plan(plan)
     assert plan.variants[0].blackbox_settings == {"population": 5, "queries": 20}
     assert "20 queries" in next(differences(plan, plan.benchmarks[0]))
+
+
+def test_queries_without_a_table_are_refused_before_anything_runs() -> None:
+    with pytest.raises(UserError, match="no table has short trainings of the space 'nasbench201' on 'digits'"):
+        check_plan(plan_of(Variant("random-search", "random-search")))
+    check_plan(plan_of(Variant("zero-cost", "zero-cost"), Variant("cells", "random-cells")))
+
+
+def test_the_notes_tell_a_budget_from_no_training_at_all() -> None:
+    variants = (Variant("random-search", "random-search"), Variant("zero-cost", "zero-cost"))
+    plan = StudyPlan(variants, (CIFAR,), (0,))
+    assert list(differences(plan, CIFAR)) == [
+        "random-search has no epochs: it searches without gradients, within 12,000 seconds (simulated)",
+        "zero-cost has no epochs: it searches without gradients, and trains nothing",
+    ]
 
 
 @each_of(

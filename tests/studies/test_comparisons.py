@@ -110,7 +110,9 @@ def test_five_seeds_cannot_tell_even_a_clear_difference() -> None:
     verdict = decide({"a": seeded([94.0, 94.1, 94.2, 94.0, 94.1]), "b": seeded([80.0, 81, 82, 80, 81])})
     assert verdict.winner is None
     assert verdict.least_p == 2 / 2**5
-    assert "So few seeds cannot: the smallest p-value they can reach is 0.062." in str(verdict)
+    assert "So few seeds cannot: the smallest p-value they can reach is 0.062. It takes at least 6 seeds." in str(
+        verdict
+    )
 
 
 def test_a_rival_that_wins_on_the_common_seeds_is_not_beaten() -> None:

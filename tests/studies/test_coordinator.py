@@ -81,6 +81,21 @@ def test_a_failed_run_is_tried_twice_and_stops_nobody(tmp_path: Path) -> None:
     assert folder.failures() == {}
 
 
+def test_the_watcher_hears_of_a_run_soon_after_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(FakeEngine):
+        waits = 2
+
+        def wait(self, seconds: float) -> list[Ended]:
+            self.waits -= 1
+            return [] if self.waits else super().wait(seconds)
+
+    monkeypatch.setattr("archgrad.studies.coordinator._TICK", -1.0)
+    seen: list[str] = []
+    run_missing(StudyFolder(tmp_path), plan_of("x"), Slow(), lambda status: seen.append(status[0].state))
+    assert seen[:2] == ["waiting", "running"]
+    assert seen[-1] == "finished"
+
+
 def test_a_run_whose_folder_is_in_use_is_tried_again_and_is_no_failure(tmp_path: Path) -> None:
     engine = FakeEngine({"b/x-seed0": [BUSY, BUSY, BUSY, 0]})
     assert run_missing(StudyFolder(tmp_path), plan_of("x"), engine) == {}

@@ -151,7 +151,16 @@ def test_the_checklist_is_filled_in_from_the_runs(tmp_path: Path) -> None:
     assert filled["Is random search in the same space among the methods?"].answer == "no"
     one_benchmark = filled["Do all methods share one benchmark: data and split, space, and training of what they find?"]
     assert one_benchmark.answer == "no"  # GAEA has no split
-    assert "same_data: no" in one_benchmark.evidence
+    assert "same data and split: no" in one_benchmark.evidence
+
+
+def test_searches_without_gradients_have_another_budget_and_a_failed_random_search_is_none(tmp_path: Path) -> None:
+    runs = {"b-cifar10/darts-seed0": {ORACLE: 90.0}}
+    make_study(tmp_path, runs, DARTS, Variant("random-search", "random-search"), seeds=1)
+    filled = {one.item.facts[-1]: one for one in ag.Study.load(tmp_path).checklist()}
+    assert filled["random_search"].answer == "no"
+    assert "same budget: no" in filled["same_budget"].evidence
+    assert "same data and split: no" in filled["same_training"].evidence
 
 
 def test_votes_count_the_runs_that_found_a_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

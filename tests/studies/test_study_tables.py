@@ -40,7 +40,7 @@ def test_latex() -> None:
         r"{}50\%\&more & -- & 3 \\",
         r"\bottomrule",
         r"\end{tabular}",
-        r"\par\footnotesize Means of $\alpha$.",
+        r"{\par\footnotesize Means of $\alpha$.\par}",
     ]
 
 
@@ -48,6 +48,10 @@ def test_latex_runs_no_command_of_a_name() -> None:
     text = render(ResultTable((Column("name"),), ((r"\input{/etc/passwd}~^#$",), ("93.6 ± 0.1",))), "latex")
     assert r"{}\textbackslash{}input\{/etc/passwd\}\textasciitilde{}\textasciicircum{}\#\$ \\" in text
     assert r"{}93.6 $\pm$ 0.1 \\" in text
+
+
+def test_a_small_negative_number_is_no_negative_zero() -> None:
+    assert ResultTable((Column("τ"),), ((-0.001,), (-0.01,))).shown() == [["0.00"], ["-0.01"]]
 
 
 def test_csv_has_all_digits_and_no_formulas() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import google_crc32c
 
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module
+from archgrad.tables import convert_table
 from archgrad.tables.nasbench101.tfrecord import mask_checksum
 
 CHAIN = Module(((0, 1, 0), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
@@ -59,3 +60,9 @@ def small(path: Path) -> Path:
         record(CHAIN, 0.5, epochs=36),
         record(TURNED, 0.8, 0.85),
     )
+
+
+def converted(path: Path) -> Path:
+    """The table of a TFRecord file, beside it."""
+    convert_table(path, path.with_suffix(".parquet"))
+    return path.with_suffix(".parquet")

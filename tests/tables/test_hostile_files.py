@@ -12,12 +12,19 @@ import pytest
 from records101 import write
 
 from archgrad.errors import UserError
-from archgrad.tables import open_cells, open_table
+from archgrad.tables import convert_table, open_cells, open_table
 from archgrad.tables.nasbench101.tfrecord import mask_checksum
 from archgrad.tables.nasbench201.cells import codes_by_name
 
 HEADER = "arch,cifar10_test,cifar100_test,imagenet16_test\n"
 CELL = next(iter(codes_by_name()))
+
+
+def _convert(path: str | Path) -> object:
+    return convert_table(path, Path(path).with_name("table.parquet"))
+
+
+OPEN = {".csv": open_table, ".parquet": open_cells, ".tfrecord": _convert}
 
 
 def text(content: str) -> Callable[[Path], object]:
@@ -48,13 +55,13 @@ def endless(path: Path) -> None:
     [
         ("fifo.csv", os.mkfifo, "is not a file"),
         ("fifo.tfrecord", os.mkfifo, "is no file that can be read"),
-        ("fifo.sqlite", os.mkfifo, "is no regular file"),
+        ("fifo.parquet", os.mkfifo, "is a pipe"),
         ("device.csv", endless, "is not a file"),
         ("device.tfrecord", endless, "is no file that can be read"),
-        ("device.sqlite", endless, "is no regular file"),
+        ("device.parquet", endless, "is a device"),
         ("sparse.csv", sparse, "is larger than 100 MB"),
         ("sparse.tfrecord", sparse, "is not a TFRecord file, or is damaged"),
-        ("sparse.sqlite", sparse, "is not an SQLite database"),
+        ("sparse.parquet", sparse, "is not a table of NAS-Bench-101"),
         ("digits.csv", text(f"{HEADER}{CELL},{'9' * 5000},1,1"), "line 2: '9999.* is not an accuracy"),
         ("infinite.csv", text(f"{HEADER}{CELL},inf,1,1"), "'inf' is not an accuracy"),
         ("nan.csv", text(f"{HEADER}{CELL},nan,1,1"), "'nan' is not an accuracy"),
@@ -75,13 +82,13 @@ def test_hostile_files_are_answered_with_a_sentence(
 ) -> None:
     make(tmp_path / name)
     with pytest.raises(UserError, match=problem) as caught:
-        (open_table if name.endswith(".csv") else open_cells)(tmp_path / name)
+        OPEN[Path(name).suffix](tmp_path / name)
     assert len(str(caught.value)) < len(str(tmp_path)) + 400
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "x/" * 2500, "a\0b", "~nouser/a", os.fsdecode(b"\xff")])
-@pytest.mark.parametrize("suffix", [".csv", ".tfrecord", ".sqlite"])
+@pytest.mark.parametrize("suffix", [".csv", ".tfrecord", ".parquet"])
 def test_hostile_names_are_answered_with_a_short_sentence(name: str, suffix: str) -> None:
-    with pytest.raises(UserError, match=r"does not exist|cannot be read") as caught:
-        (open_table if suffix == ".csv" else open_cells)(name + suffix)
+    with pytest.raises(UserError, match=r"does not exist|there is no|cannot be read") as caught:
+        OPEN[suffix](name + suffix)
     assert len(str(caught.value)) < 400

@@ -3,11 +3,10 @@ from __future__ import annotations
 import io
 import json
 import os
-import sqlite3
 from pathlib import Path
 
 import pytest
-from records101 import record, write
+from records101 import converted, record, write
 from rich.console import Console
 
 from archgrad.cli.progress import reading_progress
@@ -34,14 +33,13 @@ def table(tmp_path):
     cell, skip = Module.parse(json.dumps(MODULE)), Module(((0, 1), (0, 0)), ("input", "output"))
     runs = [(cell, 0.5, 4), (skip, 0.75, 4), (cell, 0.875, 108), (cell, 0.9375, 108)]
     records = [record(module, valid - 0.125, valid, epochs, parameters=99) for module, valid, epochs in runs]
-    return write(tmp_path / "some.tfrecord", *records)
+    return converted(write(tmp_path / "some.tfrecord", *records))
 
 
 @pytest.mark.parametrize("asked", [GENOTYPE, json.dumps(MODULE)])
 def test_query_of_a_genotype_and_of_a_module(archgrad, table, asked):
     code, out, err = archgrad("query", asked, "--table", table, "--json")
-    assert code == 0
-    assert "reading the table (only once): 100 %" in err
+    assert (code, err) == (0, "")
     answer = json.loads(out)
     assert {name: answer[name] for name in ("matrix", "ops", "parameters", "cells")} == MODULE | {
         "parameters": 99,
@@ -134,7 +132,10 @@ def test_many_images_get_lines_too_and_few_get_none():
 
 @needs_real
 def test_the_best_cell_of_the_real_file(archgrad):
-    code, out, _ = archgrad("query", "--best", "--table", REAL)
+    code, _, err = archgrad("convert", REAL, "-o", "real.parquet")
+    assert code == 0
+    assert "reading the table (only once): 100 %" in err
+    code, out, _ = archgrad("query", "--best", "--table", "real.parquet")
     assert code == 0
     assert "cell ea9270f536a1f1094f446246dad4fe89" in out
     assert "21,220,234 trainable parameters" in out
@@ -146,32 +147,29 @@ def test_the_best_cell_of_the_real_file(archgrad):
     [
         ([], "give either a genotype to look up, or --best"),
         (["--best"], "--best with --table FILE"),
-        ([GENOTYPE, "--best", "--table", "some.tfrecord"], "give either a genotype"),
-        ([GENOTYPE], "no NAS-Bench-101 file was found"),
-        ([GENOTYPE, "--table", "absent.tfrecord"], "absent.tfrecord does not exist"),
-        ([GENOTYPE, "--table", "cut.tfrecord"], "record at byte 0"),
-        (["--best", "--table", "cut.tfrecord"], "record at byte 0"),
-        ([GENOTYPE.replace("conv3x3-bn-relu~0,1", "conv1x1-bn-relu~0,1"), "--table", "some.tfrecord"], "is not in"),
-        (['{"matrix": [[0]], "ops": []}', "--table", "some.tfrecord"], "the matrix of a module has 1 rows"),
-        (["[conv3x3-bn-relu~0][output~1]", "--table", "some.tfrecord"], "at each of the nodes"),
-        (["/dev/zero", "--table", "some.tfrecord"], "the file with a genotype '/dev/zero' is a device"),
+        ([GENOTYPE, "--best", "--table", "some.parquet"], "give either a genotype"),
+        ([GENOTYPE], "no NAS-Bench-101 table was found; convert"),
+        ([GENOTYPE, "--table", "absent.parquet"], "absent.parquet' does not exist"),
+        ([GENOTYPE, "--table", "cut.parquet"], "is not a table of NAS-Bench-101"),
+        (["--best", "--table", "cut.parquet"], "is not a table of NAS-Bench-101"),
+        ([GENOTYPE, "--table", "some.tfrecord"], "some.tfrecord -o nasbench101.parquet, and then give --table"),
+        (["--best", "--table", "some.tfrecord"], "becomes a table with: archgrad convert some.tfrecord"),
+        ([GENOTYPE.replace("conv3x3-bn-relu~0,1", "conv1x1-bn-relu~0,1"), "--table", "some.parquet"], "is not in"),
+        (['{"matrix": [[0]], "ops": []}', "--table", "some.parquet"], "the matrix of a module has 1 rows"),
+        (["[conv3x3-bn-relu~0][output~1]", "--table", "some.parquet"], "at each of the nodes"),
+        (["/dev/zero", "--table", "some.parquet"], "the file with a genotype '/dev/zero' is a device"),
         (
-            ["long.json", "--table", "some.tfrecord"],
+            ["long.json", "--table", "some.parquet"],
             "'long.json' has 1,000,001 bytes or more; at most",
         ),
-        (["--best", "--table", "other.sqlite"], "another program. Give the path of an index, or of a TFRecord file"),
         ([GENOTYPE, "--table", "a.CSV"], "the name of a.CSV says that it is a table of NAS-Bench-201, but"),
         ([json.dumps(MODULE), "--table", "a.csv"], "a table of NAS-Bench-201, but the cell is from NAS-Bench-101"),
-        ([CELL_201, "--table", "some.tfrecord"], "a table of NAS-Bench-101, but the cell is from NAS-Bench-201"),
-        ([CELL_201, "--table", "other.sqlite"], "a table of NAS-Bench-101, but the cell is from NAS-Bench-201"),
+        ([CELL_201, "--table", "some.parquet"], "a table of NAS-Bench-101, but the cell is from NAS-Bench-201"),
     ],
 )
 def test_mistakes_are_sentences(archgrad, table, arguments, message):
-    (table.parent / "cut.tfrecord").write_bytes(table.read_bytes()[:100])
+    (table.parent / "cut.parquet").write_bytes(table.read_bytes()[:100])
     (table.parent / "long.json").write_text(" " * 1_000_001)
-    with sqlite3.connect(table.parent / "other.sqlite") as other:
-        other.execute("CREATE TABLE something (x)")
-    other.close()
     code, out, err = archgrad("query", *arguments)
     assert (code, out) == (2, "")
     assert message in " ".join(err.split())

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import stdev
 
 import pytest
-from records101 import CHAIN, PAIR, SKIP, TURNED, record, small, write
+from records101 import CHAIN, PAIR, SKIP, TURNED, converted, record, small, write
 from reference.nasbench1shot1_cells import genotypes, hashed_modules
 
 from archgrad.diagnostics import Snapshot
@@ -19,17 +19,14 @@ from archgrad.tables import TABLES, CellOracle
 from archgrad.tables.nasbench101 import (
     PUBLISHED_OPTIMA,
     CellTable,
-    DamagedIndex,
-    build_index,
     find_cells,
     open_cells,
     spaces_containing,
 )
-from archgrad.warn_once import forget_warnings
 
 
-def test_a_table_answers(source: Path) -> None:
-    table = open_cells(source)
+def test_a_table_answers(parquet: Path) -> None:
+    table = open_cells(parquet)
     assert len(table) == 3
     assert table.epochs == (36, 108)
     found = table.query(TURNED)
@@ -38,7 +35,6 @@ def test_a_table_answers(source: Path) -> None:
     assert (found.test, found.valid, found.train) == pytest.approx((75, 90, 90))
     assert found.spread("test") == pytest.approx(stdev([70, 75, 80]))
     assert (found.seconds, found.parameters, found.hash, found.module) == (1080, 7, PAIR.hash, PAIR)
-    assert [run.midway.test for run in found.runs] == pytest.approx([0.35, 0.375, 0.4])
     assert table.query(CHAIN).spread("valid") == 0
     assert table.query(CHAIN, 36).test == pytest.approx(50)
     assert table.find(PAIR, 36) is None
@@ -48,13 +44,15 @@ def test_a_table_answers(source: Path) -> None:
 
 
 def test_equal_cells_share_the_better_rank(tmp_path: Path) -> None:
-    table = open_cells(write(tmp_path / "a", *(record(module, 0.5) for module in (SKIP, CHAIN, PAIR))))
+    table = open_cells(
+        converted(write(tmp_path / "a.tfrecord", *(record(module, 0.5) for module in (SKIP, CHAIN, PAIR))))
+    )
     assert [table.rank(module) for module in (CHAIN, PAIR, SKIP)] == [1, 1, 1]
     assert table.best().hash == SKIP.hash
 
 
-def test_questions_without_an_answer(source: Path) -> None:
-    table = open_cells(source)
+def test_questions_without_an_answer(parquet: Path) -> None:
+    table = open_cells(parquet)
     other = Module(CHAIN.matrix, (INPUT, MAXPOOL3X3, OUTPUT))
     assert table.find(other) is None
     with pytest.raises(UserError, match=f"the cell {other.hash} is not in .*with 108 epochs.*3 cells"):
@@ -84,10 +82,7 @@ def space_1(tmp_path_factory: pytest.TempPathFactory) -> CellTable:
     records = (record(module, 0.25 + place / 2**13, place / 2**13) for place, module in enumerate(modules))
     folder = tmp_path_factory.mktemp("space")
     (folder / "nasbench101").mkdir()
-    path = write(folder / "nasbench101" / "nasbench_only108.tfrecord", *records)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ARCHGRAD_CACHE", str(folder))
-        return open_cells(path)
+    return open_cells(converted(write(folder / "nasbench101" / "nasbench101.tfrecord", *records)))
 
 
 def test_a_table_of_a_whole_space(space_1: CellTable) -> None:
@@ -106,48 +101,21 @@ def test_modules_outside_of_all_spaces() -> None:
 # --- finding ------------------------------------------------------------------------------------------------------
 
 
-def test_tables_are_found_where_they_should_be(
-    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
-) -> None:
+def test_tables_are_found_where_they_should_be(tmp_path: Path, parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
     assert find_cells() is None
-    with pytest.raises(UserError, match=r"--table FILE.*nasbench_full.tfrecord or .*nasbench_only108.tfrecord"):
+    with pytest.raises(UserError, match=r"archgrad convert nasbench_only108.tfrecord -o nasbench101.parquet"):
         open_cells()
     folder = tmp_path / "nasbench101"
     folder.mkdir()
     monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path))
-    small(folder / "four-vertex.tfrecord")
+    small(folder / "nasbench_only108.tfrecord")
     assert find_cells() is None
-    for name in ("nasbench_only108.tfrecord", "nasbench_full.tfrecord"):
-        small(folder / name)
-        found = find_cells()
-        assert found is not None
-        assert found.source == str(folder / name)
-    full = folder / "nasbench_only108.tfrecord"
-    assert said == [f"{full} has 3 cells, but was published with 423624; fetch it again."]
-    build_index(source, tmp_path / "own.sqlite")
-    named = find_cells(tmp_path / "own.sqlite")
-    assert named is not None
-    assert named.source == str(source)
-    (tmp_path / "bad.sqlite").write_text("nothing")
-    with pytest.raises(DamagedIndex, match="not an SQLite database"):
-        find_cells(tmp_path / "bad.sqlite")
-
-
-@pytest.mark.parametrize("name", ["nasbench_full.tfrecord", "nasbench_only108.tfrecord", "some.tfrecord"])
-def test_a_named_file_that_lost_cells_is_told_by_its_name(tmp_path: Path, name: str, said: list[str]) -> None:
-    """A cut between two records is seen in no checksum."""
-    path = small(tmp_path / name)
-    lost = [] if name.startswith("some") else [f"{path} has 3 cells, but was published with 423624; fetch it again."]
-    open_cells(path)
-    assert said == lost
-    (tmp_path / "link.tfrecord").symlink_to(path)
-    build_index(path, tmp_path / "own.SQLITE")
-    for other in ("link.tfrecord", "own.SQLITE"):
-        forget_warnings()
-        said.clear()
-        open_cells(tmp_path / other)
-        assert said == lost
+    command = f"archgrad convert {folder / 'nasbench_only108.tfrecord'} -o {folder / 'nasbench101.parquet'}, "
+    with pytest.raises(UserError, match=command):
+        open_cells()
+    own = parquet.rename(folder / "nasbench101.parquet")
+    assert open_cells().source == str(own)
 
 
 # --- the oracle ---------------------------------------------------------------------------------------------------
@@ -170,10 +138,10 @@ def test_the_oracle_logs_accuracy_and_regret(space_1: CellTable) -> None:
 
 
 def test_a_table_has_the_accuracies_of_a_cell(
-    space_1: CellTable, source: Path, monkeypatch: pytest.MonkeyPatch
+    space_1: CellTable, parquet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     genotype = next(genotypes(NASBench1Shot1(number=1)))
-    places = {"known": space_1, "unknown": open_cells(source), "nowhere": None}
+    places = {"known": space_1, "unknown": open_cells(parquet), "nowhere": None}
     found = {}
     for name, cells in places.items():
         monkeypatch.setattr("archgrad.tables.nasbench101.lookup.find_cells", lambda cells=cells: cells)
@@ -183,18 +151,18 @@ def test_a_table_has_the_accuracies_of_a_cell(
     assert found == {"known": known, "unknown": {}, "nowhere": {}}
 
 
-def test_the_oracle_is_silent_on_cells_it_does_not_know(source: Path, said: list[str]) -> None:
+def test_the_oracle_is_silent_on_cells_it_does_not_know(parquet: Path, said: list[str]) -> None:
     space = NASBench1Shot1(number=1)
-    oracle = CellOracle(open_cells(source), 1)
+    oracle = CellOracle(open_cells(parquet), 1)
     snapshot = Snapshot(space, {}, next(genotypes(space)))
     assert oracle.measure_epoch(snapshot, None) == oracle.measure_epoch(snapshot, None) == {}
-    assert said == [f"{source} lacks cells that this search comes across; those have no oracle."]
+    assert said == [f"{parquet} lacks cells that this search comes across; those have no oracle."]
 
 
-def test_a_table_that_goes_away_does_not_stop_a_search(source: Path, said: list[str]) -> None:
-    table = open_cells(source)
+def test_a_table_that_goes_away_does_not_stop_a_search(parquet: Path, said: list[str]) -> None:
+    table = open_cells(parquet)
     oracle = CellOracle(table, 1)
-    table.index.path.unlink()
+    parquet.unlink()
     assert (
         oracle.measure_epoch(Snapshot(NASBench1Shot1(number=1), {}, next(genotypes(NASBench1Shot1(number=1)))), None)
         == {}
@@ -206,13 +174,10 @@ def test_a_table_that_goes_away_does_not_stop_a_search(source: Path, said: list[
 def test_a_search_logs_its_oracle_and_regret(
     archgrad: Callable[..., tuple[int, str, str]], space_1: CellTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    forget_warnings()
-    monkeypatch.setenv("ARCHGRAD_CACHE", str(space_1.index.path.parent))
-    monkeypatch.setenv("ARCHGRAD_DATA", str(space_1.index.path.parent))
+    monkeypatch.setenv("ARCHGRAD_DATA", str(space_1.path.parent.parent))
     small = ("--channels", 2, "--cells", 3, "--limit", 40, "--batch-size", 10, "--epochs", 1)
     code, out, err = archgrad("search", "--space", "nasbench1shot1-1", *small, "--oracle", "cifar10", "--out", "run")
     assert code == 0, err
-    assert "has 2685 cells, but was published with 423624" in err
     assert "mean error minus 5.449 % (4.928 % in validation), the lowest of any run in the space as published" in out
     (line,) = Path("run/metrics.jsonl").read_text().splitlines()
     epoch = json.loads(line)
@@ -222,38 +187,36 @@ def test_a_search_logs_its_oracle_and_regret(
 
 
 def test_an_oracle_needs_the_usual_training(tmp_path: Path) -> None:
-    table = open_cells(write(tmp_path / "a", record(SKIP, 0.5, epochs=4)))
+    table = open_cells(converted(write(tmp_path / "a.tfrecord", record(SKIP, 0.5, epochs=4))))
     with pytest.raises(UserError, match="no cells trained for 108 epochs; choose from: 4"):
         CellOracle(table, 1)
 
 
-def test_an_oracle_needs_a_space(source: Path) -> None:
+def test_an_oracle_needs_a_space(parquet: Path) -> None:
     with pytest.raises(UserError, match="space is 4; it must be 1, 2 or 3"):
-        CellOracle(open_cells(source), 4)
+        CellOracle(open_cells(parquet), 4)
 
 
-@pytest.mark.parametrize("problem", ["cache", "file", "library", "epochs"])
+@pytest.mark.parametrize("problem", ["unconverted", "file", "library", "epochs"])
 def test_a_search_goes_on_without_an_oracle(
     archgrad: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: str
 ) -> None:
     (tmp_path / "nasbench101").mkdir()
-    path = small(tmp_path / "nasbench101" / "nasbench_only108.tfrecord")
+    source = write(tmp_path / "nasbench101" / "nasbench101.tfrecord", record(SKIP, 0.5, epochs=4))
+    path = converted(source)
     monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path))
     told = {
-        "cache": "set ARCHGRAD_CACHE to another folder",
-        "file": "record at byte 0: ",
-        "library": "needs google-crc32c",
+        "unconverted": "convert it once with: archgrad convert",
+        "file": "is not a table of NAS-Bench-101",
+        "library": "needs pyarrow",
         "epochs": "no cells trained for 108 epochs",
     }
-    if problem == "cache":
-        (tmp_path / "file").touch()
-        monkeypatch.setenv("ARCHGRAD_CACHE", str(tmp_path / "file" / "cache"))
+    if problem == "unconverted":
+        path.rename(source.with_name("nasbench_full.tfrecord"))
     elif problem == "file":
         path.write_bytes(path.read_bytes()[:100])
     elif problem == "library":
-        monkeypatch.setitem(sys.modules, "google_crc32c", None)
-    else:
-        write(path, record(SKIP, 0.5, epochs=4))
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
     size = ("--channels", 2, "--cells", 3, "--limit", 40, "--batch-size", 10, "--epochs", 1)
     code, out, err = archgrad("search", "--space", "nasbench1shot1-1", *size, "--oracle", "cifar10", "--out", "run")
     assert code == 0, err

@@ -199,7 +199,7 @@ def test_wrong_folders_are_answered_with_a_sentence(
         (lambda path: path.write_bytes(bz2.compress(GOOD)), FOLDER),
         (lambda path: torch.save(content(FEW), path), FOLDER),
         (os.mkfifo, "is a pipe"),
-        (lambda path: None, "there is no benchmark folder"),
+        (lambda path: None, "there is no benchmark file"),
     ],
 )
 def test_a_file_is_refused_and_the_folder_named(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:

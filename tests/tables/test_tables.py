@@ -38,13 +38,13 @@ class ToyTable(Table):
     def has_form_of(self, cell: Any) -> bool:
         return isinstance(cell, Genotype) and cell.names == ("normal", "reduce")
 
-    def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Any = None) -> Oracle | None:
+    def oracle(self, space: SearchSpace, datasets: Sequence[str]) -> Oracle | None:
         return Oracle((ToyOracle(),), "accuracies of toys") if datasets else None
 
-    def look_up(self, cell: Any, path: Path | None, progress: Any = None) -> Answer:
+    def look_up(self, cell: Any, path: Path | None) -> Answer:
         return Answer({"accuracy": 50.0}, "50 %")
 
-    def best(self, path: Path, progress: Any = None) -> Answer:
+    def best(self, path: Path) -> Answer:
         return Answer({"accuracy": 60.0}, "60 %")
 
 
@@ -85,4 +85,4 @@ def test_what_no_table_knows_is_said(archgrad: Any) -> None:
     code, _, err = archgrad("query", DARTS)
     assert (code, "give a cell of NAS-Bench-201 or NAS-Bench-101" in " ".join(err.split())) == (2, True)
     code, _, err = archgrad("query", "--best", "--table", "some.thing")
-    assert (code, "must end in .csv for NAS-Bench-201, .tfrecord or .sqlite for NAS-Bench-101" in err) == (2, True)
+    assert (code, "must end in .csv for NAS-Bench-201, .parquet for NAS-Bench-101" in err) == (2, True)

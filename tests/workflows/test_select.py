@@ -221,9 +221,6 @@ def test_a_damaged_list_of_candidates(tmp_path: Path, monkeypatch: pytest.Monkey
     select(SPACE, CELLS[:2], "digits", limit=60, epochs=2, out=tmp_path)
     content = json.loads((tmp_path / "candidates.json").read_text())
     assert read_selection_plan(tmp_path, {}).genotypes == tuple(CELLS[:2])
-    old = {name: one for name, one in content.items() if name not in ("protocol", "searches")}
-    (tmp_path / "candidates.json").write_text(json.dumps(old))
-    assert read_selection_plan(tmp_path, {}).protocol == "halving"  # before there were others
     (tmp_path / "candidates.json").write_text(json.dumps({**content, **change}))
     with pytest.raises(UserError, match="is no list of candidates; start a new selection"):
         read_selection_plan(tmp_path, {})

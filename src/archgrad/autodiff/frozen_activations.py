@@ -25,7 +25,7 @@ class ActivationPattern(ForwardMode):
     In a supernet these jumps outweigh the curvature.
 
     :data:`~archgrad.autodiff.kinked_functions.KINKED_FUNCTIONS` lists the functions besides ReLU: other piecewise
-    activations, absolute values, clamps, maxima, poolings, sorts, and comparisons, which :func:`torch.where` may read.
+    activations, absolute values, clamps, maxima, poolings of images, comparisons, which :func:`torch.where` may read.
     Other kinks, such as those in a user's compiled or hand-differentiated functions, stay as they are. A search detects
     them by comparing a difference with an exact product (:mod:`archgrad.autodiff.difference_check`).
 

@@ -50,10 +50,6 @@ def _rrelu(
     return input * keeper.keep(lambda: drawn)
 
 
-def _threshold(keeper: Keeper, input: Tensor, threshold: float, value: float) -> Tensor:
-    return torch.where(keeper.keep(lambda: input > threshold), input, torch.full_like(input, value))
-
-
 def _hardtanh(keeper: Keeper, input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     below, above = keeper.keep(lambda: input <= min_val), keeper.keep(lambda: input >= max_val)
     return _unless(above, _unless(below, input, min_val), max_val)
@@ -102,10 +98,6 @@ def _abs(keeper: Keeper, input: Tensor) -> Tensor:
     return input * keeper.keep(input.sign)
 
 
-def _hardshrink(keeper: Keeper, input: Tensor, lambd: float = 0.5) -> Tensor:
-    return torch.where(keeper.keep(lambda: input.abs() > lambd), input, torch.zeros_like(input))
-
-
 def _softshrink(keeper: Keeper, input: Tensor, lambd: float = 0.5) -> Tensor:
     side = keeper.keep(lambda: input.sign() * (input.abs() > lambd))
     return (input - lambd * side) * side.abs()
@@ -120,13 +112,6 @@ def _elu(keeper: Keeper, input: Tensor, alpha: float = 1.0) -> Tensor:
 def _selu(keeper: Keeper, input: Tensor) -> Tensor:
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
     return scale * _elu(keeper, input, alpha)
-
-
-def _l1_loss(keeper: Keeper, input: Tensor, target: Tensor, reduction: str = "mean", **others: Any) -> Tensor:
-    if any(other is not None for other in others.values()):  # weights and deprecated arguments
-        return F.l1_loss(input, target, reduction=reduction, **others)
-    errors = _abs(keeper, input - target)
-    return errors.mean() if reduction == "mean" else errors.sum() if reduction == "sum" else errors
 
 
 def _maximum(keeper: Keeper, input: Tensor, other: Tensor) -> Tensor:
@@ -161,8 +146,9 @@ def _extreme(reduce: Callable[..., Tensor]) -> Frozen:
 _amax, _amin = _extreme(torch.amax), _extreme(torch.amin)
 
 
-def _reduction(by_choice: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
+def _reduction(function: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
     """Return frozen ``max`` or ``min``, each of which is three functions, depending on its arguments."""
+    kind = getattr(torch.return_types, function.__name__)
 
     def frozen(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Any:
         other = kwargs.get("other", args[0] if args else None)
@@ -170,33 +156,17 @@ def _reduction(by_choice: Any, of_all: Frozen, of_two: Frozen) -> Frozen:
             return of_two(keeper, input, other)
         if not args and not kwargs:
             return of_all(keeper, input)
-        return _selected(by_choice, 0)(keeper, input, *args, **kwargs)
-
-    return frozen
-
-
-def _selected(function: Any, place: int, default: int | None = None) -> Frozen:
-    """Return a frozen function that picks entries along ``dim``, its ``place``-th argument after input.
-
-    Without ``dim`` and without a ``default`` it picks from all entries and returns no indices.
-    """
-    kind = getattr(torch.return_types, function.__name__)
-
-    def frozen(keeper: Keeper, input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        dim = kwargs.get("dim", args[place] if len(args) > place else default)
-        if dim is None:
-            chosen = keeper.keep(lambda: function(input.detach().flatten(), dim=0).indices)
-            return input.flatten()[chosen]
+        dim: int = kwargs.get("dim", other)
         chosen = keeper.keep(lambda: function(input.detach(), *args, **kwargs).indices)
-        reduced = chosen.dim() < input.dim()
-        values = input.gather(dim, chosen.unsqueeze(dim) if reduced else chosen)
-        return kind((values.squeeze(dim) if reduced else values, chosen))
+        if chosen.dim() == input.dim():
+            return kind((input.gather(dim, chosen), chosen))
+        return kind((input.gather(dim, chosen.unsqueeze(dim)).squeeze(dim), chosen))
 
     return frozen
 
 
-def _max_pool(function: Any, dims: int) -> Frozen:
-    """Return frozen max-pooling over the last ``dims`` dimensions; ``function`` also returns the indices."""
+def _max_pool(function: Any) -> Frozen:
+    """Return frozen max-pooling over the last two dimensions; ``function`` also returns the indices."""
 
     def frozen(keeper: Keeper, input: Tensor, *args: Any, return_indices: bool = False, **kwargs: Any) -> Any:
         if not keeper.recorded:  # its own gradient is faster than that of gather
@@ -204,7 +174,7 @@ def _max_pool(function: Any, dims: int) -> Frozen:
             keeper.keep(lambda: chosen)
             return (values, chosen) if return_indices else values
         chosen = keeper.keep(lambda: input)
-        values = input.flatten(-dims).gather(-1, chosen.flatten(-dims)).view(chosen.shape)
+        values = input.flatten(-2).gather(-1, chosen.flatten(-2)).view(chosen.shape)
         return (values, chosen) if return_indices else values
 
     return frozen
@@ -243,27 +213,19 @@ def _functions(name: str) -> Iterable[Any]:
 
 
 _ELEMENTWISE: dict[str, Frozen] = {
-    "leaky_relu": _leaky_relu, "prelu": _prelu, "rrelu": _rrelu, "relu6": _relu6, "threshold": _threshold,
-    "_threshold": _threshold,
-    "hardtanh": _hardtanh, "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "hardshrink": _hardshrink,
-    "softshrink": _softshrink, "elu": _elu, "selu": _selu, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp_min,
-    "clamp_max": _clamp_max, "abs": _abs, "absolute": _abs, "__abs__": _abs, "maximum": _maximum, "fmax": _maximum,
-    "minimum": _minimum, "fmin": _minimum, "l1_loss": _l1_loss,
+    "leaky_relu": _leaky_relu, "prelu": _prelu, "rrelu": _rrelu, "relu6": _relu6,
+    "hardtanh": _hardtanh, "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "softshrink": _softshrink,
+    "elu": _elu, "selu": _selu, "clamp": _clamp, "clip": _clamp, "clamp_min": _clamp_min, "clamp_max": _clamp_max,
+    "abs": _abs, "__abs__": _abs, "maximum": _maximum, "minimum": _minimum,
 }  # fmt: skip
 _PICKING: dict[str, Frozen] = {
     "amax": _amax, "amin": _amin, "max": _reduction(torch.max, _amax, _maximum),
-    "min": _reduction(torch.min, _amin, _minimum), "sort": _selected(torch.sort, 0, -1),
-    "topk": _selected(torch.topk, 1, -1), "median": _selected(torch.median, 0),
-    "max_pool1d": _max_pool(F.max_pool1d_with_indices, 1), "max_pool2d": _max_pool(F.max_pool2d_with_indices, 2),
-    "max_pool3d": _max_pool(F.max_pool3d_with_indices, 3),
-    "adaptive_max_pool1d": _max_pool(F.adaptive_max_pool1d_with_indices, 1),
-    "adaptive_max_pool2d": _max_pool(F.adaptive_max_pool2d_with_indices, 2),
-    "adaptive_max_pool3d": _max_pool(F.adaptive_max_pool3d_with_indices, 3),
+    "min": _reduction(torch.min, _amin, _minimum), "max_pool2d": _max_pool(F.max_pool2d_with_indices),
+    "adaptive_max_pool2d": _max_pool(F.adaptive_max_pool2d_with_indices),
 }  # fmt: skip
 _JUMPING = (
-    "gt", "ge", "lt", "le", "eq", "ne", "greater", "greater_equal", "less", "less_equal", "not_equal", "__gt__",
-    "__ge__", "__lt__", "__le__", "__eq__", "__ne__", "sign", "sgn", "signbit", "heaviside", "argmax", "argmin",
-    "argsort", "floor", "ceil", "round", "trunc", "fix", "isclose", "bucketize", "searchsorted",
+    "gt", "ge", "lt", "le", "eq", "ne", "__gt__", "__ge__", "__lt__", "__le__", "__eq__", "__ne__", "sign", "argmax",
+    "argmin", "floor", "ceil", "round", "trunc",
 )  # fmt: skip
 
 
@@ -284,5 +246,5 @@ def _table() -> dict[Any, Frozen]:
 KINKED_FUNCTIONS: dict[Any, Frozen] = _table()
 """PyTorch functions with kinks or jumps; ReLU has its own, faster code.
 
-Kinks of norms, losses, recurrent layers and unlisted functions are not frozen; the difference check finds them.
+Kinks of sorts, norms, losses, recurrent layers and other functions are not frozen; the difference check finds them.
 """

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 
@@ -19,7 +19,7 @@ from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.tables import open_short_trainings, tables_for
 from archgrad.tensors import Probabilities
 
-__all__ = ["BlackboxSearch", "Objective", "Problem", "Proposals", "check_independent_rows"]
+__all__ = ["BlackboxSearch", "Objective", "Problem", "Proposals", "check_independent_rows", "check_short_trainings"]
 
 Proposals = Generator[Genotype, float, None]
 """Yields architectures, and is sent the value of each; it may end by itself."""
@@ -74,6 +74,9 @@ class Objective(NamedTuple):
 class BlackboxSearch(ABC):
     """A search that sees nothing of an architecture but its value. Members are frozen dataclasses of their knobs."""
 
+    needs_table: ClassVar[bool] = True
+    """Whether its queries are short trainings, which only a table has."""
+
     def __post_init__(self) -> None:
         check_fields(self, "blackbox.{}")
 
@@ -90,13 +93,19 @@ class BlackboxSearch(ABC):
         return short_training(problem)
 
 
+def check_short_trainings(space: str, data: str) -> None:
+    """Raise a UserError unless a table has short trainings of a space on these data; no file is read."""
+    known = [name for table in tables_for(space) if table.title == "NAS-Bench-201" for name in table.datasets]
+    if data not in known:
+        raise UserError(
+            f"no table has short trainings of the space {space!r} on {data!r}; search nasbench201 on cifar10, cifar100 "
+            f"or imagenet16-120, or by zero-cost, which needs no table."
+        )
+
+
 def short_training(problem: Problem) -> Objective:
     """Return the validation accuracy after 12 epochs on NAS-Bench-201, with simulated training times."""
-    if not any(table.title == "NAS-Bench-201" for table in tables_for(problem.space.name)):
-        raise UserError(
-            f"no table has short trainings of the space {problem.space.name!r}; search in nasbench201, or by a "
-            f"zero-cost score, which needs none."
-        )
+    check_short_trainings(problem.space.name, problem.data_name)
     table = open_short_trainings(problem.data_name)
     return Objective(table.label, table.accuracy, table.seconds, f"{table.source}; seconds are {table.clock}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from archgrad.blackbox.base import BlackboxSearch, Objective, Problem, Proposals
 
@@ -23,6 +24,8 @@ class RandomSearch(BlackboxSearch):
 @dataclass(frozen=True)
 class RandomCells(BlackboxSearch):
     """One architecture drawn at random, which nothing has measured: the floor of all floors."""
+
+    needs_table: ClassVar[bool] = False
 
     def proposals(self, problem: Problem) -> Proposals:
         """Draw once."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 
@@ -27,6 +27,8 @@ class ZeroCost(BlackboxSearch):
     of the space are scored. It trains nothing: its simulated time is 0, and a query is a score. It is the floor that a
     search must beat.
     """
+
+    needs_table: ClassVar[bool] = False
 
     score: Literal["params", "flops", "synflow", "jacov", "nwot", "grad-norm", "snip"] = "synflow"
     samples: Count | None = 100

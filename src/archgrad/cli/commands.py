@@ -131,7 +131,7 @@ def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) 
 
 
 def inspect(
-    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directory; several with --warnings.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.")],
     hypergradient: Annotated[
         bool, typer.Option("--hypergradient", help="Compare architecture gradients with a long conjugate gradient.")
     ] = False,
@@ -143,9 +143,6 @@ def inspect(
     ] = False,
     layers: Annotated[
         bool, typer.Option("--layers", help="Compare node gradients and convolutions of the cells in each stage.")
-    ] = False,
-    warnings: Annotated[
-        bool, typer.Option("--warnings", help="Check on finished runs whether the doctor's warnings were right.")
     ] = False,
     out: Annotated[
         Path | None,
@@ -163,8 +160,7 @@ def inspect(
     from archgrad.cli import inspect_health, inspect_run
     from archgrad.cli.console import errors, print_result
 
-    _check_inspection(locals(), folders)
-    folder = folders[0]
+    _check_inspection(locals())
     if hypergradient:
         found = inspect_run.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
         show = inspect_run.show_estimates
@@ -172,16 +168,14 @@ def inspect(
         found, show = inspect_run.inspect_discretization(folder, device), inspect_run.show_discretization
     elif layers:
         found, show = inspect_run.inspect_layers(folder, batches or 4, device), inspect_run.show_layers
-    elif warnings:
-        found, show = inspect_health.inspect_warnings(folders), inspect_health.show_warnings
     else:
         found, show = inspect_health.inspect_diagnosis(folder, out), inspect_health.show_diagnosis
     print_result(found, show, as_json)
 
 
-def _check_inspection(given: Mapping[str, Any], folders: Sequence[Path]) -> None:
+def _check_inspection(given: Mapping[str, Any]) -> None:
     """Reject options of ``inspect`` that do not belong together."""
-    kinds = [name for name in ("hypergradient", "discretization", "layers", "warnings") if given[name]]
+    kinds = [name for name in ("hypergradient", "discretization", "layers") if given[name]]
     if len(kinds) > 1:
         raise UserError(f"{' and '.join(f'--{kind}' for kind in kinds)} are different inspections; choose one.")
     kind = kinds[0] if kinds else None
@@ -189,12 +183,10 @@ def _check_inspection(given: Mapping[str, Any], folders: Sequence[Path]) -> None
         raise UserError("--steps works only with --hypergradient; leave it out.")
     if given["batches"] is not None and kind not in ("hypergradient", "layers"):
         raise UserError("--batches works only with --hypergradient or --layers; leave it out.")
-    if given["device"] is not None and kind not in ("hypergradient", "discretization", "layers"):
+    if given["device"] is not None and kind is None:
         raise UserError("--device works only with --hypergradient, --discretization or --layers; leave it out.")
     if given["out"] is not None and kind is not None:
         raise UserError(f"--out names the file for the curves, but --{kind} draws none; leave one of the two out.")
-    if len(folders) > 1 and kind != "warnings":
-        raise UserError(f"{len(folders)} runs are given, but only --warnings takes several; give one run.")
 
 
 def list_(
@@ -242,25 +234,23 @@ def query(
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Accuracy table: CSV for NAS-Bench-201 [ARCHGRAD_DATA, then archgrad[nasbench201]], TFRecord for "
-            "NAS-Bench-101 [ARCHGRAD_DATA]."
+            help="Accuracy table: CSV for NAS-Bench-201 [ARCHGRAD_DATA, then archgrad[nasbench201]], what `archgrad "
+            "convert` made for NAS-Bench-101 [ARCHGRAD_DATA]."
         ),
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="Look up the best cell of the table instead.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
-    from archgrad.cli.console import errors, print_result
-    from archgrad.cli.progress import reading_progress
+    from archgrad.cli.console import print_result
     from archgrad.cli.query import find_best, look_up, read_architecture
 
-    with reading_progress(errors()) as progress:
-        if genotype is not None and not best:
-            answer = look_up(read_architecture(genotype), table, progress)
-        elif best and genotype is None and table is not None:
-            answer = find_best(table, progress)
-        else:
-            raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
+    if genotype is not None and not best:
+        answer = look_up(read_architecture(genotype), table)
+    elif best and genotype is None and table is not None:
+        answer = find_best(table)
+    else:
+        raise UserError("give either a genotype to look up, or --best with --table FILE for the table's best cell.")
     print_result(answer.content, lambda content: answer.text, as_json)
 
 

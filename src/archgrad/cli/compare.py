@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from archgrad.cli.console import say
-from archgrad.errors import UserError
+from archgrad.errors import UserError, escaped
 from archgrad.files import exists
 from archgrad.studies import Study, Variant
 from archgrad.studies.folder import RunStatus, StudyFolder
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.live import Live
     from rich.table import Table
+    from rich.text import Text
 
 __all__ = [
     "StudyProgress",
+    "begun_study",
     "plan_of",
     "run_compare",
     "show_status",
@@ -46,6 +48,8 @@ _WIDEST = 10_000
 def plan_of(given: Path | None, out: Path | None, request: Mapping[str, Any]) -> tuple[Path, StudyPlan | None]:
     """Return the folder of a study and its plan: from a file, from options, or what the folder has, extended."""
     methods, seeds = request.get("methods"), request.get("seeds")
+    if given is None and not methods:
+        raise UserError("name methods to compare, such as --methods darts,gaea, or give a file or folder of a study.")
     if given is not None and exists(given) and given.is_dir():
         if out is not None:
             raise UserError(f"{given} is the folder of a study already; leave -o out.")
@@ -57,11 +61,18 @@ def plan_of(given: Path | None, out: Path | None, request: Mapping[str, Any]) ->
         if not exists(given):
             raise UserError(f"there is no study or file {given}; name methods with --methods and a folder with -o.")
         return folder, _changed(plan_from_toml(given), request)
-    if not methods:
-        raise UserError("name methods to compare, such as --methods darts,gaea, or give a file or folder of a study.")
-    names = [name.strip() for name in methods.split(",") if name.strip()]
+    names = [name.strip() for name in (methods or "").split(",") if name.strip()]
     places = request.get("spaces") or "nasbench201", request.get("data") or "digits"
     return folder, planned({name: {} for name in names}, seeds or 3, *places, request["common"])
+
+
+def begun_study(given: Path | None, out: Path | None, request: Mapping[str, Any]) -> Study:
+    """Return the study of a folder as it is, for a report; nothing can be added to it."""
+    if given is None or out is not None or any(request.values()):
+        raise UserError(
+            "--no-run reports what a study has finished; give its folder, without -o, methods or other options."
+        )
+    return Study.load(given)
 
 
 def _changed(plan: StudyPlan, request: Mapping[str, Any]) -> StudyPlan:
@@ -100,6 +111,7 @@ class StudyProgress:
         self._live: Live | None = None
         self._told, self._began = (-_LINE_SECONDS, ""), time.monotonic()
         self._before: float | None = None
+        self._failed: set[str] = set()
 
     def __enter__(self) -> Callable[[list[RunStatus]], None]:
         if self.console.is_terminal:
@@ -115,6 +127,10 @@ class StudyProgress:
 
     def _show(self, status: list[RunStatus]) -> None:
         lines = status_lines(status, self._left(status))
+        for line in lines[1:]:
+            if line not in self._failed:
+                say(line, self.console)
+        self._failed.update(lines[1:])
         if self._live is not None:
             self._live.update(status_table(status, lines[0]))
             return
@@ -194,10 +210,15 @@ def show_status(study: Study, console: Console) -> None:
         say(f"process {beat.pid} on {beat.host} works on it (engine {beat.engine})", console)
     elif any(one.state not in ("finished", "failed") for one in status):
         say(f"nobody works on it; `archgrad compare {study.folder.path}` continues it", console)
+    if any(one.state == "finished" for one in status):
+        say(f"`archgrad compare {study.folder.path} --no-run` reports the finished runs", console)
 
 
 def show_study(study: Study, measure: str | None, table: str | None, console: Console) -> None:
     """Print the tables of a study, its verdicts and the checklist; only tables or numbers in another format."""
+    from rich.table import Table
+    from rich.text import Text
+
     summaries = study.summaries(measure)
     if table is not None:
         text = _formatted(study, summaries, table)
@@ -208,36 +229,42 @@ def show_study(study: Study, measure: str | None, table: str | None, console: Co
         for make in (main_table, detail_table, pair_table):
             if make is not pair_table or summary.pairs:
                 _print_table(make(summary), console)
-        say(f"{summary.verdict}", console)
+        _print_wide(Text(f"{summary.verdict}"), console)
     ranks = rank_table(summaries)
     if ranks is not None:
         say("\nall benchmarks", console)
         _print_table(ranks, console)
     say("\nchecklist of good practice (Lindauer & Hutter, 2020)", console)
+    checklist = Table.grid(padding=(0, 2, 0, 0))
     for one in study.checklist():
-        say(f"  {one.answer:<14} {one.item.question} {one.evidence}", console)
+        checklist.add_row(one.answer, one.item.question, Text(escaped(one.evidence)))
+    _print_wide(checklist, console)
+    place = study.folder.path
+    say(f"\ncurves: `archgrad plot {place}`; what most runs found: `archgrad top {place}`", console)
 
 
 def _print_table(table: ResultTable, console: Console) -> None:
     """Print a table and its notes."""
+    from rich.text import Text
+
     _print_wide(to_rich(table), console)
     for note in table.notes:
-        say(note, console)
+        _print_wide(Text(escaped(note)), console)
     console.print()
 
 
-def _print_wide(table: Table, console: Console) -> None:
-    """Print a table; nothing in it wraps where the output is no terminal."""
+def _print_wide(content: Table | Text, console: Console) -> None:
+    """Print a table or a sentence; it wraps between words, and not at all where the output is no terminal."""
     if not console.is_terminal:
         console.width = _WIDEST
-    console.print(table, soft_wrap=False)
+    console.print(content, soft_wrap=False)
 
 
 def _formatted(study: Study, summaries: Sequence[BenchmarkSummary], kind: str) -> str:
     """Return tables to read as Markdown or LaTeX, all numbers as CSV, or everything as one JSON document."""
     ranks = rank_table(summaries)
     if kind in ("md", "latex"):
-        tables = [make(one) for one in summaries for make in (main_table, detail_table, pair_table)]
+        tables = [table for one in summaries for table in (_titled(one), detail_table(one), pair_table(one))]
         return "\n".join(render(one, kind) for one in (*tables, *([] if ranks is None else [ranks])))
     if kind == "csv":
         return render(number_table(summaries), kind)
@@ -252,6 +279,13 @@ def _formatted(study: Study, summaries: Sequence[BenchmarkSummary], kind: str) -
         ],
     }
     return json.dumps(finite(content), indent=2, ensure_ascii=False) + "\n"
+
+
+def _titled(summary: BenchmarkSummary) -> ResultTable:
+    """Return the main table with what it is about, and the verdict, among its notes."""
+    table = main_table(summary)
+    about = f"{summary.benchmark}, by {summary.measure}. {summary.verdict}"
+    return replace(table, notes=(about, *table.notes))
 
 
 def _rows(table: ResultTable) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The command that writes the CSV table from the official benchmark folder."""
+"""The command that writes the table of a benchmark from its official file."""
 
 from __future__ import annotations
 
@@ -15,18 +15,28 @@ __all__ = ["convert"]
 def convert(
     source: Annotated[
         Path,
-        typer.Argument(metavar="DIR", help="The unpacked folder of NATS-Bench, NATS-tss-v1_0-3ffb9-simple."),
+        typer.Argument(
+            metavar="DIR|FILE",
+            help="The unpacked folder of NATS-Bench, NATS-tss-v1_0-3ffb9-simple, or a NAS-Bench-101 .tfrecord file.",
+        ),
     ],
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="CSV file to write; ARCHGRAD_DATA/nasbench201/accuracy.csv is found.")
-    ] = Path("accuracy.csv"),
+        Path | None,
+        typer.Option(
+            "--out",
+            "-o",
+            help="File to write; found are nasbench201/accuracy.csv and nasbench101/nasbench101.parquet in "
+            "ARCHGRAD_DATA. [accuracy.csv, or nasbench101.parquet]",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the accuracy table that --table reads from the official folder of NATS-Bench (once)."""
+    """Write the accuracy table that --table reads from the official folder of NATS-Bench or file of NAS-Bench-101."""
     from archgrad.cli.console import errors, print_result
     from archgrad.cli.progress import reading_progress
     from archgrad.tables import convert_table
 
+    out = out or Path("nasbench101.parquet" if source.suffix.lower() == ".tfrecord" else "accuracy.csv")
     with reading_progress(errors()) as progress:
         columns = convert_table(source, out, progress)
     print_result({"table": str(out), "columns": columns}, _show, as_json)

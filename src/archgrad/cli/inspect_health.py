@@ -1,4 +1,4 @@
-"""``archgrad inspect`` from the records of runs: the diagnosis of one, or the score of the warnings in many."""
+"""``archgrad inspect`` from the records of a run: its diagnosis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from archgrad.config import SearchConfig
     from archgrad.diagnostics import Diagnosis
 
-__all__ = ["diagnose", "inspect_diagnosis", "inspect_warnings", "show_diagnosis", "show_warnings"]
+__all__ = ["diagnose", "inspect_diagnosis", "show_diagnosis"]
 
 _PICTURE = "diagnosis.svg"
 _log = logging.getLogger("archgrad")
@@ -128,63 +128,3 @@ def _at(values: Mapping[int, float], epoch: int) -> str:
     """Return the value of an epoch, or the latest one before it: some measures skip epochs."""
     known = max((one for one in values if one <= epoch), default=None)
     return "-" if known is None else f"{values[known]:.4g}"
-
-
-def inspect_warnings(folders: Sequence[Path]) -> dict[str, Any]:
-    """Return precision, recall and lead time of the doctor's warnings on finished runs."""
-    from archgrad.config import read_run_config
-    from archgrad.diagnostics.records import of_last_stage
-    from archgrad.diagnostics.warning_scores import precision_recall
-    from archgrad.loop.records import read_records
-
-    runs: dict[str, list[dict[str, Any]]] = {}
-    planned: dict[str, int] = {}
-    for folder in folders:
-        config, records, name = read_run_config(folder), read_records(folder), str(folder)
-        if name in runs:
-            raise UserError(f"{folder} is given twice; leave one of them out.")
-        if not _is_finished(folder, config.all_epochs, records):
-            raise UserError(
-                f"{folder} has finished {len(records)} of {config.all_epochs} epochs, so it is not known yet whether "
-                f"it collapses; leave it out, or resume it first."
-            )
-        runs[name] = of_last_stage(records)
-        planned[name] = max(config.epochs or 0, len(runs[name]))
-    score = precision_recall(runs, epochs=planned)
-    outcomes = [asdict(one) | {"lead": one.lead} for one in score.outcomes]
-    return {"precision": score.precision, "recall": score.recall, "lead": score.lead, "runs": outcomes}
-
-
-def _is_finished(folder: Path, epochs: int | None, records: Sequence[Mapping[str, Any]]) -> bool:
-    """Tell whether a run has ended: it has all its records, it stopped early, or it has a summary."""
-    stopped = bool(records) and "stopped_to" in records[-1]
-    return epochs is None or len(records) >= epochs or stopped or (folder / "summary.json").is_file()
-
-
-def show_warnings(found: Mapping[str, Any]) -> str:
-    """Format the scores as a table, with a line for each run."""
-    runs = found["runs"]
-    width = max(len("run"), *(len(one["run"]) for one in runs))
-    lines = [f"{'run':<{width}}   warned   collapsed   since   lead   skips   oracle"]
-    for one in runs:
-        truth = "yes" if one["collapsed"] else "no"
-        shown = [_cell(one["warned"], 6), f"{truth:>9}", _cell(one["settled"], 5), _cell(one["lead"], 4)]
-        oracle = "-" if one["accuracy"] is None else f"{one['accuracy']:.2f}"
-        lines.append(
-            "   ".join([f"{one['run']:<{width}}", *shown, f"{100 * one['skip_share']:3.0f} %", f"{oracle:>6}"])
-        )
-    warned, collapsed = sum(one["warned"] is not None for one in runs), sum(one["collapsed"] for one in runs)
-    right = sum(one["collapsed"] and one["warned"] is not None for one in runs)
-    lines += [
-        f"precision: {_part(found['precision'])}, {right} of {warned} warned runs collapsed",
-        f"recall: {_part(found['recall'])}, {right} of {collapsed} collapsed runs were warned",
-    ]
-    return "\n".join(lines if found["lead"] is None else [*lines, f"lead time: {found['lead']:.1f} epochs on average"])
-
-
-def _cell(number: int | None, width: int) -> str:
-    return f"{'-' if number is None else number:>{width}}"
-
-
-def _part(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"

@@ -118,15 +118,16 @@ _STUDY = (
     "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget", "oracle",
 )  # fmt: skip
 STUDY: Mapping[str, str] = {
-    "data": "Data, several by commas (see `archgrad list data`). [digits]",
     **{name: _HELP[name] for name in _STUDY},
     "threads": "Threads of each run. [1]",
 }
-"""The options of a study, with their help texts."""
+"""The options of all runs of a study, with their help texts."""
 
 
-def with_config_options(command: Callable[..., None], helps: Mapping[str, str] | None = None) -> Callable[..., None]:
-    """Give a command an option for each field of :class:`SearchConfig` that has a help text, before its own options.
+def with_config_options(
+    command: Callable[..., None], helps: Mapping[str, str] | None = None, own_first: bool = False
+) -> Callable[..., None]:
+    """Give a command an option for each field of :class:`SearchConfig` that has a help text, before or after its own.
 
     The command gets them as keyword arguments; None stands for an option that was not given.
     """
@@ -147,6 +148,7 @@ def with_config_options(command: Callable[..., None], helps: Mapping[str, str] |
     ]
     command.__annotations__ = {**added, **command.__annotations__}
     arguments = [one for one in own if one.kind in first]
-    parameters = [*arguments, *taken, *(one for one in own if one not in arguments)]
+    others = [one for one in own if one.kind not in first]
+    parameters = [*arguments, *others, *taken] if own_first else [*arguments, *taken, *others]
     command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return command

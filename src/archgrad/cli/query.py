@@ -10,7 +10,6 @@ from archgrad.spaces import Genotype
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
 from archgrad.tables import TABLES, Answer, Table
-from archgrad.tables.base import Progress
 
 __all__ = ["find_best", "look_up", "read_architecture", "read_drawable"]
 
@@ -28,7 +27,7 @@ def read_architecture(text: str) -> Genotype | Module:
     return Module.parse(content) if is_module else Genotype.parse(content)
 
 
-def look_up(architecture: Genotype | Module, path: Path | None, progress: Progress | None = None) -> Answer:
+def look_up(architecture: Genotype | Module, path: Path | None) -> Answer:
     """Look a cell up in the table of its benchmark."""
     own = next((table for table in TABLES.values() if table.has_form_of(architecture)), None)
     if own is None:
@@ -40,19 +39,19 @@ def look_up(architecture: Genotype | Module, path: Path | None, progress: Progre
             f"the name of {path} says that it is a table of {other.title}, but the cell is from {own.title}; give a "
             f"{own.suffixes[0]} file of {own.title}."
         )
-    return own.look_up(architecture, path, progress)
+    return own.look_up(architecture, path)
 
 
-def find_best(path: Path, progress: Progress | None = None) -> Answer:
+def find_best(path: Path) -> Answer:
     """Look up the best cell of a table."""
     table = _table_by_name(path)
     if table is None:
         known = ", ".join(f"{' or '.join(table.suffixes)} for {table.title}" for table in TABLES.values())
         raise UserError(
             f"the name of {path} does not tell which benchmark its table is from; it must end in {known}. "
-            f"The official folder of NATS-Bench becomes a table with: archgrad convert DIR."
+            f"The official folder of NATS-Bench, or a .tfrecord file, becomes a table with: archgrad convert PATH"
         )
-    return table.best(path, progress)
+    return table.best(path)
 
 
 def _table_by_name(path: Path) -> Table | None:

@@ -174,11 +174,10 @@ def with_threads(config: SearchConfig) -> SearchConfig:
 def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tuple[list[Callback], str]:
     """Return the callbacks that look up accuracies, and a text that names their tables."""
     from archgrad import tables
-    from archgrad.cli.console import errors, say
-    from archgrad.cli.progress import reading_progress
+    from archgrad.cli.console import say
 
     datasets = config.oracle_datasets(tables.datasets())
-    watched, said = tables.oracles_for(space, datasets, reading_progress(errors()))
+    watched, said = tables.oracles_for(space, datasets)
     if said:
         say(said, console)
     elif config.oracle not in ("auto", "none"):

@@ -15,7 +15,7 @@ __all__ = ["compare", "status", "top"]
 _Study = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of a study.")]
 
 
-@partial(with_config_options, helps=STUDY)
+@partial(with_config_options, helps=STUDY, own_first=True)
 def compare(
     study: Annotated[
         Path | None,
@@ -25,7 +25,8 @@ def compare(
     ] = None,
     *,
     methods: Annotated[
-        str | None, typer.Option(metavar="NAME,NAME", help="Methods to compare (see `archgrad list methods`).")
+        str | None,
+        typer.Option(metavar="NAME,NAME", help="Methods to compare (see `archgrad list methods`, `… blackbox`)."),
     ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="N|A-B,C", help="Number of seeds, from 0 on, or the seeds themselves. [3]")
@@ -33,13 +34,23 @@ def compare(
     spaces: Annotated[
         str | None, typer.Option(metavar="NAME,NAME", help="Search spaces (see `archgrad list spaces`). [nasbench201]")
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="PART.KNOB=VALUE", help="Set a knob of all variants. Repeatable. [published]"),
+    data: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Data (see `archgrad list data`). [digits]")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the study.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder of a new study.")] = None,
+    measure: Annotated[
+        str | None, typer.Option(help="Measure to compare by. [accuracy in a table on the searched data, or held-out]")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="md|latex|csv|json", help="Print only the tables, in this format. [a report]")
+    ] = None,
+    no_run: Annotated[
+        bool,
+        typer.Option("--no-run", help="Compute nothing: report what is finished, also while a study is computed."),
+    ] = False,
     engine: Annotated[
-        str, typer.Option(metavar="local|ray|slurm", help="Where the runs are computed. [local]")
+        str,
+        typer.Option(metavar="local|ray|slurm", help="Where the runs are computed. [local]", show_default=False),
     ] = "local",
     processes: Annotated[
         int | None, typer.Option(min=1, max=1024, help="Local runs at once. [as many as there are cores for]")
@@ -51,11 +62,9 @@ def compare(
     minutes: Annotated[
         int | None, typer.Option(min=5, help="Time limit of a Slurm job, which then goes on in a new one. [60]")
     ] = None,
-    measure: Annotated[
-        str | None, typer.Option(help="Measure to compare by. [accuracy in a table on the searched data, or held-out]")
-    ] = None,
-    table: Annotated[
-        str | None, typer.Option(metavar="md|latex|csv|json", help="Print only the tables, in this format. [a report]")
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="PART.KNOB=VALUE", help="Set a knob of all variants. Repeatable. [published]"),
     ] = None,
     **options: Any,
 ) -> None:
@@ -68,7 +77,7 @@ def compare(
     from archgrad.knobs import parse_setting
 
     say("loading PyTorch", errors())
-    from archgrad.cli.compare import plan_of, run_compare, show_study
+    from archgrad.cli.compare import begun_study, plan_of, run_compare, show_study
     from archgrad.errors import look_up
     from archgrad.studies.study import check_variants
     from archgrad.studies.tables import FORMATS
@@ -76,9 +85,12 @@ def compare(
     if table is not None:
         look_up("table format", table, FORMATS)
 
-    common = {name: value for name, value in options.items() if value is not None and name != "data"}
+    common = {name: value for name, value in options.items() if value is not None}
     common |= {"settings": dict(map(parse_setting, settings))} if settings else {}
-    request = {"methods": methods, "seeds": seeds, "spaces": spaces, "data": options.get("data"), "common": common}
+    request = {"methods": methods, "seeds": seeds, "spaces": spaces, "data": data, "common": common}
+    if no_run:
+        show_study(begun_study(study, out, request), measure, table, results())
+        return
     folder, plan = plan_of(study, out, request)
     wanted = {"processes": processes, "address": address, "partition": partition, "minutes": minutes}
     given = {name: value for name, value in wanted.items() if value is not None}

@@ -52,20 +52,11 @@ def read_run_config(folder: Path) -> SearchConfig:
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``.
-
-    Early runs had no ``alpha_budget`` and did not scale the learning rate of α, and no ``fit`` and stretched images. So
-    these are "off" and "stretch" if a run has written the file without them. Runs without ``published`` scaled any rate
-    by the budget "published", which is "always" now.
-    """
+    """Read a TOML file into the arguments of :class:`SearchConfig`; knobs stand in the table ``[set]``."""
     content = read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
         raise UserError(f"{path} does not have the format {FORMAT!r}; another version of archgrad has written it.")
-    options = options_of(content, str(path))
-    earlier = {"alpha_budget": "off", "fit": "stretch"} if _is_of_a_run(options["settings"]) else {}
-    if earlier and "published" not in options and options.get("alpha_budget") == "published":
-        options["alpha_budget"] = "always"
-    return earlier | options
+    return options_of(content, str(path))
 
 
 def options_of(content: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -86,9 +77,11 @@ def without_replaced(values: dict[str, Any], given: Mapping[str, Any]) -> tuple[
     """
     from archgrad.regularizers import REGULARIZERS
 
-    scaled = values.get("alpha_budget") == "always" and _is_of_a_run(values["settings"])
+    scaled = (
+        values.get("alpha_budget") == "always" and "needs" in values
+    )  # a run wrote it, and scaled its recipe's rate
     if scaled and any(path in given for path in _RATES):
-        values = values | {"alpha_budget": "published"}  # the run scaled its recipe's rate, and this one is the user's
+        values = values | {"alpha_budget": "published"}  # this rate is the user's
     named = ("relaxation", "hypergradient", "arch_optimizer", "discretizer", "regularizer")
     replaced = {name for name in given if given[name] != values.get(name) and not str(given[name]).startswith("+")}
     other_method = "method" in values and "method" in replaced
@@ -100,12 +93,6 @@ def without_replaced(values: dict[str, Any], given: Mapping[str, Any]) -> tuple[
     dropped += [name for name in named if other_method and name in values and name not in given]
     kept = {name: value for name, value in values.items() if name not in dropped}
     return kept | {"settings": {path: one for path, one in values["settings"].items() if path not in dropped}}, dropped
-
-
-def _is_of_a_run(settings: Mapping[str, Any]) -> bool:
-    """Tell whether a run has written these settings: only a run writes every knob."""
-    weights = {f"weights.{knob}" for knob in ("lr", "lr_min", "momentum", "weight_decay", "clip", "batch_size")}
-    return weights <= set(settings) and any(path.startswith("augmentation.") for path in settings)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -33,7 +33,9 @@ def validate(config: SearchConfig) -> None:
     ask(config.build_task)
     ask(config.check_data)
     if space is not None and method is not None:
-        ask(lambda: config.build_training(space, method))
+        training = ask(lambda: config.build_training(space, method))
+        if training is not None and method.arch_optimizer.moves:
+            ask(lambda: method.schedule.check_epochs(training.epochs))
         ask(lambda: method.check(space))
         ask(lambda: check_reaction(config.on_collapse, method, space))
     if method is not None:

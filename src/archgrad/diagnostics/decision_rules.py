@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean
@@ -10,9 +9,6 @@ from statistics import mean
 from archgrad.diagnostics.records import Rules, changed_share, decided_share, number_in
 
 __all__ = ["DecisionRules"]
-
-_TWO_CHOICES = math.log(2)
-"""The maximal entropy of a row with two choices, the fewest that a row can choose from."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +46,9 @@ class DecisionRules(Rules):
 
     @property
     def share(self) -> float | None:
-        """The share of its maximum by which entropy has fallen; older records lack the maximum."""
-        values = [value for record in self.records if (value := number_in(record, "entropy")) is not None]
-        if not values:
-            return None
-        now = {"entropy": mean(values[-self.limits.window :])}
-        return decided_share({"entropy_max": max(*values, _TWO_CHOICES)} | dict(self.records[-1]) | now)
+        """The share of its maximum by which entropy has fallen, over the window; None if it was not measured."""
+        entropy = self.now("entropy")
+        return None if entropy is None else decided_share({**self.records[-1], "entropy": entropy})
 
     @property
     def changed(self) -> float | None:
@@ -95,9 +88,9 @@ class DecisionRules(Rules):
 
     def _about_entropy(self) -> list[str]:
         share, entropy, most, lead = self.share, *map(self.now, ("entropy", "entropy_max", "lead"))
-        if share is None or entropy is None:
+        if share is None:
             return []
-        text = f"decided {100 * share:.0f} %: entropy {entropy:.3f}{'' if most is None else f' of {most:.3f}'}"
+        text = f"decided {100 * share:.0f} %: entropy {entropy:.3f} of {most:.3f}"
         return [text if lead is None else f"{text}, and the first choice leads the second by {lead:.2f}"]
 
     def _about_changes(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reads the records of a search, also those of older versions that lack some numbers."""
+"""Reads the records of a search; a number may be missing, because nothing measured it."""
 
 from __future__ import annotations
 
@@ -43,13 +43,7 @@ def after_first_move(records: Sequence[Record]) -> Sequence[Record]:
     """Return the records from the first move of the architecture on, without those that have no genotype."""
     records = [record for record in records if record.get("genotype", "") is not None]
     for place, record in enumerate(records):
-        gone = number_in(record, "movement")
-        if gone is None:  # an older record: if the next one has the same entropy, α has not moved
-            after = records[place + 1] if place + 1 < len(records) else None
-            unmoved = after is not None and number_in(record, "entropy") == number_in(after, "entropy") is not None
-        else:
-            unmoved = gone == 0
-        if not unmoved:
+        if number_in(record, "movement") != 0:
             return records[place:]
     return ()
 

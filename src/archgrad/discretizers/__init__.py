@@ -7,7 +7,6 @@ from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.most_probable import ScoredGenotype, most_probable
 from archgrad.discretizers.perturbation import Perturbation
 from archgrad.discretizers.ties import Ties, count_ties, margins
-from archgrad.discretizers.top_edges import TopEdges
 from archgrad.registry import Registry
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "ScoredGenotype",
     "SupernetEvaluation",
     "Ties",
-    "TopEdges",
     "Tuning",
     "count_ties",
     "margins",
@@ -33,7 +31,6 @@ DISCRETIZERS = Registry[Discretizer](
     Discretizer,
     {
         "argmax": Argmax,
-        "top-edges": TopEdges,
         "best-sampled": BestSampled,
         "perturbation": Perturbation,
         "limited-skips": LimitedSkips,

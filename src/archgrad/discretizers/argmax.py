@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from archgrad.discretizers.base import Discretizer, SupernetEvaluation, derive_genotype
+from archgrad.discretizers.base import (
+    Discretizer,
+    SupernetEvaluation,
+    check_probabilities,
+    edge_strengths,
+    strongest_choices,
+)
 from archgrad.discretizers.ties import Ties, count_ties
-from archgrad.fields import check_value
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.tensors import Probabilities
 
@@ -29,5 +34,12 @@ class Argmax(Discretizer):
         self, space: SearchSpace, probabilities: Probabilities, evaluation: SupernetEvaluation | None = None
     ) -> Genotype:
         """Derive with the number of edges that each block keeps."""
-        check_value("space", space, SearchSpace)
-        return derive_genotype(space, probabilities, {block.name: block.keep for block in space.blocks})
+        check_probabilities(space, probabilities)
+        return space.genotype(
+            {
+                block.name: strongest_choices(
+                    block, probabilities[block.name], block.keep, edge_strengths(block, probabilities)
+                )
+                for block in space.blocks
+            }
+        )

@@ -26,7 +26,6 @@ __all__ = [
     "Tune",
     "Tuning",
     "check_probabilities",
-    "derive_genotype",
     "edge_strengths",
     "options_with",
     "strongest_choices",
@@ -128,19 +127,6 @@ def check_probabilities(space: SearchSpace, probabilities: Probabilities) -> Non
     for block in space.blocks:
         if not bool(probabilities[block.name].isfinite().all()):
             raise UserError(f"probabilities[{block.name!r}] has NaN or infinite entries; all must be finite.")
-
-
-def derive_genotype(space: SearchSpace, probabilities: Probabilities, keep: Mapping[str, int | None]) -> Genotype:
-    """Return the genotype of the strongest choices, with ``keep[block]`` rows at each node (None: all)."""
-    check_probabilities(space, probabilities)
-    return space.genotype(
-        {
-            block.name: strongest_choices(
-                block, probabilities[block.name], keep[block.name], edge_strengths(block, probabilities)
-            )
-            for block in space.blocks
-        }
-    )
 
 
 def strongest_choices(

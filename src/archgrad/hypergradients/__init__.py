@@ -12,7 +12,6 @@ from archgrad.hypergradients.implicit import Implicit
 from archgrad.hypergradients.neumann import Neumann, largest_safe_rate
 from archgrad.hypergradients.per_example import PerExample
 from archgrad.hypergradients.reverse import Reverse
-from archgrad.hypergradients.reverse_mode import ReverseMode
 from archgrad.hypergradients.second_order import SecondOrder
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
@@ -33,7 +32,6 @@ __all__ = [
     "Neumann",
     "PerExample",
     "Reverse",
-    "ReverseMode",
     "SecondOrder",
     "TruncatedReverse",
     "Unrolled",
@@ -51,7 +49,6 @@ HYPERGRADIENTS = Registry[Hypergradient](
         "t1-t2": partial(T1T2, products="forward"),
         "neumann": partial(Neumann, products="forward"),
         "conjugate-gradient": partial(ConjugateGradient, products="forward"),
-        "reverse": partial(ReverseMode, products="forward"),
         "truncated-reverse": partial(TruncatedReverse, products="forward"),
         "amended": partial(Amended, products="forward"),
         "exact-implicit": ExactImplicit,

@@ -15,7 +15,8 @@ __all__ = ["TruncatedReverse"]
 class TruncatedReverse(Reverse):
     """Take ``steps`` inner steps and backpropagate through the last ``keep`` (Shaban et al., 2019; iDARTS, Eq. 5).
 
-    Where the weights have converged, it equals a Neumann series of ``keep`` − 1 terms (iDARTS, Corollary 2).
+    With ``keep`` = ``steps`` it is reverse mode (iDARTS, Eq. 4): exact for their result. Memory is O(``keep``). Where
+    the weights have converged, it equals a Neumann series of ``keep`` − 1 terms (iDARTS, Corollary 2).
     """
 
     steps: Iterations = 4

@@ -200,8 +200,8 @@ def _run_one(
         with folder.opened(resume) if folder else nullcontext() as saved, catch_signals(interruptible) as interrupt:
             if saved is not None:
                 state.restore(saved)
-                _compare_threads(saved.get("threads"))
-                _compare_processes(saved.get("processes"))
+                _compare_threads(saved["threads"])
+                _compare_processes(saved["processes"])
             writes = processes().rank == 0
             watching = (*([folder] if folder else []), *(one for one in callbacks if writes or not one.only_writes))
             check_same("other settings or data", lambda: setup.identity.digest)

@@ -51,17 +51,8 @@ class MetricSums:
         return {name: float(value) for name, value in self.values.items()}
 
     def restore(self, saved: Mapping[str, float]) -> None:
-        """Take over saved sums; those of earlier versions count correct images instead of per cent."""
-        self.values = {}
-        for name, value in saved.items():
-            kind, _, quantity = name.rpartition("_")
-            if quantity == "correct":
-                self.values |= {
-                    f"{kind}_accuracy_total": 100 * value,
-                    f"{kind}_accuracy_weight": saved[f"{kind}_count"],
-                }
-            else:
-                self.values[name] = value
+        """Take over saved sums."""
+        self.values = dict(saved)
 
     def note(self, measured: Mapping[str, float], decays: Mapping[str, float] | None = None) -> None:
         """Add the measures of a callback inside the epoch; those with a decay outlast it, and lose weight instead."""

@@ -15,20 +15,16 @@ from archgrad.loop.saved_optimizer import optimizer_problems
 __all__ = ["check_saved"]
 
 _PLAIN = (str, int, float, type(None))
-_NEW = ("threads", "loss_scale", "processes", "average")
-"""What checkpoints of earlier versions lack."""
 
 
 def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
     """Raise a UserError if a saved state lacks anything, or has other types or shapes than the search's ``own``."""
     for name in own:
-        _need(name in saved or name in _NEW, f"it has no {name!r}")
+        _need(name in saved, f"it has no {name!r}")
     try:
         _check_position(saved["position"], own["position"])
-        for name in ("weights", "alpha"):
+        for name in ("weights", "alpha", "loss_scale", "average"):
             _check_alike(name, saved[name], own[name])
-        for name in ("loss_scale", "average"):
-            _check_alike(name, saved.get(name, {}), own[name])
         for name, values in saved["arch_state"].items():
             _need(
                 all(isinstance(value, Tensor) for value in values.values()), f"its arch_state {name!r} has no tensors"
@@ -91,7 +87,7 @@ def _check_sums(sums: Mapping[str, Any], seconds: object) -> None:
     _need(all(type(value) in (int, float) for value in (*sums.values(), seconds)), "its sums are not numbers")
     for name in sums:
         kind, _, quantity = name.rpartition("_")
-        number = {"loss": "count", "correct": "count", **COUNTS}.get(quantity)
+        number = {"loss": "count", **COUNTS}.get(quantity)
         counted = quantity != "total" or f"{kind}_weight" in sums
         counted = counted and (number is None or sums.get(f"{kind}_{number}", 0) > 0)
         _need(counted, f"its sum {shortened(name)} has no count")

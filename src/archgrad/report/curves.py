@@ -41,15 +41,17 @@ class CurvePoint(NamedTuple):
         """Half the width of the 95 % confidence interval of the mean, t·s/√n; None for one run.
 
         >>> round(CurvePoint(1, 0.0, 1.0, -1.0, 1.0, 5).interval, 3)
-        1.241
+        1.242
         """
-        return None if self.runs < 2 else _student(self.runs - 1) * self.deviation / math.sqrt(self.runs)
+        if self.runs < 2:
+            return None
+        from scipy.stats import t
+
+        return float(t.ppf(0.975, self.runs - 1)) * self.deviation / math.sqrt(self.runs)
 
 
 Curve = list[CurvePoint]
 
-_STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131)
-"""The 97.5 % quantile of Student's t for 1, 2, … degrees of freedom."""
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _COLORS = 8
 _MARKERS = "osv^DPX"
@@ -78,14 +80,6 @@ def _point(epoch: int, values: list[float]) -> CurvePoint:
 def _has(record: Mapping[str, Any], measure: str) -> bool:
     value = record.get(measure)
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _student(freedom: int) -> float:
-    """Return the quantile from the table; beyond the table, from its series, correct to three digits."""
-    if freedom <= len(_STUDENT):
-        return _STUDENT[freedom - 1]
-    z = 1.959964
-    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
 
 def axis_label(measure: str, metric: MetricInfo = ACCURACY) -> str:

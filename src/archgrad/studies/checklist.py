@@ -26,7 +26,7 @@ FACTS: dict[str, str] = {
     "search_settings": "where all settings of the searches are",
     "search_seeds": "the seeds of the searches",
     "same_space": "whether all variants search one space, or each is run in every space",
-    "same_data": "whether all variants have the same data and the same split",
+    "same_data_and_split": "whether all variants have the same data and the same split",
     "same_training": "whether all found architectures are trained or looked up in the same way",
     "same_seeds": "whether all variants have the same seeds",
     "same_hardware": "whether all runs were made on one kind of machine",
@@ -78,7 +78,7 @@ CHECKLIST: tuple[Item, ...] = (
     Item(
         _COMPARISON,
         "Do all methods share one benchmark: data and split, space, and training of what they find?",
-        ("same_space", "same_data", "same_training"),
+        ("same_space", "same_data_and_split", "same_training"),
     ),
     Item(
         _COMPARISON,
@@ -111,7 +111,7 @@ def fill_in(facts: Mapping[str, Fact]) -> list[FilledItem]:
 
     >>> filled = {one.item.question: one for one in fill_in({"random_search": "random-search", "curves": False})}
     >>> filled["Is random search in the same space among the methods?"][1:]
-    ('yes', 'random_search: random-search')
+    ('yes', 'random search: random-search')
     """
     for name in facts:
         look_up("fact", name, FACTS)
@@ -136,12 +136,11 @@ def _one_answer(name: str, facts: Mapping[str, Fact]) -> Answer:
 
 
 def _evidence(item: Item, facts: Mapping[str, Fact]) -> str:
-    return "; ".join(f"{name}: {_shown(facts[name])}" for name in item.facts if name in facts)
+    known = [name for name in item.facts if facts.get(name) is not None]
+    return "; ".join(f"{name.replace('_', ' ')}: {_shown(facts[name])}" for name in known)
 
 
 def _shown(value: Fact) -> str:
-    if value is None:
-        return "not applicable"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (", ".join(map(str, value)) or "none") if isinstance(value, tuple) else str(value)
+    return (", ".join(map(str, value)) if isinstance(value, tuple) else str(value)) or "none"

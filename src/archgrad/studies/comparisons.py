@@ -65,8 +65,8 @@ class Verdict:
 
     ``best`` has the best mean; it is the winner only if ``not_told_apart`` is empty. ``comparisons`` are those of the
     best one (as ``first``) with all others, and ``smallest_difference`` is the smallest of their absolute differences.
-    ``least_p`` is the smallest corrected p-value that so few seeds can reach. ``missing`` names the seeds of runs that
-    failed or were not made.
+    ``least_p`` is the smallest corrected p-value that so few seeds can reach, and ``least_seeds`` the fewest that can
+    reach 0.05. ``missing`` names the seeds of runs that failed or were not made.
     """
 
     best: str
@@ -74,6 +74,7 @@ class Verdict:
     comparisons: tuple[Comparison, ...]
     smallest_difference: float | None
     least_p: float | None
+    least_seeds: int
     missing: dict[str, tuple[int | str, ...]]
 
     @property
@@ -96,7 +97,10 @@ class Verdict:
         rivals = ", ".join(self.not_told_apart)
         text = f"No winner: {self.best} has the best mean, but these runs do not tell it apart from {rivals}."
         if self.least_p is not None and self.least_p > ALPHA:
-            text += f" So few seeds cannot: the smallest p-value they can reach is {self.least_p:.2g}."
+            text += (
+                f" So few seeds cannot: the smallest p-value they can reach is {self.least_p:.2g}. It takes at least "
+                f"{self.least_seeds} seeds."
+            )
         return text
 
     def _missing(self) -> list[str]:
@@ -111,7 +115,7 @@ def decide(results: Mapping[str, Mapping[Seed, float | None]], *, higher_is_bett
 
     >>> print(decide({"a": {0: 93.0, 1: 94.0}, "b": {0: 92.0, 1: None}}))
     No winner: a has the best mean, but these runs do not tell it apart from b. \
-So few seeds cannot: the smallest p-value they can reach is 1. b lacks 1 run (seed 1).
+So few seeds cannot: the smallest p-value they can reach is 1. It takes at least 6 seeds. b lacks 1 run (seed 1).
     """
     finished, missing = split_missing(results)
     means = {variant: summarize(runs.values()).mean for variant, runs in finished.items() if runs}
@@ -130,6 +134,7 @@ So few seeds cannot: the smallest p-value they can reach is 1. b lacks 1 run (se
         own,
         min(differences, default=None),
         min((min(1.0, len(tested) * _least_p(len(pair.seeds))) for pair in tested), default=None),
+        math.ceil(1 + math.log2(max(len(tested), 1) / ALPHA)),
         {variant: tuple(seeds) for variant, seeds in missing.items()},
     )
 

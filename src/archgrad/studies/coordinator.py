@@ -58,6 +58,7 @@ class Coordinator:
     waiting: deque[PlannedRun] = field(default_factory=deque)
     _finished: dict[str, RunStatus] = field(default_factory=dict)
     _beaten: float = 0.0
+    _changed: bool = False
 
     def run(self) -> None:
         """Submit what is missing until nothing is left or a signal comes."""
@@ -70,7 +71,7 @@ class Coordinator:
                 ended = self.engine.wait(_TICK)
             for one in ended:
                 self._note(one)
-            if time.monotonic() - self._beaten > _BEAT_SECONDS:
+            if time.monotonic() - self._beaten > (_TICK if self._changed else _BEAT_SECONDS):
                 self._beat()
         self._beat()
         if self.interrupt.signal:
@@ -84,6 +85,7 @@ class Coordinator:
         if not chosen:
             return
         self.running |= {run.name: run for run in chosen}
+        self._changed = True
         study = Path(self.folder.path).resolve()
         self.folder.show(self.engine.name, list(self.running))
         with self.folder.writing():
@@ -92,13 +94,12 @@ class Coordinator:
     def _note(self, ended: Ended) -> None:
         """Take note of the end of a job: finished, to be tried again, or failed."""
         run = self.running.pop(ended.job.name)
+        self._changed = True
         if not self.folder.is_finished(run):
             if ended.code == BUSY:  # its last process is still ending
                 self.waiting.append(run)
             else:
                 self._retry(run, ended)
-        if time.monotonic() - self._beaten > _TICK:
-            self._beat()
 
     def _retry(self, run: PlannedRun, ended: Ended) -> None:
         self.attempts[run.name] = self.attempts.get(run.name, 0) + 1
@@ -110,7 +111,7 @@ class Coordinator:
 
     def _beat(self) -> None:
         """Show on disk and to the watcher how far the study is."""
-        self._beaten = time.monotonic()
+        self._beaten, self._changed = time.monotonic(), False
         self.folder.show(self.engine.name, list(self.running))
         status = self.folder.status(self.plan, self._finished)
         self._finished |= {one.run.name: one for one in status if one.state == "finished"}

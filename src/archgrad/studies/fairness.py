@@ -7,14 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archgrad.config import SearchConfig, validate
-from archgrad.errors import UserError
+from archgrad.errors import UserError, unknown
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
 from archgrad.workflows.search_sizes import fit_sizes
 
-__all__ = ["Conditions", "check_plan", "conditions_of", "differences", "settled"]
+__all__ = ["NO_EPOCHS", "Conditions", "check_plan", "conditions_of", "differences", "settled"]
 
 _MINUTES = 5.0
 """The time of each run if the study gives no size."""
+NO_EPOCHS = "has no epochs:"
 _SIZES = ("epochs", "batch_size", "channels", "cells", "limit")
 
 
@@ -108,10 +109,7 @@ def differences(plan: StudyPlan, benchmark: Benchmark) -> Iterator[str]:
     }
     for variant in plan.variants:
         if variant.is_blackbox:
-            budget = {name: variant.blackbox_settings.get(name) for name in BUDGETS}
-            given = [f"{value:,} {name}" for name, value in budget.items() if value is not None]
-            told = " and ".join(given) or "12,000 seconds"
-            yield f"{variant.name} has no epochs: it searches without gradients, within {told} (simulated)"
+            yield f"{variant.name} {NO_EPOCHS} it searches without gradients, {_budget(variant)}"
     for name in dict.fromkeys(name for one in found.values() for name in one):
         values = [one[name] for one in found.values()]
         usual = max(values, key=values.count)
@@ -121,20 +119,43 @@ def differences(plan: StudyPlan, benchmark: Benchmark) -> Iterator[str]:
                 yield f"{name}: {value} for {who}, {usual} for the others"
 
 
+def _budget(variant: Variant) -> str:
+    """Say what limits a search without gradients."""
+    from archgrad.blackbox import SEARCHES
+
+    budget = {name: variant.blackbox_settings.get(name) for name in BUDGETS}
+    given = " and ".join(f"{value:,} {name}" for name, value in budget.items() if value is not None)
+    if not given and not SEARCHES.create(variant.method).needs_table:
+        return "and trains nothing"
+    return f"within {given or '12,000 seconds'} (simulated)"
+
+
 def check_plan(plan: StudyPlan) -> None:
     """Raise a UserError unless every variant can be searched on every benchmark; nothing is loaded for that."""
     for benchmark in plan.benchmarks:
         for variant in plan.variants:
             run = PlannedRun(benchmark, variant, plan.seeds[0])
             try:
+                _check_method(variant.method)
                 _check_blackbox(plan, run) if variant.is_blackbox else validate(plan.config(run))
             except UserError as error:
                 raise UserError(f"the variant {variant.name!r} on {benchmark.name}: {error}") from error
 
 
+def _check_method(name: str) -> None:
+    """Raise a UserError for an unknown method, which may also be one that searches without gradients."""
+    from archgrad.blackbox import SEARCHES
+    from archgrad.recipes import RECIPES
+
+    known = [*RECIPES, *SEARCHES]
+    if ":" not in name and name not in known:
+        raise unknown("method", name, known)
+
+
 def _check_blackbox(plan: StudyPlan, run: PlannedRun) -> None:
     """Raise a UserError unless a search without gradients can query the space of a benchmark."""
     from archgrad.blackbox import SEARCHES
+    from archgrad.blackbox.base import check_short_trainings
     from archgrad.knobs import with_settings
 
     variant = run.variant
@@ -146,4 +167,7 @@ def _check_blackbox(plan: StudyPlan, run: PlannedRun) -> None:
             f"blackbox.queries, blackbox.seconds or a knob of `archgrad list blackbox`."
         )
     knobs = {name: value for name, value in variant.blackbox_settings.items() if name not in BUDGETS}
-    with_settings(SEARCHES.create(variant.method), knobs, "blackbox").check(plan.space(run))
+    search, space = with_settings(SEARCHES.create(variant.method), knobs, "blackbox"), plan.space(run)
+    search.check(space)
+    if search.needs_table:
+        check_short_trainings(space.name, run.benchmark.data)

@@ -114,7 +114,8 @@ def _shown(cell: Cell, column: Column) -> str:
         return _MISSING
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    return f"{cell:.{column.digits}f}" if isinstance(cell, float) else str(cell)
+    # Adding zero turns -0.00 into 0.00.
+    return f"{round(cell, column.digits) + 0.0:.{column.digits}f}" if isinstance(cell, float) else str(cell)
 
 
 def _line(text: str) -> str:
@@ -145,7 +146,7 @@ def _latex(table: ResultTable) -> str:
     head = " & ".join(_latex_text(column.name) for column in table.columns)
     # An empty group keeps a name in brackets or a star from being an option of the line break before it.
     rows = [f"{{}}{' & '.join(map(_latex_text, row))} \\\\" for row in table.shown()]
-    notes = [f"\\par\\footnotesize {_latex_text(note)}" for note in table.notes]
+    notes = [f"{{\\par\\footnotesize {_latex_text(note)}\\par}}" for note in table.notes]
     lines = [f"\\begin{{tabular}}{{{sides}}}", "\\toprule", f"{{}}{head} \\\\", "\\midrule", *rows, "\\bottomrule"]
     return "\n".join(["% \\usepackage{booktabs}", *lines, "\\end{tabular}", *notes, ""])
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from archgrad.callbacks import Callback
 from archgrad.fields import checked
 from archgrad.spaces import SearchSpace
 from archgrad.tables.base import Answer, CellLookup, Oracle, Table, oracle_measure
+from archgrad.tables.conversion import convert_table
 from archgrad.tables.nasbench101 import CellOracle, CellRecord, CellTable, NASBench101Table, find_cells, open_cells
 from archgrad.tables.nasbench201 import (
     Accuracies,
@@ -17,7 +16,6 @@ from archgrad.tables.nasbench201 import (
     AccuracyTable,
     NASBench201Table,
     ShortTrainings,
-    convert_table,
     find_table,
     open_short_trainings,
     open_table,
@@ -67,14 +65,8 @@ def datasets() -> tuple[str, ...]:
     return tuple(dict.fromkeys(dataset for table in TABLES.values() for dataset in table.datasets))
 
 
-def oracles_for(
-    space: SearchSpace, datasets: Sequence[str], reading: AbstractContextManager[Any] | None = None
-) -> tuple[list[Callback], str]:
-    """Return the callbacks that look up a search's cells on these data sets, and a text that names their tables.
-
-    ``reading`` gives the function that shows how much of a large table is read.
-    """
-    with nullcontext() if reading is None else reading as progress:
-        found = [table.oracle(space, datasets, progress) for table in tables_for(space.name)]
+def oracles_for(space: SearchSpace, datasets: Sequence[str]) -> tuple[list[Callback], str]:
+    """Return the callbacks that look up a search's cells on these data sets, and a text that names their tables."""
+    found = [table.oracle(space, datasets) for table in tables_for(space.name)]
     known = [one for one in found if one is not None]
     return [callback for one in known for callback in one.callbacks], "\n".join(one.source for one in known)

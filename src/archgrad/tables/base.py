@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from archgrad.callbacks import Callback, Measures, Search
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
+from archgrad.files import shown_path
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
 
@@ -23,12 +24,9 @@ __all__ = [
     "Table",
     "file_version",
     "oracle_measure",
-    "shown_path",
 ]
 
 Cell = Genotype | Module
-
-_LONGEST_PATH = 200
 
 Progress = Callable[[int, int], object]
 """Called now and then with the bytes read so far and their total."""
@@ -80,11 +78,11 @@ class Table(ABC):
         """Tell whether a cell's description has the form of this table's cells."""
 
     @abstractmethod
-    def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
+    def oracle(self, space: SearchSpace, datasets: Sequence[str]) -> Oracle | None:
         """Return the oracle for a search in one of ``spaces``; None if the table is not available."""
 
     @abstractmethod
-    def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
+    def look_up(self, cell: Cell, path: Path | None) -> Answer:
         """Look up a cell in the table at ``path``, by default the one on this machine."""
 
     def values(self, space: SearchSpace, measure: str) -> tuple[float, ...] | None:
@@ -96,7 +94,7 @@ class Table(ABC):
         return {}
 
     @abstractmethod
-    def best(self, path: Path, progress: Progress | None = None) -> Answer:
+    def best(self, path: Path) -> Answer:
         """Return the answer about the table's best cell by test accuracy on CIFAR-10."""
 
 
@@ -110,12 +108,6 @@ def file_version(path: Path, what: str) -> tuple[Path, os.stat_result]:
     except (OSError, ValueError, RuntimeError) as error:
         problem = getattr(error, "strerror", None) or error
         raise UserError(f"{shown_path(path)} cannot be read ({problem}); check the path.") from None
-
-
-def shown_path(path: Path) -> str:
-    """Return a path for a message about a file that does not exist, cut after 200 characters."""
-    text = str(path)
-    return text if len(text) <= _LONGEST_PATH else f"{text[:_LONGEST_PATH]}…"
 
 
 def oracle_measure(dataset: str, label: str, quantity: str = "oracle") -> str:

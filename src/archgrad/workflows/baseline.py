@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,18 +43,9 @@ class Comparison:
 
 def compare(outputs: Tensor, others: Tensor, targets: Tensor) -> Comparison:
     """Compare the outputs [N, K] of two classifiers."""
+    from scipy.stats import binomtest
+
     right, other = (one.argmax(1) == targets for one in (outputs, others))
     ours, theirs = int((right & ~other).sum()), int((other & ~right).sum())
     accuracy, baseline = (100 * float(one.float().mean()) for one in (right, other))
-    return Comparison(accuracy, baseline, _exact(ours, theirs))
-
-
-def _exact(first: int, second: int) -> float:
-    """Return the two-sided probability of such a split of coin tosses, or a less even one.
-
-    >>> _exact(5, 5), round(_exact(0, 6), 3)
-    (1.0, 0.031)
-    """
-    tosses, fewer = first + second, min(first, second)
-    logs = (math.lgamma(tosses + 1) - math.lgamma(k + 1) - math.lgamma(tosses - k + 1) for k in range(fewer + 1))
-    return min(2 * sum(math.exp(one - tosses * math.log(2)) for one in logs), 1.0)
+    return Comparison(accuracy, baseline, float(binomtest(ours, ours + theirs).pvalue) if ours + theirs else 1.0)

@@ -13,7 +13,7 @@ from archgrad.errors import UserError, look_up
 from archgrad.fields import Count, check_value
 from archgrad.files import exists, read_text, write_text
 from archgrad.spaces import Genotype
-from archgrad.workflows.protocols import HALVING, PROTOCOLS
+from archgrad.workflows.protocols import PROTOCOLS
 from archgrad.workflows.training_folder import PLAN, begin, read_plan
 from archgrad.workflows.training_plan import TrainingPlan
 
@@ -54,12 +54,12 @@ def read_selection_plan(folder: Path, objects: Mapping[str, Any], test: Any = No
 
 
 def _read_candidates(folder: Path) -> dict[str, Any]:
-    """Return the fields of the plan of a selection beside its training; the first ones knew no protocol."""
+    """Return the fields of the plan of a selection beside its training."""
     try:
         content = json.loads(read_text(folder / CANDIDATES, "list of candidates", _MOST))
         genotypes, seeds = tuple(map(Genotype.parse, content["genotypes"])), content["seeds"]
         seconds = {str(run): float(one) for run, one in content["search_seconds"].items()}
-        protocol, searches = content.get("protocol", HALVING), content.get("searches")
+        protocol, searches = content["protocol"], content["searches"]
         look_up("protocol", protocol, PROTOCOLS)
         check_value("seeds", seeds, Count)
         check_value("searches", searches, Count | None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -109,7 +108,7 @@ def accuracy_interval(correct: int, images: int) -> tuple[float, float]:
     >>> [round(one, 1) for one in accuracy_interval(90, 100)]
     [82.6, 94.5]
     """
-    z, share = 1.959964, correct / images
-    middle = (share + z * z / (2 * images)) / (1 + z * z / images)
-    half = z / (1 + z * z / images) * math.sqrt(share * (1 - share) / images + z * z / (4 * images**2))
-    return 100 * (middle - half), 100 * (middle + half)
+    from scipy.stats import binomtest
+
+    ends = binomtest(correct, images).proportion_ci(method="wilson")
+    return 100 * float(ends.low), 100 * float(ends.high)

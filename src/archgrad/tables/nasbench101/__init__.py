@@ -1,8 +1,6 @@
-"""NAS-Bench-101: the training results of 423,624 cells, from the benchmark's own file."""
+"""NAS-Bench-101: the training results of 423,624 cells, converted from the benchmark's own file."""
 
-from archgrad.tables.nasbench101.index import DamagedIndex, Index, open_index
-from archgrad.tables.nasbench101.index_builder import build_index
-from archgrad.tables.nasbench101.index_cache import cached_index
+from archgrad.tables.nasbench101.conversion import write_runs
 from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
 from archgrad.tables.nasbench101.rows import read_rows
 from archgrad.tables.nasbench101.table import (
@@ -21,16 +19,12 @@ __all__ = [
     "CellOracle",
     "CellRecord",
     "CellTable",
-    "DamagedIndex",
-    "Index",
     "NASBench101Table",
     "Optimum",
-    "build_index",
-    "cached_index",
     "find_cells",
     "open_cells",
-    "open_index",
     "read_records",
     "read_rows",
     "spaces_containing",
+    "write_runs",
 ]

@@ -13,18 +13,18 @@ from archgrad.errors import UserError, shortened
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
 from archgrad.spaces.notation.node_form import BLOCKS
-from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench101.table import (
     EPOCHS,
-    INDEX_SUFFIX,
     MEASURES,
     PUBLISHED_OPTIMA,
     CellTable,
     Optimum,
-    file_is_available,
     find_cells,
+    is_available,
     open_cells,
     spaces_containing,
+    unconverted_files,
 )
 from archgrad.warn_once import warn_once
 
@@ -35,44 +35,42 @@ _logger = logging.getLogger(__name__)
 
 
 class NASBench101Table(Table):
-    """Accuracies on CIFAR-10 from a TFRecord file of NAS-Bench-101, which contains the NAS-Bench-1Shot1 cells."""
+    """Accuracies on CIFAR-10 from the converted file of NAS-Bench-101, which contains the NAS-Bench-1Shot1 cells."""
 
     title = "NAS-Bench-101"
     spaces = tuple(_SPACES)
     datasets = ("cifar10",)
-    suffixes = (".tfrecord", INDEX_SUFFIX)
+    suffixes = (".parquet",)
 
     def is_available(self) -> bool:
-        """Tell whether one of the published files exists."""
-        return file_is_available()
+        """Tell whether the converted table is in ``$ARCHGRAD_DATA``."""
+        return is_available()
 
     def has_form_of(self, cell: Cell) -> bool:
         """Tell whether it is a module, or a genotype with the blocks of NAS-Bench-1Shot1."""
         return isinstance(cell, Module) or cell.names == BLOCKS
 
-    def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
+    def oracle(self, space: SearchSpace, datasets: Sequence[str]) -> Oracle | None:
         """Return test and validation accuracy and regret; an unreadable file does not stop the search."""
         if "cifar10" not in datasets:
             return None
-        number = _SPACES[space.name]
         try:
-            cells = find_cells(progress=progress)
-            if cells is None:
+            if not is_available() and not unconverted_files():
                 return None
-            oracle = CellOracle(cells, number)
+            oracle = CellOracle(open_cells(), _SPACES[space.name])
         except (UserError, OSError) as problem:
             return Oracle((), f"no oracle accuracy: {problem}")
         optimum = oracle.optimum
         return Oracle(
             (oracle,),
-            f"oracle accuracy: test and validation accuracy on cifar10 after 108 epochs, from {cells.source}; regret: "
-            f"mean error minus {optimum.test_error:.3f} % ({optimum.valid_error:.3f} % in validation), the lowest of "
-            f"any run in the space as published",
+            f"oracle accuracy: test and validation accuracy on cifar10 after 108 epochs, from {oracle.table.source}; "
+            f"regret: mean error minus {optimum.test_error:.3f} % ({optimum.valid_error:.3f} % in validation), the "
+            f"lowest of any run in the space as published",
         )
 
-    def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
+    def look_up(self, cell: Cell, path: Path | None) -> Answer:
         """Return accuracies and ranks after every number of epochs, and regrets in the spaces that have the cell."""
-        return _answer(cell, open_cells(path, progress))
+        return _answer(cell, open_cells(path))
 
     def accuracies(self, genotype: Genotype) -> dict[str, float]:
         """Return test and validation accuracy after 108 epochs."""
@@ -82,9 +80,9 @@ class NASBench101Table(Table):
             return {}
         return {oracle_measure("cifar10", f"{kind}_{EPOCHS}ep"): getattr(record, kind) for kind in ("test", "valid")}
 
-    def best(self, path: Path, progress: Progress | None = None) -> Answer:
+    def best(self, path: Path) -> Answer:
         """Return the answer about a file's best cell after the longest training."""
-        cells = open_cells(path, progress)
+        cells = open_cells(path)
         return _answer(cells.best("test", cells.epochs[-1]).module, cells)
 
 
@@ -115,7 +113,7 @@ class CellOracle(CellLookup):
         """Return accuracies and regrets."""
         try:
             record = self.table.find(genotype)
-        except UserError as error:  # the index was damaged or deleted while the search went on
+        except UserError as error:  # the file was damaged or deleted while the search went on
             warn_once(_logger, "no oracle accuracy from now on: %s", error)
             return {}
         if record is None:
@@ -161,7 +159,7 @@ def _trained(table: CellTable, module: Module, epochs: int) -> dict[str, Any]:
         }
         for measure in MEASURES
     }
-    return {"epochs": epochs, "cells": table.index.trained[epochs], "seconds": round(record.seconds, 1), **measures}
+    return {"epochs": epochs, "cells": table.trained[epochs], "seconds": round(record.seconds, 1), **measures}
 
 
 def _regrets(table: CellTable, cell: Cell) -> dict[str, Any]:

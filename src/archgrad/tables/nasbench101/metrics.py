@@ -1,4 +1,4 @@
-"""The metrics of a training run: read from the protocol buffers of a NAS-Bench-101 file, and packed in an index.
+"""The metrics of a training run, read from the protocol buffers of a NAS-Bench-101 file.
 
 A message ModelMetrics has three snapshots (field 1), the number of trainable parameters (2) and the total time (3). A
 snapshot has, as doubles, the epoch (1), the seconds of training so far (2), and the accuracies on the training (3),
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Malformed", "Metrics", "Run", "Snapshot", "decode", "fields", "pack_runs", "unpack_runs"]
+__all__ = ["Malformed", "Metrics", "Snapshot", "decode", "fields"]
 
 _VARINT, _DOUBLE, _BYTES, _FOUR_BYTES = 0, 1, 2, 5
 _LONGEST_VARINT = 10
@@ -21,7 +21,6 @@ _IN_ORDER = struct.Struct("<BdBdBdBdBd")
 _TAGS_IN_ORDER = tuple(number << 3 | _DOUBLE for number in range(1, 6))
 _NAMES = ("epoch", "training time", "training accuracy", "validation accuracy", "test accuracy")
 _MOST = (1e9, 1e9, 1.0, 1.0, 1.0)
-_SHORT, _LONG = "f", "d"
 
 
 class Malformed(ValueError):  # noqa: N818 - the caller, who knows the file, makes a UserError of it
@@ -36,13 +35,6 @@ class Snapshot(NamedTuple):
     train: float
     valid: float
     test: float
-
-
-class Run(NamedTuple):
-    """The results of a training run, halfway and at its end."""
-
-    midway: Snapshot
-    end: Snapshot
 
 
 class Metrics(NamedTuple):
@@ -127,26 +119,3 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     if len(message) - at < _LONGEST_VARINT:
         raise Malformed("a whole number is cut off")
     raise Malformed("a whole number is longer than 64 bits")
-
-
-def pack_runs(runs: Iterable[Run]) -> bytes:
-    """Return a letter for the precision, then the numbers of all runs; four bytes each if that is exact."""
-    values = [value for midway, end in runs for value in (*midway, *end)]
-    short = struct.pack(f"<{len(values)}{_SHORT}", *values)
-    if struct.unpack(f"<{len(values)}{_SHORT}", short) == tuple(values):
-        return _SHORT.encode() + short
-    return _LONG.encode() + struct.pack(f"<{len(values)}{_LONG}", *values)
-
-
-def unpack_runs(packed: object) -> tuple[Run, ...]:
-    """Return the packed runs, at least one; raise Malformed if the bytes are not valid."""
-    if not isinstance(packed, bytes) or packed[:1] not in (_SHORT.encode(), _LONG.encode()):
-        raise Malformed("the runs of a cell cannot be read")
-    half = len(_NAMES)
-    one = struct.Struct(f"<{2 * half}{packed[:1].decode()}")
-    if len(packed) == 1 or (len(packed) - 1) % one.size:
-        raise Malformed(f"the runs of a cell take {len(packed)} bytes")
-    each = list(one.iter_unpack(packed[1:]))
-    if not all(math.isfinite(value) for values in each for value in values):
-        raise Malformed("the runs of a cell contain invalid numbers")
-    return tuple(Run(Snapshot(*values[:half]), Snapshot(*values[half:])) for values in each)

@@ -1,51 +1,51 @@
 """The results of cells in NAS-Bench-101, and their regret in the NAS-Bench-1Shot1 spaces.
 
-The table comes from a file that the caller names (a TFRecord file or its index), else from
-``$ARCHGRAD_DATA/nasbench101/nasbench_full.tfrecord``, else from ``nasbench_only108.tfrecord`` beside it.
+The table is the parquet file that ``archgrad convert`` writes: the one that the caller names, else
+``$ARCHGRAD_DATA/nasbench101/nasbench101.parquet``.
 """
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
+from math import isfinite
 from pathlib import Path
+from shlex import quote
 from statistics import fmean, stdev
+from typing import Any, Literal, NamedTuple
 
 from archgrad.errors import UserError, check_one_of
 from archgrad.fields import checked
 from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
-from archgrad.tables.base import Progress
-from archgrad.tables.nasbench101.index import Cell, Index, Measure, open_index
-from archgrad.tables.nasbench101.index_cache import cached_index
-from archgrad.tables.nasbench101.metrics import Run
-from archgrad.warn_once import warn_once
+from archgrad.tables.base import file_version
+from archgrad.tables.nasbench101.conversion import PUBLISHED_CELLS, PUBLISHED_FILES
+from archgrad.tables.nasbench101.metrics import Malformed
+from archgrad.tables.nasbench101.parquet_file import foreign, read_columns, read_rows_at
+from archgrad.tables.nasbench101.rows import module_from
 
 __all__ = [
     "EPOCHS",
-    "INDEX_SUFFIX",
     "MEASURES",
     "PUBLISHED_OPTIMA",
+    "TABLE_FILE",
     "CellRecord",
     "CellTable",
     "Optimum",
-    "file_is_available",
     "find_cells",
+    "is_available",
     "open_cells",
     "spaces_containing",
+    "unconverted_files",
 ]
+
+Measure = Literal["valid", "test"]
 
 EPOCHS = 108
 """The default number of training epochs in NAS-Bench-101."""
 MEASURES: tuple[Measure, ...] = ("valid", "test")
-INDEX_SUFFIX = ".sqlite"
-
-_IN_DATA_FOLDER = ("nasbench_full.tfrecord", "nasbench_only108.tfrecord")
-_PUBLISHED_CELLS = 423_624
-
-_logger = logging.getLogger(__name__)
+TABLE_FILE = "nasbench101.parquet"
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,15 @@ PUBLISHED_OPTIMA = {
 """The optima of the NAS-Bench-1Shot1 spaces after 108 epochs, from the authors' code, to three decimals."""
 
 
+class Run(NamedTuple):
+    """The results at the end of a training run; accuracies are from 0 to 1."""
+
+    seconds: float
+    train: float
+    valid: float
+    test: float
+
+
 @dataclass(frozen=True)
 class CellRecord:
     """The results of a cell after ``epochs`` epochs of training; accuracies are in per cent."""
@@ -82,7 +91,7 @@ class CellRecord:
     def accuracies(self, measure: str) -> tuple[float, ...]:
         """Return the final accuracies of the runs on the images of ``train``, ``valid`` or ``test``."""
         check_one_of("measure", measure, ("train", *MEASURES))
-        return tuple(100 * float(getattr(run.end, measure)) for run in self.runs)
+        return tuple(100 * float(getattr(run, measure)) for run in self.runs)
 
     def spread(self, measure: str) -> float:
         """Return the standard deviation over the runs, 0 for a single one."""
@@ -106,51 +115,79 @@ class CellRecord:
     @property
     def seconds(self) -> float:
         """Mean time of training."""
-        return fmean(run.end.seconds for run in self.runs)
+        return fmean(run.seconds for run in self.runs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CellTable:
-    """The cells of a NAS-Bench-101 file; look them up by module or by NAS-Bench-1Shot1 genotype."""
+    """The cells of a converted file; look them up by module or by NAS-Bench-1Shot1 genotype.
 
-    index: Index
+    ``columns`` has the hash, the epochs and the accuracies of every run; the rest stays in the file until it is asked.
+    """
+
+    path: Path
+    columns: Any
+
+    @cached_property
+    def _means(self) -> Any:
+        """The mean accuracies of each cell after each number of epochs, in the order of the file."""
+        groups = self.columns.group_by(["hash", "epochs"], use_threads=False)
+        return groups.aggregate([(measure, "mean") for measure in MEASURES])
 
     def __len__(self) -> int:
-        return self.index.cells
+        return len(self.columns["hash"].unique())
 
-    @property
+    @cached_property
+    def trained(self) -> dict[int, int]:
+        """How many cells were trained for each number of epochs, sorted."""
+        counts = self._means["epochs"].value_counts().to_pylist()
+        return dict(sorted((count["values"], count["counts"]) for count in counts))
+
+    @cached_property
     def epochs(self) -> tuple[int, ...]:
         """The numbers of epochs for which its cells were trained."""
-        return self.index.epochs
+        return tuple(sorted(self.columns["epochs"].unique().to_pylist()))
 
     @property
     def source(self) -> str:
-        """The file that it was read from."""
-        return self.index.source
+        """The file that it is read from."""
+        return str(self.path)
 
     @checked
     def find(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord | None:
         """Return the record of a cell, or None if it is not in the table."""
-        found = self._find(_module(cell), epochs)
-        return None if found is None else self._record(*found, epochs)
+        self.check_epochs(epochs)
+        return self._record(_module(cell).hash, epochs)
 
     @checked
     def query(self, cell: Module | Genotype, epochs: int = EPOCHS) -> CellRecord:
         """Return the record of a cell; raise a UserError if it is not in the table."""
-        return self._record(*self._query(_module(cell), epochs), epochs)
+        found = self.find(cell, epochs)
+        if found is None:
+            module = _module(cell)
+            module.check()
+            raise UserError(
+                f"the cell {module.hash} is not in {self.source} with {epochs} epochs of training, which has "
+                f"{len(self)} cells; the benchmark's own file {PUBLISHED_FILES[-1]} has {PUBLISHED_CELLS}."
+            )
+        return found
 
     @checked
     def best(self, measure: Measure = "test", epochs: int = EPOCHS) -> CellRecord:
         """Return the cell with the highest mean accuracy; the first in the file wins a tie."""
-        self._check(measure, epochs)
-        return self.query(self.index.best(measure, epochs).module, epochs)
+        cells = self._cells(measure, epochs)
+        means = cells[f"{measure}_mean"].to_numpy()
+        found = self._record(cells["hash"][int(means.argmax())].as_py().hex(), epochs)
+        if found is None:
+            raise foreign(self.path, "it was changed while it was read")
+        return found
 
     @checked
     def rank(self, cell: Module | Genotype, measure: Measure = "test", epochs: int = EPOCHS) -> int:
         """Return the cell's rank by mean accuracy: 1 is the best; equal accuracies share the better rank."""
-        self._check(measure, epochs)
-        found, _ = self._query(_module(cell), epochs)
-        return 1 + self.index.better(found, measure, epochs)
+        cells, own = self._cells(measure, epochs), bytes.fromhex(self.query(cell, epochs).hash)
+        means = cells[f"{measure}_mean"].to_numpy()
+        return 1 + int((means > means[cells["hash"].index(own).as_py()]).sum())
 
     def check_epochs(self, epochs: int) -> None:
         """Raise a UserError unless some cells were trained for this many epochs."""
@@ -158,62 +195,89 @@ class CellTable:
             listed = ", ".join(map(str, self.epochs))
             raise UserError(f"{self.source} has no cells trained for {epochs} epochs; choose from: {listed}.")
 
-    def _check(self, measure: Measure, epochs: int) -> None:
+    def _cells(self, measure: Measure, epochs: int) -> Any:
+        import pyarrow.compute as pc
+
         check_one_of("measure", measure, MEASURES)
         self.check_epochs(epochs)
+        return self._means.filter(pc.equal(self._means["epochs"], epochs))
 
-    def _find(self, module: Module, epochs: int) -> tuple[Cell, tuple[Run, ...]] | None:
-        self.check_epochs(epochs)
-        cell = self.index.cell(module.hash)
-        runs = () if cell is None else self.index.runs(cell, epochs)
-        return (cell, runs) if cell is not None and runs else None
+    def _record(self, hash_: str, epochs: int) -> CellRecord | None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
 
-    def _query(self, module: Module, epochs: int) -> tuple[Cell, tuple[Run, ...]]:
-        found = self._find(module, epochs)
-        if found is None:
-            module.check()
-            raise UserError(
-                f"the cell {module.hash} is not in {self.source} with {epochs} epochs of training, which has "
-                f"{len(self)} cells; the benchmark's own file nasbench_only108.tfrecord has {_PUBLISHED_CELLS}."
-            )
-        return found
-
-    def _record(self, cell: Cell, runs: tuple[Run, ...], epochs: int) -> CellRecord:
-        return CellRecord(cell.hash, cell.module, cell.parameters, epochs, runs, self.source)
+        hashes = self.columns["hash"]
+        same = pc.equal(hashes, pa.scalar(bytes.fromhex(hash_), hashes.type))
+        own = pc.and_(same, pc.equal(self.columns["epochs"], epochs))
+        rows = read_rows_at(self.path, pc.indices_nonzero(own).to_pylist())
+        if not rows:
+            return None
+        try:
+            module = module_from(rows[0]["matrix"], rows[0]["operations"])
+            if module.hash != hash_:
+                raise Malformed(f"a cell has another hash than {hash_}")
+        except (Malformed, UserError) as problem:
+            raise foreign(self.path, str(problem).rstrip(".")) from None
+        runs = tuple(Run(*(row[name] for name in Run._fields)) for row in rows)
+        if not all(isfinite(value) for run in runs for value in run):
+            raise foreign(self.path, f"the runs of the cell {hash_} have invalid numbers")
+        return CellRecord(hash_, module, rows[0]["parameters"], epochs, runs, self.source)
 
 
 @checked
-def find_cells(path: str | Path | None = None, progress: Progress | None = None) -> CellTable | None:
+def find_cells(path: str | Path | None = None) -> CellTable | None:
     """Return the table at ``path``, else the one on this machine, else None. A ``path`` without a table is an error."""
-    if path is not None:
-        path = Path(path)
-        is_index = path.suffix.lower() == INDEX_SUFFIX
-        return _complete(path, CellTable(open_index(path) if is_index else cached_index(path, progress)))
-    own = next(_published_files(), None)
-    return None if own is None else _complete(own, CellTable(cached_index(own, progress)))
+    if path is None:
+        own = _in_data_folder(TABLE_FILE)
+        return find_cells(own[0]) if own else None
+    found, status = file_version(Path(path), "a table of NAS-Bench-101")
+    if found.suffix.lower() == ".tfrecord":
+        raise _unconverted(found, Path(TABLE_FILE))
+    return _load(found, status.st_mtime_ns, status.st_size)
 
 
-def file_is_available() -> bool:
-    """Tell whether a published file is in ``$ARCHGRAD_DATA``, without reading it."""
-    return next(_published_files(), None) is not None
+def is_available() -> bool:
+    """Tell whether the converted table is in ``$ARCHGRAD_DATA``, without reading it."""
+    return bool(_in_data_folder(TABLE_FILE))
 
 
-def _published_files() -> Iterator[Path]:
-    data = os.environ.get("ARCHGRAD_DATA")
-    paths = (Path(data, "nasbench101", name) for name in _IN_DATA_FOLDER) if data else ()
-    return (path for path in paths if path.exists())
+def unconverted_files() -> list[Path]:
+    """Return the published files in ``$ARCHGRAD_DATA``, which are not read before they are converted."""
+    return _in_data_folder(*PUBLISHED_FILES)
 
 
 @checked
-def open_cells(path: str | Path | None = None, progress: Progress | None = None) -> CellTable:
+def open_cells(path: str | Path | None = None) -> CellTable:
     """Return the table of :func:`find_cells`; without one, raise a UserError that says how to get it."""
-    table = find_cells(path, progress)
-    if table is None:
-        raise UserError(
-            "no NAS-Bench-101 file was found; name a TFRecord file with --table FILE, or put one at "
-            f"{' or '.join(f'$ARCHGRAD_DATA/nasbench101/{name}' for name in _IN_DATA_FOLDER)}."
-        )
-    return table
+    table = find_cells(path)
+    if table is not None:
+        return table
+    for unconverted in unconverted_files():
+        raise _unconverted(unconverted, unconverted.with_name(TABLE_FILE))
+    raise UserError(
+        "no NAS-Bench-101 table was found; convert the benchmark's own file once with: archgrad convert "
+        f"{PUBLISHED_FILES[-1]} -o {TABLE_FILE}, and name it with --table, or put it at "
+        f"$ARCHGRAD_DATA/nasbench101/{TABLE_FILE}."
+    )
+
+
+@cache
+def _load(path: Path, modified: int, size: int) -> CellTable:
+    """Read the file once per version, which ``modified`` and ``size`` identify."""
+    return CellTable(path, read_columns(path, ["hash", "epochs", *MEASURES]))
+
+
+def _in_data_folder(*names: str) -> list[Path]:
+    """Return the files with these names that are in ``$ARCHGRAD_DATA``."""
+    data = os.environ.get("ARCHGRAD_DATA")
+    return [path for name in names if data and (path := Path(data, "nasbench101", name)).exists()]
+
+
+def _unconverted(path: Path, out: Path) -> UserError:
+    return UserError(
+        f"{path} is an official file, which takes minutes to read; convert it once with: archgrad convert "
+        f"{quote(str(path))} -o {quote(str(out))}, and then give --table {quote(str(out))}."
+    )
 
 
 def spaces_containing(cell: Module | Genotype) -> tuple[int, ...]:
@@ -235,17 +299,3 @@ def _lies_in(number: int, cell: Module | Genotype) -> bool:
 
 def _module(cell: Module | Genotype) -> Module:
     return cell if isinstance(cell, Module) else module_of(cell)
-
-
-def _complete(path: Path, table: CellTable) -> CellTable:
-    """Warn if a published file lacks cells: a cut between two records breaks no checksum."""
-    is_published = {path.name, Path(table.source).name} & set(_IN_DATA_FOLDER)
-    if is_published and len(table) != _PUBLISHED_CELLS:
-        warn_once(
-            _logger,
-            "%s has %d cells, but was published with %d; fetch it again.",
-            table.source,
-            len(table),
-            _PUBLISHED_CELLS,
-        )
-    return table

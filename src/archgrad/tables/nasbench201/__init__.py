@@ -1,6 +1,6 @@
 """NAS-Bench-201: the accuracies of all 15,625 cells on three data sets."""
 
-from archgrad.tables.nasbench201.conversion import convert_table
+from archgrad.tables.nasbench201.conversion import write_cells
 from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
 from archgrad.tables.nasbench201.short_trainings import ShortTrainings, open_short_trainings
 from archgrad.tables.nasbench201.table import DATASETS, Accuracies, AccuracyTable, find_table, open_table
@@ -12,8 +12,8 @@ __all__ = [
     "AccuracyTable",
     "NASBench201Table",
     "ShortTrainings",
-    "convert_table",
     "find_table",
     "open_short_trainings",
     "open_table",
+    "write_cells",
 ]

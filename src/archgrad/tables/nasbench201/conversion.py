@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from archgrad.errors import UserError
-from archgrad.fields import checked
-from archgrad.files import atomic_write, existing_path, shown_path
+from archgrad.files import shown_path
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench201.official_files import read_cells
 
-__all__ = ["convert_table"]
+__all__ = ["write_cells"]
 
 
 class _Column(NamedTuple):
@@ -50,27 +49,12 @@ _COLUMNS = {
 }
 
 
-@checked
-def convert_table(source: str | Path, out: str | Path, progress: Progress | None = None) -> dict[str, int]:
-    """Write the CSV table from the official folder of NATS-Bench; return how many cells each column has.
+def write_cells(source: Path, file: IO[bytes], progress: Progress | None) -> dict[str, int]:
+    """Write the rows of all cells as CSV; return how many cells each column has.
 
     Accuracies are in per cent after the last epoch: the mean over all seeds with which a cell was trained on a data
-    set, rounded to four digits. Reading takes minutes. The file ``out`` is replaced when all cells are read.
+    set, rounded to four digits.
     """
-    source, out = existing_path(source, "benchmark folder"), Path(out).expanduser()
-    try:
-        if out.is_dir() or (out.exists() and out.samefile(source)):
-            raise UserError(f"the table cannot be written to {shown_path(out)}; give another file, such as table.csv.")
-        with atomic_write(out) as file:  # opened first: nobody should wait for minutes to learn that it cannot be
-            return _write_rows(source, file, progress)
-    except UserError:
-        raise
-    except (OSError, ValueError) as error:
-        problem = getattr(error, "strerror", None) or error
-        raise UserError(f"{shown_path(out)} cannot be written ({problem}); choose another file.") from error
-
-
-def _write_rows(source: Path, file: IO[bytes], progress: Progress | None) -> dict[str, int]:
     counts = dict.fromkeys(_COLUMNS, 0)
     file.write(f"{','.join(('index', 'arch', *_COLUMNS))}\n".encode())
     for index, (name, cell) in enumerate(read_cells(source, progress)):

@@ -10,7 +10,7 @@ from typing import Any
 from archgrad.callbacks import Measures
 from archgrad.errors import UserError, check_one_of
 from archgrad.spaces import Genotype, NASBench201, SearchSpace
-from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Progress, Table, oracle_measure
+from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench201.cells import codes_without
 from archgrad.tables.nasbench201.csv_file import VALIDATION_COLUMNS, VALIDATION_KIND, VALIDATION_LABEL
 from archgrad.tables.nasbench201.table import DATASETS, Accuracies, AccuracyTable, find_table, open_table
@@ -34,7 +34,7 @@ class NASBench201Table(Table):
         """Tell whether it is a genotype with the one block of NAS-Bench-201."""
         return isinstance(cell, Genotype) and cell.names == ("cell",)
 
-    def oracle(self, space: SearchSpace, datasets: Sequence[str], progress: Progress | None = None) -> Oracle | None:
+    def oracle(self, space: SearchSpace, datasets: Sequence[str]) -> Oracle | None:
         """Return the accuracies on the given data sets."""
         datasets = [dataset for dataset in DATASETS if dataset in datasets]
         table = find_table() if datasets else None
@@ -43,7 +43,7 @@ class NASBench201Table(Table):
         source = f"oracle accuracy: {table.kind} on {', '.join(datasets)}, from {table.source}"
         return Oracle((AccuracyOracle(table, datasets),), source)
 
-    def look_up(self, cell: Cell, path: Path | None, progress: Progress | None = None) -> Answer:
+    def look_up(self, cell: Cell, path: Path | None) -> Answer:
         """Return accuracies and ranks of a cell, and the size of its full network."""
         if not isinstance(cell, Genotype):
             raise UserError("a module of NAS-Bench-101 is not in NAS-Bench-201; give a NAS-Bench-201 genotype.")
@@ -65,7 +65,7 @@ class NASBench201Table(Table):
         found = {} if table is None else table.query(genotype)
         return {} if table is None else {oracle_measure(name, table.label): found[name] for name in DATASETS}
 
-    def best(self, path: Path, progress: Progress | None = None) -> Answer:
+    def best(self, path: Path) -> Answer:
         """Return the answer about a CSV file's best cell on CIFAR-10."""
         table = open_table(path)
         return _answer(table.best(DATASETS[0]), table)

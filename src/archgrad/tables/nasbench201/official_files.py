@@ -37,7 +37,7 @@ def is_official(path: Path) -> bool:
 
 def read_cells(source: Path, progress: Progress | None = None) -> Iterator[tuple[str, Any]]:
     """Yield the name of every cell and its trainings by their length, in the order of the benchmark."""
-    folder = existing_path(source, "benchmark folder")
+    folder = existing_path(source, "benchmark file")
     if not folder.is_dir():
         open_regular(folder, "benchmark file").close()
         raise UserError(

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+import torch
+from records101 import CHAIN, PAIR, SKIP, TURNED, converted, record, small, write
+
+from archgrad.errors import UserError
+from archgrad.spaces.nasbench101 import CONV3X3, INPUT, OUTPUT, Module, NASBench101Net
+from archgrad.tables import convert_table, open_cells
+from archgrad.tables.nasbench101 import read_rows
+from archgrad.tables.nasbench101.rows import module_from
+
+REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
+needs_real = pytest.mark.skipif(
+    not REAL.is_file(), reason="$ARCHGRAD_DATA/nasbench101/four-vertex.tfrecord is not there"
+)
+
+
+def straight(path: Path) -> tuple[dict[tuple[str, int], list[tuple[float, ...]]], dict[str, Module]]:
+    """The results of the runs at their end by cell and epochs, and the cells by hash, from the TFRecord file itself."""
+    runs, modules = defaultdict(list), {}
+    for row in read_rows(path):
+        runs[row.hash, row.epochs].append(row.metrics.end[1:])
+        modules.setdefault(row.hash, module_from(row.matrix, row.operations))
+    return runs, modules
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_table_says_what_a_straight_reading_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Also of rows in any order, of a cell's rows far apart, and of numbers that need all digits of a double or not."""
+    monkeypatch.setattr("archgrad.tables.nasbench101.conversion._ROWS_AT_ONCE", 5)
+    draw = random.Random(seed)  # noqa: S311 - nothing secret
+    records = [
+        record(module, round(draw.random(), 3) if seed else draw.randrange(64) / 64, draw.random(), epochs)
+        for module in (CHAIN, SKIP, PAIR, TURNED)
+        for epochs in (4, 108)
+        for _ in range(3)
+    ]
+    draw.shuffle(records)
+    path = write(tmp_path / "a.tfrecord", *records)
+    table = open_cells(converted(path))
+    assert (len(table), table.trained, table.epochs) == (3, {4: 3, 108: 3}, (4, 108))
+    runs, modules = straight(path)
+    for (hash_, epochs), own in runs.items():
+        found = table.query(modules[hash_], epochs)
+        assert (found.hash, found.module.hash, found.parameters) == (hash_, hash_, 7)
+        assert list(found.runs) == own
+    for place, measure in ((2, "valid"), (3, "test")):
+        means = {hash_: fmean(run[place] for run in own) for (hash_, epochs), own in runs.items() if epochs == 4}
+        ranked = sorted(means, key=means.__getitem__, reverse=True)
+        assert [table.rank(modules[hash_], measure, 4) for hash_ in ranked] == [1, 2, 3]
+        assert table.best(measure, 4).hash == ranked[0]
+
+
+@needs_real
+def test_the_table_of_the_real_file(tmp_path: Path) -> None:
+    counts = convert_table(REAL, tmp_path / "real.parquet")
+    assert counts == {"4 epochs": 91, "12 epochs": 91, "36 epochs": 91, "108 epochs": 91}
+    table = open_cells(tmp_path / "real.parquet")
+    runs, modules = straight(REAL)
+    for (hash_, epochs), own in runs.items():
+        assert list(table.query(modules[hash_], epochs).runs) == own
+    means = {hash_: fmean(run[-1] for run in own) for (hash_, epochs), own in runs.items() if epochs == 108}
+    best = table.best()
+    assert best.hash == max(means, key=means.__getitem__) == "ea9270f536a1f1094f446246dad4fe89"
+    assert best.test == pytest.approx(93.3494, abs=1e-4)
+    assert best.parameters == 21_220_234
+    assert best.module.operations == (INPUT, CONV3X3, CONV3X3, OUTPUT)
+    with torch.device("meta"):  # sizes that were counted by the code that trained the file
+        for hash_ in list(means)[::4]:
+            net = NASBench101Net(modules[hash_])
+            assert sum(weights.numel() for weights in net.parameters()) == table.query(modules[hash_]).parameters
+    assert table.rank(modules[min(means, key=means.__getitem__)]) == 91
+
+
+@pytest.mark.parametrize(
+    ("bad", "problem"),
+    [
+        (record(PAIR, 0.1, parameters=8), "has 8 trainable parameters here and 7 elsewhere"),
+        (record(CHAIN, 0.1, hash_=PAIR.hash), f"has the hash {PAIR.hash} here and {CHAIN.hash} by its matrix"),
+        (record(CHAIN, 0.1, hash_="0" * 32), f"has the hash {'0' * 32} here and {CHAIN.hash} by its matrix"),
+        (record(SKIP, 0.1).replace(b"0100", b"0110"), "its cell cannot be"),
+        (record(SKIP, 0.1).replace(b"0100", b"0000"), "of its cell, no path"),
+        (record(SKIP, 0.1).replace(b"input,", b"inputs,"), "its cell cannot be .*'inputs'"),
+        (record(SKIP, 0.1).replace(b"input,output", b"input"), "its cell cannot be"),
+    ],
+)
+@pytest.mark.parametrize("between", [(), (record(SKIP, 0.125),)])
+def test_rows_that_contradict_are_refused_with_their_offset(
+    tmp_path: Path, bad: bytes, problem: str, between: tuple[bytes, ...]
+) -> None:
+    before = (record(PAIR, 0.7, 0.95), *between)
+    path = write(tmp_path / "bad.tfrecord", *before, bad)
+    offset = sum(len(data) + 16 for data in before)
+    with pytest.raises(UserError, match=problem) as caught:
+        converted(path)
+    assert f"bad.tfrecord, record at byte {offset}: " in str(caught.value)
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+def test_progress_is_told(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("archgrad.tables.nasbench101.conversion._ROWS_AT_ONCE", 2)
+    told: list[tuple[int, int]] = []
+    convert_table(source, tmp_path / "a.parquet", lambda done, total: told.append((done, total)))
+    size = source.stat().st_size
+    assert told[-1] == (size, size)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+
+
+def test_an_interrupted_conversion_leaves_what_was_there(source: Path, tmp_path: Path) -> None:
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "a.parquet").write_text("mine")
+    with pytest.raises(KeyboardInterrupt):
+        convert_table(source, tmp_path / "a.parquet", interrupt)
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.parquet", source.name]
+    assert (tmp_path / "a.parquet").read_text() == "mine"
+
+
+def test_runs_that_are_there_twice_are_counted_and_told(tmp_path: Path, said: list[str]) -> None:
+    once = [record(CHAIN, 0.5), record(SKIP, 0.5), record(SKIP, 0.75), record(CHAIN, 0.5, epochs=36)]
+    path = write(tmp_path / "a.tfrecord", *once)
+    converted(path)
+    assert said == []
+    table = open_cells(converted(write(path, *once, once[0], once[2], once[2])))
+    assert said == [f"3 runs in {path} repeat another one and are counted again."]
+    assert len(table.query(SKIP).runs) == 4
+
+
+@pytest.mark.parametrize("name", ["nasbench_full.tfrecord", "nasbench_only108.tfrecord", "some.tfrecord"])
+def test_a_published_file_that_lost_cells_is_told(tmp_path: Path, name: str, said: list[str]) -> None:
+    """A cut between two records is seen in no checksum."""
+    path, link = small(tmp_path / name), tmp_path / "link.tfrecord"
+    link.symlink_to(path)
+    for own in (path, link):
+        converted(own)
+    told = [f"{own} has 3 cells, but was published with 423624; fetch it again." for own in (path, link)]
+    assert said == ([] if name == "some.tfrecord" else told)
+
+
+def test_a_missing_library_is_named_with_its_remedy(
+    source: Path, parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    parquet.touch()
+    for ask in (converted, open_cells):
+        with pytest.raises(UserError, match=r'needs pyarrow.*pip install "archgrad\[nasbench101\]"'):
+            ask(source if ask is converted else parquet)
+
+
+def test_the_command_converts_and_says_what_it_wrote(
+    archgrad: Callable[..., tuple[int, str, str]], source: Path
+) -> None:
+    code, out, err = archgrad("convert", source)
+    assert code == 0, err
+    assert out == "nasbench101.parquet\n  36 epochs             1 cells\n  108 epochs            3 cells\n"
+    assert len(open_cells("nasbench101.parquet")) == 3
