@@ -24,7 +24,6 @@ HOUSE = (
         "files",
         "memory",
         "restricted_pickle",
-        "pickle_stream",
         "warn_once",
         "registry",
         "serialization",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import pickletools
+from collections import Counter, OrderedDict, defaultdict
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from each_of import each_of
 
+from archgrad import restricted_pickle
 from archgrad.errors import UserError
 from archgrad.restricted_pickle import read_arrays, read_plain
 
@@ -39,14 +41,69 @@ def test_long_tables_with_repeated_strings_are_read() -> None:
     assert read_plain(pickle.dumps(value, protocol=4), "file") == value
 
 
-@pytest.mark.parametrize("value", [None, True, 1, b"x", (1.0,), {1.0}, 1j, print, object(), ValueError("x"), "x" * 300])
-def test_anything_but_plain_data_is_refused(value: object) -> None:
-    with pytest.raises(UserError, match=r"^file, byte \d+: instruction \w+ is not about dicts"):
-        read_plain(pickle.dumps([1.0, value], protocol=4), "file")
+VALUE = {
+    "texts": ["a", "ä" * 300, "", "a"],
+    "numbers": [0, 255, 256, 65536, -1, -300, 2**40, -(2**70), 1.5],
+    "of numpy": [np.float64(2.5), np.int32(7)],
+    "nested": {("a", 1): ((), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)), 5: {}},
+    "none": [None, True, False],
+    "set": {1, 2, 3},
+    "ordered": OrderedDict(a=1),
+    "counted": Counter("aab"),
+    "default": defaultdict(list, a=[1]),
+    "many": list(range(3000)),
+}
 
 
-KNOWN = {"BINFLOAT", "MEMOIZE", "MARK", "EMPTY_LIST", "APPENDS", "BINGET", "SHORT_BINUNICODE", "SETITEMS"}
-KNOWN |= {"EMPTY_DICT", "APPEND", "SETITEM", "LONG_BINGET", "FRAME", "PROTO", "STOP"}
+@pytest.mark.parametrize("protocol", [2, 3, 4, 5])
+def test_every_kind_of_plain_data_comes_back(protocol: int) -> None:
+    found = read_plain(pickle.dumps(VALUE, protocol), "file")
+    assert found == VALUE
+    assert type(found["ordered"]) is type(found["counted"]) is type(found["default"]) is dict
+    assert [type(number) for number in found["of numpy"]] == [float, int]
+
+
+class Calls:
+    def __init__(self, function: Any, *arguments: Any) -> None:
+        self.call = function, arguments
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+class Own:
+    pass
+
+
+@pytest.mark.parametrize("protocol", [2, 4])
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (Calls(os.system, "echo"), r"asks to run (posix|nt)\.system"),
+        (Calls(eval, "1"), r"asks to run (builtins|__builtin__)\.eval"),
+        (Calls(getattr, "a", "b"), r"asks to run (builtins|__builtin__)\.getattr"),
+        (Calls(list, "ab"), "it does what no array of numbers does"),
+        (Calls(OrderedDict, [("a", 1)]), "it does what no array of numbers does"),
+        (Own(), "instruction NEWOBJ"),
+        (object(), "instruction NEWOBJ"),
+        (np.ones(3), "asks to run"),
+        (1j, "asks to run"),
+        (print, "asks to run"),
+        (ValueError("x"), "asks to run"),
+    ],
+)
+def test_anything_but_plain_data_is_refused(value: object, problem: str, protocol: int) -> None:
+    with pytest.raises(UserError, match=problem):
+        read_plain(pickle.dumps([1.0, value], protocol), "file")
+
+
+KNOWN = {
+    "PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET", "NONE",
+    "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "SHORT_BINSTRING", "BINSTRING",
+    "SHORT_BINUNICODE", "BINUNICODE", "SHORT_BINBYTES", "BINBYTES", "EMPTY_DICT", "SETITEM", "SETITEMS",
+    "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_SET",
+    "ADDITEMS", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD",
+}  # fmt: skip
 NAMES = {ord(instruction.code): instruction.name for instruction in pickletools.opcodes}
 ARGUMENTS = (b"", b"1\n1\n.", b"'1'\n.", b"\0" * 8 + b".")
 """One of them follows every instruction in a stream without mistakes."""
@@ -87,6 +144,82 @@ def test_a_file_cut_off_anywhere_is_refused(length: int) -> None:
 
 def test_nesting_costs_no_stack() -> None:
     read_plain(b"](" * 100_000 + b"e" * 100_000 + b".", "file")
+    read_plain(b"}K\x01" + b"\x85" * 10_000 + b"Ns.", "file")  # Python looks into each tuple of a key
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "exhausted"),
+        (b"\x80\x02", "exhausted"),
+        (b"hello", "instruction LIST"),
+        (b"(I1\n.", "instruction INT"),
+        (b"X\xff\xff\xff\xff", "4294967295 bytes"),
+        (b"Nr\xff\xff\xff\x7f.", "it numbers an object 2147483647"),
+        (b"Np2147483647\n.", "instruction PUT"),
+        (b"j\x05\x00\x00\x00.", "damaged"),
+        (b"}K\x01a.", "damaged"),
+        (b"](K\x01K\x02u.", "damaged"),
+        (b"}(K\x01u.", "damaged"),
+        (b"K\x01\x86.", "damaged"),
+        (b"R.", "damaged"),
+        (b"u.", "damaged"),
+        (b"G\x00\x00", "damaged"),
+        (b"\x85" * 10, "damaged"),
+        (b"}K\x01" + b"\x85" * 200_000 + b"Ns.", "10001 of them for tuples"),
+        (b"ccollections\nOrderedDict\nK\x01b.", "it does what no array of numbers does"),
+        (b"ccollections\nOrderedDict\nN}X\x01\x00\x00\x00aNs\x86b.", "it does what no array of numbers does"),
+        (b"ccollections\nOrderedDict\n)R}X\x01\x00\x00\x00aNsb.", "damaged"),
+        (b"\x82\x01.", "instruction EXT1"),
+        (b"NQ.", "instruction BINPERSID"),
+        (b"\x8e\xff\xff\xff\xff\x0f\x00\x00\x00.", "damaged"),
+        (b"\x8b\xff\xff\xff\x7f.", "damaged"),
+        (b"]" * 2000, "exhausted"),
+    ],
+)
+def test_damaged_and_hostile_streams_are_answered_with_a_sentence(content: bytes, problem: str) -> None:
+    with pytest.raises(UserError, match=problem) as caught:
+        read_plain(content, "the file")
+    assert len(str(caught.value)) < 300
+
+
+def test_random_damage_never_ends_in_another_error() -> None:
+    rng = Random(0)  # noqa: S311
+    good = pickle.dumps(VALUE, 4)[:600]
+    for _ in range(500):
+        bad = bytearray(good)
+        for _ in range(rng.randint(1, 4)):
+            bad[rng.randrange(len(bad))] = rng.randrange(256)
+        with pytest.raises(UserError):
+            read_plain(bytes(bad[: rng.randint(1, len(bad))]), "the file")
+
+
+def test_values_that_take_too_much_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(restricted_pickle, "_MOST_INSTRUCTIONS", 10**4)
+    for bomb in (
+        b"]" + b"]a" * 10**5,
+        b"(" * 10**5,
+        b"N" + b"\x94" * 10**5,
+        b"](" + b"M\x01\x01" * 10**5,
+        b"\x8f" * 10**5,
+    ):
+        with pytest.raises(UserError, match="more than 10000 instructions"):
+            read_plain(bomb + b".", "file")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        b"c_codecs\nencode\nX\x64\x00\x00\x00" + b"a" * 100 + b"X\x06\x00\x00\x00latin1\x86q\x01",
+        b"cbuiltins\nset\n](" + b"".join(b"K%c" % n for n in range(100)) + b"e\x85q\x01",
+    ],
+    ids=["text", "set"],
+)
+def test_copies_of_one_value_cannot_fill_the_memory(call: bytes) -> None:
+    again = call[: call.index(b"\n", call.index(b"\n") + 1) + 1] + b"h\x01R"
+    assert len(read_plain(call + b"R.", "file")) == 100
+    with pytest.raises(UserError, match="does what no array"):
+        read_plain(call + b"R" + again * 100 + b".", "file")
 
 
 # --- dictionaries of arrays ------------------------------------------------------------------------------------------
@@ -124,10 +257,11 @@ class Runs:
         return os.system, (f"touch {self.path}",)
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4])
+@pytest.mark.parametrize("protocol", range(6))
 def test_code_is_refused_and_not_run(tmp_path: Path, protocol: int) -> None:
     target = tmp_path / "created"
-    with pytest.raises(UserError, match=r"the file was refused: it asks to run (posix|nt)\.system"):
+    problem = r"the file was refused: it asks to run (posix|nt)\.system" if protocol else "instruction DICT"
+    with pytest.raises(UserError, match=problem):
         read_arrays(pickle.dumps({"data": Runs(target)}, protocol), "the file")
     assert not target.exists()
 
@@ -135,8 +269,8 @@ def test_code_is_refused_and_not_run(tmp_path: Path, protocol: int) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"cbuiltins\neval\n(S'1'\ntR.",
-        b"cnumpy\nload\n(S'x'\ntR.",
+        b"cbuiltins\neval\n(U\x011tR.",
+        b"cnumpy\nload\n(U\x01xtR.",
         b"cnumpy.core.multiarray\nscalar\n.",
         b"cnumpy.core.multiarray\n_reconstruct.__globals__\n.",
         b"\x80\x04\x8c\x07_codecs\x8c\x06decode\x93.",
@@ -158,28 +292,32 @@ def array_pickle(state: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"c_codecs\nencode\nN}S'__defaults__'\nNs\x86b.", "does what no array"),  # changes an allowed function
-        (b"cnumpy\ndtype\n}S'x'\nNsb.", "does what no array"),
-        (b"c_codecs\nencode\n(S'x'\nS'zip'\ntR.", "does what no array"),
+        (b"c_codecs\nencode\nN}U\x0c__defaults__Ns\x86b.", "does what no array"),  # changes an allowed function
+        (b"cnumpy\ndtype\n}U\x01xNsb.", "does what no array"),
+        (b"c_codecs\nencode\n(U\x01xU\x03ziptR.", "does what no array"),
         (b"cnumpy\nndarray\n)R.", "does what no array"),
-        (b"cnumpy\nndarray\n)\x81.", "NEWOBJ"),
-        (b"cnumpy\ndtype\n(S'O8'\nI0\nI1\ntR.", "type 'O8'"),
-        (b"cnumpy\ndtype\n(S'V8'\nI0\nI1\ntR.", "type 'V8'"),
-        (b"Pname\n.", "persistent"),
-        (b"(I1\nI2\nl.", "a list and not a dictionary"),
-        (b"}I1\nI2\ns.", "a int where a name belongs"),
-        (b"}S'a'\ncnumpy\ndtype\ns.", "it holds a StandIn"),
+        (b"cnumpy\ndtype\n(U\x02O8K\x00K\x01tR.", "type 'O8'"),
+        (b"cnumpy\ndtype\n(U\x02V8K\x00K\x01tR.", "type 'V8'"),
+        (b"](K\x01K\x02e.", "a list and not a dictionary"),
+        (b"}K\x01K\x02s.", "a int where a name belongs"),
+        (b"}U\x01acnumpy\ndtype\ns.", "it holds a _StandIn"),
         (b"}r\xff\xff\xff\x7f.", "it numbers an object 2147483647"),  # would reserve gigabytes
         (b"\x80\x05\x96\xff\xff\xff\xff\x0f\x00\x00\x00.", "bytearray8"),
         (b"", "pickle exhausted before seeing STOP"),
         (array_pickle(b"(K\x01K\x02\x85N\x89U\x02abtb"), "does what no array"),
-        (array_pickle(b"(K\x01U\x01x\x85" + DTYPE + b"\x89U\x02abtb"), "array of shape"),
-        (array_pickle(b"(K\x01K\x03\x85" + DTYPE + b"\x89U\x02abtb"), r"shape \(3,\) with 2 bytes"),
-        (array_pickle(b""), "array without content"),
+        (array_pickle(b"(K\x01U\x01x\x85" + DTYPE + b"\x89U\x02abtb"), "as an integer"),
+        (array_pickle(b"(K\x01K\x03\x85" + DTYPE + b"\x89U\x02abtb"), r"array of size 2 into shape \(3,\)"),
+        (array_pickle(b""), "_Array without content"),
     ],
 )
 def test_odd_pickles_are_refused(content: bytes, reason: str) -> None:
     with pytest.raises(UserError, match=f"the file is truncated or damaged .*{reason}"):
+        read_arrays(content, "the file")
+
+
+@pytest.mark.parametrize("content", [b"cnumpy\nndarray\n)\x81.", b"Pname\n.", b"(I1\nI2\nl.", b"(S'a'\nI1\nd."])
+def test_other_instructions_are_refused(content: bytes) -> None:
+    with pytest.raises(UserError, match=r"the file, byte \d+: instruction (NEWOBJ|PERSID|INT|STRING) is not about"):
         read_arrays(content, "the file")
 
 

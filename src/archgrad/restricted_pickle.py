@@ -1,65 +1,65 @@
 """Reading pickled data without running what is in them.
 
-A pickle is a program: it names functions and calls them to rebuild its objects. Two kinds of files are read here. One
-holds dicts, lists, strings and floats, and may use the instructions for those only. The other holds dictionaries of
-lists and numeric arrays: the few names that an array needs stand for small stand-ins of our own, so that not even
-numpy's own rebuilding code is reached. Every other name is refused.
+A pickle is a program: it names functions and calls them to rebuild its objects. Here Python's own reader sees only
+the instructions of plain data, in a bounded number. The few names that dicts and arrays need stand for functions of
+our own, so that not even numpy's rebuilding code is reached. Every other name is refused.
 """
 
 from __future__ import annotations
 
 import io
-import math
 import pickle
 import pickletools
 import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from pickle import UnpicklingError
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from archgrad.errors import UserError
 
-__all__ = [
-    "Dtype",
-    "StandIn",
-    "checked_key",
-    "damaged",
-    "plain_stand_in",
-    "read_arrays",
-    "read_plain",
-    "refuse",
-]
+__all__ = ["damaged", "read_arrays", "read_plain"]
 
-_MULTIARRAY = ("numpy.core.multiarray", "numpy._core.multiarray")
-_PLAIN = {
-    "BINFLOAT", "MEMOIZE", "MARK", "EMPTY_LIST", "APPENDS", "BINGET", "SHORT_BINUNICODE", "SETITEMS", "EMPTY_DICT",
-    "APPEND", "SETITEM", "LONG_BINGET", "FRAME", "PROTO", "STOP",
+_INSTRUCTIONS = {
+    "PROTO", "FRAME", "STOP", "MARK", "MEMOIZE", "BINPUT", "LONG_BINPUT", "BINGET", "LONG_BINGET", "NONE",
+    "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINFLOAT", "SHORT_BINSTRING", "BINSTRING",
+    "SHORT_BINUNICODE", "BINUNICODE", "SHORT_BINBYTES", "BINBYTES", "EMPTY_DICT", "SETITEM", "SETITEMS",
+    "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_SET",
+    "ADDITEMS", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD",
 }  # fmt: skip
-"""The instructions that build dicts, lists, strings and floats."""
+"""What dicts, lists, tuples, sets, strings, numbers and arrays need in protocols 2 to 5."""
+_TUPLES, _PUTS = {"TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"}, {"BINPUT", "LONG_BINPUT"}
+_MOST_INSTRUCTIONS = 2_000_000
+"""The largest file that we read has 564,000; one instruction takes at most 224 bytes of memory beside its content."""
+_MOST_TUPLES = 10_000
+"""Python takes a piece of the stack for each tuple in a tuple to look up a key."""
+_RENAMED = {"numpy.core.multiarray": "numpy._core.multiarray", "__builtin__": "builtins"}
+
+_Names = Mapping[tuple[str, str], Callable[..., Any]]
 
 
-def read_plain(content: bytes, name: str) -> object:
-    """Return the dicts, lists, strings and floats in a pickle; ``name`` is what errors call the file."""
-    return _load(content, name, _PLAIN)
+def read_plain(content: bytes, name: str) -> Any:
+    """Return the dicts, lists, tuples, sets, strings and numbers in a pickle; ``name`` is what errors call the file."""
+    return _load(content, name, _PLAIN_NAMES)
 
 
 def read_arrays(content: bytes, name: str) -> dict[str, Any]:
     """Return a pickled dictionary with string keys; its arrays must be numeric."""
-    value = _load(content, name)
+    value = _load(content, name, _ARRAY_NAMES)
     try:
         if not isinstance(value, dict):
-            raise pickle.UnpicklingError(f"it holds a {type(value).__name__} and not a dictionary")
+            raise UnpicklingError(f"it holds a {type(value).__name__} and not a dictionary")
         return {_text(key): _plain(item) for key, item in value.items()}
-    except pickle.UnpicklingError as problem:
+    except UnpicklingError as problem:
         raise damaged(name, problem) from problem
 
 
-def _load(content: bytes, name: str, instructions: set[str] | None = None) -> object:
+def _load(content: bytes, name: str, names: _Names) -> object:
     try:
-        _check(content, name, instructions)
-        return _Reader(io.BytesIO(content), name).load()
+        _check(content, name)
+        return _Reader(content, name, names).load()
     except UserError:
         raise
     except Exception as problem:  # a damaged stream can fail in any instruction, each with its own kind of error
@@ -68,47 +68,55 @@ def _load(content: bytes, name: str, instructions: set[str] | None = None) -> ob
 
 def damaged(name: str, problem: Exception) -> UserError:
     """Return the error about a stream that cannot be read to its end."""
-    return UserError(f"{name} is truncated or damaged ({problem or type(problem).__name__}); get the file again.")
+    reason = str(problem)[:200] or type(problem).__name__
+    return UserError(f"{name} is truncated or damaged ({reason}); get the file again.")
 
 
-def _forbidden(file: str, module: str, name: str) -> UserError:
-    """Return the error about a file that names what no data file needs."""
-    return UserError(
-        f"{file} was refused: it asks to run {f'{module}.{name}'[:100]}, which no data file needs. "
-        f"Nothing was run; get the file from a source you trust."
-    )
-
-
-def _check(content: bytes, name: str, instructions: set[str] | None) -> None:
-    """Refuse unexpected instructions, and those that would reserve more memory than the stream itself is long."""
-    for opcode, argument, position in pickletools.genops(content):  # raises where a string is longer than what is left
-        if instructions is not None and opcode.name not in instructions:
+def _check(content: bytes, name: str) -> None:
+    """Refuse unexpected instructions, and those that would reserve more memory or stack than data needs."""
+    tuples = 0
+    # genops raises where a string is longer than what is left.
+    for count, (opcode, argument, position) in enumerate(pickletools.genops(content)):
+        if opcode.name not in _INSTRUCTIONS:
             raise UserError(
-                f"{name}, byte {position}: instruction {opcode.name} is not about dicts, lists, strings and floats; "
-                f"the file holds no plain table, so it is not read."
+                f"{name}, byte {position}: instruction {opcode.name} is not about dicts, lists, strings and numbers; "
+                f"the file holds no plain data, so it is not read."
             )
-        if opcode.name.endswith("PUT") and isinstance(argument, int) and argument > len(content):
-            raise pickle.UnpicklingError(f"it numbers an object {argument}")
+        tuples += opcode.name in _TUPLES
+        if count >= _MOST_INSTRUCTIONS or tuples > _MOST_TUPLES:
+            raise UnpicklingError(f"it has more than {count} instructions, {tuples} of them for tuples")
+        if opcode.name in _PUTS and isinstance(argument, int) and argument > count:
+            raise UnpicklingError(f"it numbers an object {argument}")
 
 
 class _Reader(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, name: str) -> None:
-        super().__init__(file, encoding="bytes")  # the official files come from Python 2
-        self._name = name
+    def __init__(self, content: bytes, name: str, names: _Names) -> None:
+        super().__init__(io.BytesIO(content), encoding="bytes")  # the files of CIFAR come from Python 2
+        self._name, self._names, self._left = name, names, len(content)
 
     def find_class(self, module: str, name: str) -> Any:
-        if name == "_reconstruct" and module in _MULTIARRAY:
-            return StandIn(_Array)
-        if (module, name) == ("numpy", "dtype"):
-            return StandIn(Dtype)
-        if (module, name) == ("_codecs", "encode"):
-            return StandIn(_encode)
-        if (module, name) == ("numpy", "ndarray"):
-            return StandIn(refuse)  # only ever passed to _reconstruct
-        raise _forbidden(self._name, module, name)
+        found = self._names.get((_RENAMED.get(module, module), name))
+        if found is not None:
+            return _StandIn(self._copying(found) if found in {_encode, _set} else found)
+        asked = f"{module}.{name}"[:100]
+        if module.split(".")[0] == "torch":
+            raise UserError(f"{self._name} holds trained weights ({asked}), which are not read; give it without them.")
+        raise UserError(
+            f"{self._name} was refused: it asks to run {asked}, which no data file needs. Nothing was run; get the "
+            f"file from a source you trust."
+        )
+
+    def _copying(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Let a function copy no more than the file holds: it could copy the same long text again and again."""
+
+        def call(source: Any, *more: Any) -> Any:
+            self._left -= len(source)
+            return function(source, *more) if self._left >= 0 else _refuse()
+
+        return call
 
 
-class StandIn:
+class _StandIn:
     """A function that a pickle may call but, having slots and this __setstate__, cannot modify."""
 
     __slots__ = ("_function",)
@@ -117,67 +125,72 @@ class StandIn:
         self._function = function
 
     def __call__(self, *arguments: Any) -> Any:
-        """Return what the function does."""
         return self._function(*arguments)
 
     def __setstate__(self, state: object) -> None:
-        refuse()
+        _refuse()
 
 
-class Dtype:
+class _Dtype:
     """The type of an array: a kind, a number of bytes, and a byte order that comes with the state."""
 
     __slots__ = ("_code", "_order")
 
     def __init__(self, code: bytes | str, *_: object) -> None:
-        self._code = _text(code)
-        self._order = "="
+        self._code, self._order = _text(code), "="
         if not re.fullmatch(r"[uif][1248]", self._code):
-            raise pickle.UnpicklingError(f"it has an array of type {self._code!r}, and only numbers are read")
+            raise UnpicklingError(f"it has an array of type {self._code!r}, and only numbers are read")
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self._order = _text(state[1])
 
-    def numpy(self) -> np.dtype[Any]:
-        """Return the real type."""
-        return np.dtype((self._order if self._order in {"<", ">"} else "=") + self._code)
+    def numbers(self, content: object) -> NDArray[Any]:
+        """Return bytes as numbers of this type."""
+        if not isinstance(content, bytes):
+            _refuse()
+        return np.frombuffer(content, (self._order if self._order in {"<", ">"} else "=") + self._code)
 
 
 class _Array:
     """An array whose content comes with the state."""
 
-    __slots__ = ("_value",)
+    __slots__ = ("value",)
 
     def __init__(self, *_: object) -> None:
-        self._value: NDArray[Any] | None = None
+        self.value: NDArray[Any] | None = None
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         _, shape, dtype, fortran, content = state
-        if not isinstance(dtype, Dtype) or not isinstance(content, bytes) or not isinstance(shape, tuple):
-            refuse()
-        numbers = dtype.numpy()
-        if any(not isinstance(size, int) or size < 0 for size in shape):
-            raise pickle.UnpicklingError(f"it has an array of shape {shape}")
-        if math.prod(shape) * numbers.itemsize != len(content):
-            raise pickle.UnpicklingError(f"it has an array of shape {shape} with {len(content)} bytes")
-        self._value = np.frombuffer(content, numbers).reshape(shape, order="F" if fortran else "C")
-
-    def value(self) -> NDArray[Any]:
-        if self._value is None:
-            raise pickle.UnpicklingError("it has an array without content")
-        return self._value
+        if not isinstance(dtype, _Dtype):
+            _refuse()
+        self.value = dtype.numbers(content).reshape(shape, order="F" if fortran else "C")
 
 
 def _encode(text: str, encoding: bytes | str) -> bytes:
     """Return the bytes that protocol 2 writes as text."""
-    if _text(encoding) not in {"latin1", "latin-1"}:
-        refuse()
-    return text.encode("latin1")
+    return text.encode("latin1") if _text(encoding) in {"latin1", "latin-1"} else _refuse()
 
 
-def refuse(*_: object) -> Any:
+def _mapping(content: object = None) -> dict[Any, Any]:
+    """Stand for an OrderedDict, a Counter, or a defaultdict, whose factory is of no use here."""
+    if content is None or isinstance(content, _StandIn):
+        return {}
+    return content if type(content) is dict else _refuse()
+
+
+def _set(items: object) -> set[Any]:
+    return set(items) if type(items) is list else _refuse()
+
+
+def _scalar(dtype: object, content: object) -> float | int:
+    """Stand for a number of numpy."""
+    number: float | int = dtype.numbers(content).item() if isinstance(dtype, _Dtype) else _refuse()
+    return number
+
+
+def _refuse(*_: object) -> NoReturn:
     """Raise the error about a call that no data need."""
-    raise pickle.UnpicklingError("it does what no array of numbers does")
+    raise UnpicklingError("it does what no array of numbers does")
 
 
 def _text(value: object) -> str:
@@ -185,69 +198,27 @@ def _text(value: object) -> str:
         return value.decode("latin1")
     if isinstance(value, str):
         return value
-    raise pickle.UnpicklingError(f"it has a {type(value).__name__} where a name belongs")
+    raise UnpicklingError(f"it has a {type(value).__name__} where a name belongs")
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, _Array):
-        return value.value()
+    if isinstance(value, _Array) and value.value is not None:
+        return value.value
     if isinstance(value, bytes | str | int | list):
         return value
-    raise pickle.UnpicklingError(f"it holds a {type(value).__name__}")
+    raise UnpicklingError(f"it holds a {type(value).__name__} without content")
 
 
-def checked_key(key: Any) -> Any:
-    """Return a key if it is a text, a number or a tuple of those: deeper ones could overflow the stack of Python."""
-    parts = key if type(key) is tuple else (key,)
-    if all(type(part) in {str, int} for part in parts):
-        return key
-    raise pickle.UnpicklingError(f"it has a {type(key).__name__} as a key")
-
-
-def _mapping(content: object = None) -> dict[Any, Any]:
-    """Stand for an OrderedDict or a Counter."""
-    found: dict[Any, Any] = {} if content is None else content if type(content) is dict else refuse()
-    return found
-
-
-def _default_mapping(factory: object = None) -> dict[Any, Any]:
-    return {}
-
-
-def _set(items: object) -> set[Any]:
-    return set(map(checked_key, items)) if type(items) is list else refuse()
-
-
-def _scalar(dtype: object, content: object) -> float | int:
-    """Stand for a number of numpy."""
-    if type(dtype) is not Dtype or not isinstance(content, bytes) or len(content) != dtype.numpy().itemsize:
-        return refuse()  # type: ignore[no-any-return]
-    number: float | int = np.frombuffer(content, dtype.numpy())[0].item()
-    return number
-
-
-_BUILTINS = ("builtins", "__builtin__")
-_PLAIN_STAND_INS = {
-    ("collections", "OrderedDict"): StandIn(_mapping),
-    ("collections", "Counter"): StandIn(_mapping),
-    ("collections", "defaultdict"): StandIn(_default_mapping),
-    ("numpy", "dtype"): StandIn(Dtype),
-    ("_codecs", "encode"): StandIn(_encode),
-    **{(module, "scalar"): StandIn(_scalar) for module in _MULTIARRAY},
-    **{(module, "set"): StandIn(_set) for module in _BUILTINS},
-    **{(module, kind): StandIn(refuse) for module in _BUILTINS for kind in ("dict", "float", "int", "list")},
+_NUMBER_NAMES: _Names = {("numpy", "dtype"): _Dtype, ("_codecs", "encode"): _encode}
+_ARRAY_NAMES: _Names = {
+    **_NUMBER_NAMES,
+    ("numpy._core.multiarray", "_reconstruct"): _Array,
+    ("numpy", "ndarray"): _refuse,  # only ever given to _reconstruct
 }
-"""What a name in a file stands for; the types at the end are only ever given to defaultdict, which ignores them."""
-
-
-def plain_stand_in(file: str, module: str, name: str) -> StandIn:
-    """Return what a name stands for in a file of dicts, lists and numbers; raise a UserError about any other name."""
-    if module.startswith("torch") and (name.startswith(("_rebuild_", "_load_")) or name.endswith("Storage")):
-        raise UserError(
-            f"{file} holds trained weights ({f'{module}.{name}'[:100]}), which are not read; give the file or folder "
-            f"without weights."
-        )
-    found = _PLAIN_STAND_INS.get((module, name))
-    if found is None:
-        raise _forbidden(file, module, name)
-    return found
+_PLAIN_NAMES: _Names = {
+    **_NUMBER_NAMES,
+    ("numpy._core.multiarray", "scalar"): _scalar,
+    ("builtins", "set"): _set,
+    **{("collections", kind): _mapping for kind in ("OrderedDict", "Counter", "defaultdict")},
+    **{("builtins", kind): _refuse for kind in ("dict", "float", "int", "list")},  # only ever given to defaultdict
+}

@@ -1,4 +1,4 @@
-"""Small official files of NAS-Bench-201 and NATS-Bench, with the structure of the real ones."""
+"""A small official folder of NATS-Bench, with the structure of the real one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from archgrad.tables.nasbench201.cells import codes_by_name
 
@@ -60,17 +59,17 @@ def results(name: str, epochs: int, ends: Sequence[float], datasets: Sequence[st
     }
 
 
-def cell(name: str, ends: Sequence[float], long: str = "200", short: str = "12") -> OrderedDict[str, Any]:
+def cell(name: str, ends: Sequence[float]) -> OrderedDict[str, Any]:
     """A cell whose trainings of 12 epochs have one seed."""
-    return OrderedDict({short: results(name, 12, ends[:1]), long: results(name, 200, ends)})
+    return OrderedDict({"12": results(name, 12, ends[:1]), "200": results(name, 200, ends)})
 
 
-def content(cells: dict[int, Any], names: Sequence[str]) -> dict[str, Any]:
-    """What the single files hold."""
+def content(names: Sequence[str]) -> dict[str, Any]:
+    """What the file beside the cells holds."""
     return {
         "meta_archs": list(names),
         "total_archs": len(names),
-        "arch2infos": cells,
+        "arch2infos": None,
         "evaluated_indexes": set(range(len(names))),
     }
 
@@ -83,16 +82,7 @@ def pack(path: Path, value: object) -> Path:
 def write_folder(folder: Path, cells: dict[int, Any], names: Sequence[str]) -> Path:
     """Write the folder of NATS-Bench."""
     folder.mkdir()
-    pack(folder / "meta.pickle.pbz2", {**content({}, names), "arch2infos": None, "evaluated_indexes": set()})
+    pack(folder / "meta.pickle.pbz2", content(names))
     for index, one in cells.items():
         pack(folder / f"{index:06d}.pickle.pbz2", one)
     return folder
-
-
-def write_file(path: Path, cells: dict[int, Any], names: Sequence[str]) -> Path:
-    """Write the single file: of NATS-Bench, or of NAS-Bench-201 in PyTorch's new or (``old.pth``) old format."""
-    if path.suffix == ".pbz2":
-        return pack(path, content(cells, names))
-    renamed = {index: {"less": one["12"], "full": one["200"]} for index, one in cells.items()}
-    torch.save(content(renamed, names), path, _use_new_zipfile_serialization=path.name != "old.pth")
-    return path

@@ -1,18 +1,17 @@
-"""Official files become the CSV table: the right accuracies, and a sentence for every file that is not one."""
+"""The official folder becomes the CSV table: the right accuracies, and a sentence for every file that is not one."""
 
 from __future__ import annotations
 
 import bz2
 import os
 import pickle
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from official201 import NAMES, SETS, cell, content, pack, results, trial, write_file, write_folder
+from official201 import NAMES, SETS, cell, content, pack, results, trial, write_folder
 
 from archgrad.errors import UserError
 from archgrad.tables import convert_table, open_table
@@ -37,9 +36,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
     return {index: cell(name, ends) for index, (name, ends) in enumerate(zip(FEW, ENDS, strict=True))}
 
 
-@pytest.mark.parametrize("name", ["new.pth", "old.pth", "single.pickle.pbz2", "folder"])
-def test_every_format_gives_the_mean_over_the_seeds(tmp_path: Path, few: dict[int, Any], name: str) -> None:
-    source = (write_folder if name == "folder" else write_file)(tmp_path / name, few, FEW)
+def test_a_folder_gives_the_mean_over_the_seeds(tmp_path: Path, few: dict[int, Any]) -> None:
+    source = write_folder(tmp_path / "folder", few, FEW)
     told: list[tuple[int, int]] = []
     counts = convert_table(source, tmp_path / "table.csv", lambda done, total: told.append((done, total)))
     assert (tmp_path / "table.csv").read_text() == ROWS.format(*FEW)
@@ -47,38 +45,43 @@ def test_every_format_gives_the_mean_over_the_seeds(tmp_path: Path, few: dict[in
     assert told[-1][0] == told[-1][1]
 
 
-def test_a_file_without_some_short_trainings_leaves_their_columns_empty(tmp_path: Path, few: dict[int, Any]) -> None:
+def test_a_folder_without_some_short_trainings_leaves_their_columns_empty(tmp_path: Path, few: dict[int, Any]) -> None:
     for index, name in enumerate(FEW):
         few[index]["12"] = results(name, 12, (50.0, 52.0), ["cifar10-valid"])
-    counts = convert_table(write_file(tmp_path / "old.pth", few, FEW), tmp_path / "table.csv")
+    counts = convert_table(write_folder(tmp_path / "folder", few, FEW), tmp_path / "table.csv")
     assert (tmp_path / "table.csv").read_text().splitlines()[2] == f"1,{FEW[1]},10.0,12.0,12.0,11.0,11.0,11.0,52.0,,,,,"
     assert [counts["cifar10_valid_12ep"], counts["cifar10_test_12ep"]] == [3, 0]
 
 
-def test_a_file_without_long_trainings_on_the_training_half_leaves_their_column_empty(
+def test_a_folder_without_long_trainings_on_the_training_half_leaves_their_column_empty(
     tmp_path: Path, few: dict[int, Any]
 ) -> None:
     few[1]["200"]["dataset_seed"].pop("cifar10-valid")
-    counts = convert_table(write_file(tmp_path / "new.pth", few, FEW), tmp_path / "table.csv")
+    counts = convert_table(write_folder(tmp_path / "folder", few, FEW), tmp_path / "table.csv")
     assert (tmp_path / "table.csv").read_text().splitlines()[2].startswith(f"1,{FEW[1]},10.0,12.0,12.0,,11.0,11.0,")
     assert [counts["cifar10_valid"], counts["cifar100_valid"], counts["cifar10_test"]] == [2, 3, 3]
 
 
-def test_all_cells_become_a_table_that_can_be_queried(tmp_path: Path) -> None:
-    """Cells share their trainings here, as equal objects of a pickle may."""
+def test_all_cells_become_a_table_that_can_be_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file with the names is read; packing and unpacking 15,625 cells would take minutes."""
     seeds = {dataset: [777] for dataset in SETS}
     shared = [
         {epochs: {(dataset, 777): trial(dataset, 777, epochs, 50 + end) for dataset in SETS} for epochs in (12, 200)}
         for end in range(7)
     ]
     cells = {
-        index: {
+        f"{index:06d}.pickle.pbz2": {
             str(epochs): {"arch_str": name, "all_results": shared[index % 7][epochs], "dataset_seed": seeds}
             for epochs in (12, 200)
         }
         for index, name in enumerate(NAMES)
     }
-    convert_table(write_file(tmp_path / "all.pickle.pbz2", cells, NAMES), tmp_path / "table.csv")
+    folder = write_folder(tmp_path / "all", {}, NAMES)
+    for name in cells:
+        (folder / name).touch()
+    unpack = official_files._read_packed
+    monkeypatch.setattr(official_files, "_read_packed", lambda path: cells.get(path.name) or unpack(path))
+    convert_table(folder, tmp_path / "table.csv")
     table = open_table(tmp_path / "table.csv")
     assert [table.query(NAMES[code])["cifar10"] for code in range(8)] == [50, 51, 52, 53, 54, 55, 56, 50]
     assert table.query(NAMES[CELLS - 1])["cifar100"] == 52 + (CELLS - 1) % 7
@@ -119,68 +122,91 @@ def set_accuracy(value: object) -> Callable[[dict[int, Any]], None]:
         (lambda few: few[1]["200"].update(more=torch.ones(2)), "holds trained weights"),
     ],
 )
-@pytest.mark.parametrize("name", ["new.pth", "folder"])
 def test_wrong_content_is_named_and_nothing_is_overwritten(
-    tmp_path: Path, few: dict[int, Any], name: str, change: Callable[[dict[int, Any]], object], problem: str
+    tmp_path: Path, few: dict[int, Any], change: Callable[[dict[int, Any]], object], problem: str
 ) -> None:
     change(few)
-    if name == "new.pth" and 1 in few and "200" not in few[1]:
-        few[1]["200"] = None
-    source = (write_folder if name == "folder" else write_file)(tmp_path / name, few, FEW)
+    source = write_folder(tmp_path / "folder", few, FEW)
     out = tmp_path / "table.csv"
     out.write_text("mine")
     with pytest.raises(UserError, match=problem):
         convert_table(source, out)
     assert out.read_text() == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([name, "table.csv"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "table.csv"]
     assert not Path("hacked").exists()
 
 
-def packed(data: bytes) -> Callable[[Path], object]:
-    return lambda path: path.write_bytes(bz2.compress(data))
+FOLDER = "give the unpacked folder NATS-tss-v1_0-3ffb9-simple"
 
 
-def as_zip(name: str, data: bytes) -> Callable[[Path], object]:
-    def make(path: Path) -> None:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr(name, data)
-
-    return make
+def pickled(names: list[Any]) -> bytes:
+    return bz2.compress(pickle.dumps({"meta_archs": names}))
 
 
-GOOD = pickle.dumps(content({}, FEW), protocol=4)
+def replace_by(path: Path, make: Callable[[Path], object]) -> None:
+    path.unlink()
+    make(path)
+
+
+def damage(name: str, data: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+META, FIRST = "meta.pickle.pbz2", "000000.pickle.pbz2"
+GOOD = pickle.dumps(content(FEW), protocol=4)
 
 
 @pytest.mark.parametrize(
     ("make", "problem"),
     [
-        (lambda path: path.write_bytes(b""), "is no official file"),
-        (lambda path: path.write_text("arch,cifar10_test"), "is no official file"),
-        (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), "is a damaged zip archive"),
-        (as_zip("a/weights", b""), "not one of PyTorch"),
-        (as_zip("a/data.pkl", GOOD[:-20]), "is truncated or damaged"),
-        (as_zip("a/data.pkl", b""), "it ends too early"),
-        (lambda path: path.write_bytes(GOOD), "not a file that PyTorch saved"),
-        (packed(GOOD[:-20]), "is truncated or damaged"),
-        (lambda path: path.write_bytes(bz2.compress(GOOD)[:-20]), "is truncated or damaged"),
-        (packed(pickle.dumps([1])), "has no list 'meta_archs'"),
-        (packed(pickle.dumps({"meta_archs": FEW[:2]})), "names 2 cells in 2 places; it needs all 3 once"),
-        (packed(pickle.dumps({"meta_archs": [*FEW[:2], FEW[0]]})), "names 2 cells in 3 places"),
-        (packed(pickle.dumps({"meta_archs": ["8:16:24:32:40"]})), "size space"),
-        (packed(pickle.dumps({"meta_archs": [{}]})), "size space"),
-        (packed(GOOD), "lacks the results of cell 0"),
-        (os.mkfifo, "is a pipe"),
-        (Path.mkdir, "has no meta.pickle.pbz2"),
-        (lambda path: None, "there is no benchmark file"),
+        (damage(META, b""), "is truncated or damaged"),
+        (damage(META, b"PK\x03\x04" + bytes(100)), "is truncated or damaged"),
+        (damage(META, GOOD), "is truncated or damaged"),
+        (damage(META, bz2.compress(GOOD[:-20])), "is truncated or damaged"),
+        (damage(META, bz2.compress(GOOD)[:-20]), "is truncated or damaged"),
+        (damage(META, bz2.compress(b"")), "is truncated or damaged"),
+        (damage(META, bz2.compress(pickle.dumps([1]))), "has no list 'meta_archs'"),
+        (damage(META, pickled(FEW[:2])), "names 2 cells in 2 places; it needs all 3 once"),
+        (damage(META, pickled([*FEW[:2], FEW[0]])), "names 2 cells in 3 places"),
+        (damage(META, pickled(["8:16:24:32:40"])), "size space"),
+        (damage(META, pickled([{}])), "size space"),
+        (damage(FIRST, b""), "000000.pickle.pbz2 is truncated or damaged"),
+        (damage(FIRST, bz2.compress(GOOD[:-20])), "000000.pickle.pbz2 is truncated or damaged"),
+        (damage(FIRST, bz2.compress(GOOD)), "cell 0 .* has no trainings of 200 epochs"),
+        (lambda folder: (folder / FIRST).unlink(), "lacks 1 of 3 cells, the first of them 000000"),
+        (lambda folder: (folder / META).unlink(), "has no meta.pickle.pbz2"),
+        (lambda folder: replace_by(folder / FIRST, os.mkfifo), "is a pipe"),
+        (lambda folder: replace_by(folder / FIRST, Path.mkdir), "is a folder"),
     ],
 )
-@pytest.mark.usefixtures("few")
-def test_wrong_files_are_answered_with_a_sentence(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
-    make(tmp_path / "source")
+def test_wrong_folders_are_answered_with_a_sentence(
+    tmp_path: Path, few: dict[int, Any], make: Callable[[Path], object], problem: str
+) -> None:
+    make(write_folder(tmp_path / "source", few, FEW))
     with pytest.raises(UserError, match=problem) as caught:
         convert_table(tmp_path / "source", tmp_path / "table.csv")
     assert not (tmp_path / "table.csv").exists()
     assert len(str(caught.value)) < 2 * len(str(tmp_path)) + 400
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda path: path.write_bytes(b""), FOLDER),
+        (lambda path: path.write_text("arch,cifar10_test"), FOLDER),
+        (lambda path: path.write_bytes(b"PK\x03\x04" + bytes(100)), FOLDER),
+        (lambda path: path.write_bytes(GOOD), FOLDER),
+        (lambda path: path.write_bytes(bz2.compress(GOOD)), FOLDER),
+        (lambda path: torch.save(content(FEW), path), FOLDER),
+        (os.mkfifo, "is a pipe"),
+        (lambda path: None, "there is no benchmark file"),
+    ],
+)
+def test_a_file_is_refused_and_the_folder_named(tmp_path: Path, make: Callable[[Path], object], problem: str) -> None:
+    make(tmp_path / "source")
+    with pytest.raises(UserError, match=problem):
+        convert_table(tmp_path / "source", tmp_path / "table.csv")
+    assert not (tmp_path / "table.csv").exists()
 
 
 def test_a_bomb_is_named(tmp_path: Path, few: dict[int, Any]) -> None:
@@ -192,6 +218,7 @@ def test_a_bomb_is_named(tmp_path: Path, few: dict[int, Any]) -> None:
 
 def test_a_folder_with_a_missing_cell_is_refused_before_it_is_read(tmp_path: Path, few: dict[int, Any]) -> None:
     folder = write_folder(tmp_path / "folder", few, FEW)
+    (folder / "000000.pickle.pbz2").write_bytes(b"not read")
     (folder / "000002.pickle.pbz2").unlink()
     with pytest.raises(UserError, match=r"lacks 1 of 3 cells, the first of them 000002.pickle.pbz2"):
         convert_table(folder, tmp_path / "table.csv")
@@ -216,23 +243,29 @@ def test_a_table_that_cannot_be_written_is_said_before_reading(
 def test_the_command_converts_and_says_what_it_wrote(
     tmp_path: Path, few: dict[int, Any], archgrad: Callable[..., tuple[int, str, str]]
 ) -> None:
-    source = write_file(tmp_path / "old.pth", few, FEW)
+    source = write_folder(tmp_path / "folder", few, FEW)
     code, out, _ = archgrad("convert", str(source), "-o", str(tmp_path / "table.csv"))
     assert code == 0
     assert "cifar10_test          3 cells" in out
     code, _, err = archgrad("convert", str(tmp_path / "table.csv"), "-o", str(tmp_path / "other.csv"))
     assert code == 2
-    assert "is no official file" in err
+    assert FOLDER in " ".join(err.split())
 
 
 @pytest.mark.parametrize("name", ["new.pth", "old.pth", "single.pickle.pbz2", "folder"])
-def test_a_query_of_an_official_file_says_how_to_convert_it(
+def test_a_query_of_an_official_file_names_the_folder_to_convert(
     tmp_path: Path, few: dict[int, Any], name: str, archgrad: Callable[..., tuple[int, str, str]]
 ) -> None:
-    source = (write_folder if name == "folder" else write_file)(tmp_path / name, few, FEW)
+    source = tmp_path / name
+    if name == "folder":
+        write_folder(source, few, FEW)
+    elif source.suffix == ".pth":
+        torch.save(content(FEW), source, _use_new_zipfile_serialization=name == "new.pth")
+    else:
+        pack(source, content(FEW))
     code, _, err = archgrad("query", NAMES[0], "--table", str(source))
     assert code == 2
-    assert "convert it once with: archgrad convert" in " ".join(err.split())
+    assert "once with: archgrad convert" in " ".join(err.split())
     code, _, err = archgrad("query", "--best", "--table", str(source))
     assert code == 2
     assert "archgrad convert" in " ".join(err.split())

@@ -351,7 +351,7 @@ class Bomb:
 def test_a_pickle_cannot_run_code(package: Path, tmp_path: Path) -> None:
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
         (package / "cifar100.pkl").write_bytes(pickle.dumps(Bomb(tmp_path / "made"), protocol=protocol))
-        with pytest.raises(UserError, match=r"cifar100.pkl, byte \d+: instruction \w+ is not about dicts"):
+        with pytest.raises(UserError, match=r"cifar100.pkl( was refused: it asks to run|, byte \d+: instruction)"):
             open_table()
     assert not (tmp_path / "made").exists()
 

@@ -16,8 +16,8 @@ def convert(
     source: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE|DIR",
-            help="A NAS-Bench-201 .pth file, a NATS-Bench .pbz2 file or its folder, or a NAS-Bench-101 .tfrecord file.",
+            metavar="DIR|FILE",
+            help="The unpacked folder of NATS-Bench, NATS-tss-v1_0-3ffb9-simple, or a NAS-Bench-101 .tfrecord file.",
         ),
     ],
     out: Annotated[
@@ -31,7 +31,7 @@ def convert(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write the accuracy table that --table reads from an official NAS-Bench-201, NATS-Bench or NAS-Bench-101 file."""
+    """Write the accuracy table that --table reads from the official folder of NATS-Bench or file of NAS-Bench-101."""
     from archgrad.cli.console import errors, print_result
     from archgrad.cli.progress import reading_progress
     from archgrad.tables import convert_table

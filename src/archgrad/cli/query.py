@@ -49,7 +49,7 @@ def find_best(path: Path) -> Answer:
         known = ", ".join(f"{' or '.join(table.suffixes)} for {table.title}" for table in TABLES.values())
         raise UserError(
             f"the name of {path} does not tell which benchmark its table is from; it must end in {known}. "
-            f"An official .pth, .pbz2 or .tfrecord file becomes a table with: archgrad convert {path}"
+            f"The official folder of NATS-Bench, or a .tfrecord file, becomes a table with: archgrad convert PATH"
         )
     return table.best(path)
 

@@ -1,4 +1,4 @@
-"""Write the CSV table from an official file: the mean accuracy over the seeds of each cell."""
+"""Write the CSV table from the official folder: the mean accuracy over the seeds of each cell."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Column(NamedTuple):
 
     @property
     def needed(self) -> bool:
-        """Whether every cell must have it; NAS-Bench-201 v1.0 has only some of the trainings of 12 epochs."""
+        """Whether every cell must have it: the accuracies on test images after 200 epochs."""
         return self.epochs == 200 and self.images != "x-valid"
 
 
@@ -47,8 +47,6 @@ _COLUMNS = {
     "cifar100_test_12ep": _Column(12, "cifar100", "x-test"),
     "imagenet16_test_12ep": _Column(12, "ImageNet16-120", "x-test"),
 }
-_TRAININGS = {200: ("200", "full"), 12: ("12", "less")}
-"""What NATS-Bench and NAS-Bench-201 call the trainings of so many epochs."""
 
 
 def write_cells(source: Path, file: IO[bytes], progress: Progress | None) -> dict[str, int]:
@@ -57,10 +55,9 @@ def write_cells(source: Path, file: IO[bytes], progress: Progress | None) -> dic
     Accuracies are in per cent after the last epoch: the mean over all seeds with which a cell was trained on a data
     set, rounded to four digits.
     """
-    wanted = frozenset(column.key for column in _COLUMNS.values())
     counts = dict.fromkeys(_COLUMNS, 0)
     file.write(f"{','.join(('index', 'arch', *_COLUMNS))}\n".encode())
-    for index, (name, cell) in enumerate(read_cells(source, wanted, progress)):
+    for index, (name, cell) in enumerate(read_cells(source, progress)):
         where = f"{shown_path(source)}, cell {index} ({name})"
         means = {column: _mean(where, name, cell, part) for column, part in _COLUMNS.items()}
         counts = {column: counts[column] + (mean is not None) for column, mean in means.items()}
@@ -89,11 +86,10 @@ def _mean(where: str, name: str, cell: object, column: _Column) -> float | None:
 
 
 def _trainings(where: str, cell: object, epochs: int) -> Mapping[str, Any]:
-    for name in _TRAININGS[epochs]:
-        if isinstance(cell, dict) and isinstance(cell.get(name), dict):
-            found: Mapping[str, Any] = cell[name]
-            return found
-    raise UserError(f"{where} has no trainings of {epochs} epochs; get a file of the topology space (tss).")
+    found = cell.get(str(epochs)) if isinstance(cell, dict) else None
+    if isinstance(found, dict):
+        return found
+    raise UserError(f"{where} has no trainings of {epochs} epochs; get the folder of the topology space (tss).")
 
 
 def _accuracy(where: str, trial: object, column: _Column) -> float:

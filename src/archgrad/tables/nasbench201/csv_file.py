@@ -40,8 +40,8 @@ def read_csv(
     try:
         if (path.is_file() or path.is_dir()) and is_official(path):
             raise UserError(
-                f"{path} is an official file, which takes minutes to read; convert it once with: archgrad convert "
-                f"{path} -o accuracy.csv, and give --table accuracy.csv."
+                f"{path} is an official file or folder and no table; convert the folder NATS-tss-v1_0-3ffb9-simple "
+                f"once with: archgrad convert DIR -o accuracy.csv, and give --table accuracy.csv."
             )
         if not path.is_file():
             raise UserError(
