@@ -65,17 +65,17 @@ def _records(
 ) -> Iterator[Record]:
     """Yield the record of each query until the budget or the search ends; the first of the best stays the best."""
     spent, best = 0.0, -math.inf
-    found, known = None, dict[str, float | str]()
+    known: dict[str, float | str] = {}
     genotype, number = next(proposals, None), 1
     while genotype is not None:
         spent += objective.seconds(genotype)
         if not budget.allows(number, spent):
             return
         value = objective.value(genotype)
-        if found is None or value > best:
-            best, found, known = value, genotype, dict(look_up(genotype))
+        if not known or value > best:
+            best, known = value, {"genotype": str(genotype), **look_up(genotype)}
         yield {
-            "epoch": number, "genotype": str(found), "queries": number, "simulated_seconds": round(spent, 3),
+            "epoch": number, "genotype": known["genotype"], "queries": number, "simulated_seconds": round(spent, 3),
             f"best_{objective.measure}": best, f"queried_{objective.measure}": value, **known,
         }  # fmt: skip
         number += 1

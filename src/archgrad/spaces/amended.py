@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
@@ -65,7 +66,7 @@ class AmendedA2(_Amended):
 
     cells: Depth = 20
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """``cell_00``, ``cell_01`` and so on: one for each layer."""
         rows = self.normal_rows

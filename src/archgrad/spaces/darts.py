@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import torch
@@ -87,7 +88,7 @@ class DARTS(SearchSpace):
         """The layers that halve the resolution."""
         return (1,) if self.cells == 2 else (self.cells // 3, 2 * self.cells // 3)
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """``normal`` and ``reduce``; a genotype keeps two inputs per node."""
         reduce = len(self.reductions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 import torch.nn.functional as F
@@ -88,7 +88,7 @@ class NASBench1Shot1(SearchSpace):
         """The cells before which the resolution is halved."""
         return self.cells // 3, 2 * self.cells // 3
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """``operations``, ``inputs`` and ``output``, the same in all cells."""
         rows = {

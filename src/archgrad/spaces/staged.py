@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 import torch.nn.functional as F
@@ -51,7 +52,7 @@ class StagedSpace(SearchSpace):
         """The operations that an unrestricted edge offers, in order."""
         return tuple(operation for operation in self.operations if operation not in self.exclude)
 
-    @property
+    @cached_property
     def blocks(self) -> tuple[DecisionBlock, ...]:
         """One block, ``cell``, with an edge from every node to every later one: 1←0, 2←0, 2←1 and so on."""
         rows = edge_rows(((node, range(node)) for node in range(1, self.nodes)), self.choices)
