@@ -168,7 +168,8 @@ class StudyPlan:
         """Return this plan with the new variants, benchmarks and seeds of another one, which must agree on all else."""
         if dict(other.common) != dict(self.common):
             raise UserError(
-                f"this study was begun with other common options ({_difference(self.common, other.common)})."
+                f"this study was begun with other common options ({_difference(self.common, other.common)}); give the "
+                f"same, or the study another folder."
             )
         variants = _joined("variant", self.variants, other.variants)
         benchmarks = _joined(
