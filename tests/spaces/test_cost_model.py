@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations, product
 
 import pytest
@@ -26,6 +27,12 @@ SPACES: dict[str, SearchSpace] = {
 }
 
 
+@cache
+def measured(space: SearchSpace, metric: CostMetric) -> CostModel:
+    """Measure once for all tests."""
+    return CostModel.measure(space, metric, SHAPE)
+
+
 def drawn(space: SearchSpace, seed: int) -> dict[str, torch.Tensor]:
     stream = torch.Generator().manual_seed(seed)
     return {block.name: torch.rand(block.shape, generator=stream) * block.mask for block in space.blocks}
@@ -35,7 +42,7 @@ def drawn(space: SearchSpace, seed: int) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("name", SPACES)
 def test_the_expected_cost_of_a_genotype_is_its_cost_to_the_digit(name: str, metric: CostMetric) -> None:
     space = SPACES[name]
-    model = CostModel.measure(space, metric, SHAPE)
+    model = measured(space, metric)
     assert (model.table is None) == name.startswith("nasbench1shot1")
     for seed in range(3):
         genotype = Argmax().select(space, drawn(space, seed))
@@ -50,7 +57,7 @@ def test_the_expected_cost_of_a_genotype_is_its_cost_to_the_digit(name: str, met
 
 def test_the_strongest_selection_is_the_derived_architecture() -> None:
     space = SPACES["darts"]
-    model = CostModel.measure(space, "madds", SHAPE)
+    model = measured(space, "madds")
     for seed in range(5):
         probabilities = drawn(space, seed)
         chosen = model.around(probabilities).select(probabilities)
@@ -59,18 +66,18 @@ def test_the_strongest_selection_is_the_derived_architecture() -> None:
 
 def test_edge_weights_decide_which_edges_count() -> None:
     space, options = SPACES["darts"], SupernetOptions(edge_weights=True)
-    costs = CostModel.measure(space, "params", SHAPE).around({})
+    costs = measured(space, "params").around({})
     genotype = Argmax().select(space, drawn(space, 0))
     mixture = space.one_hot(genotype, options)
     even = {name: torch.ones_like(value) if "edges" not in name else value for name, value in mixture.items()}
-    assert costs.expected(mixture).item() == CostModel.measure(space, "params", SHAPE).cost(genotype)
+    assert costs.expected(mixture).item() == measured(space, "params").cost(genotype)
     without = {name: value for name, value in even.items() if "edges" not in name}
     assert costs.expected(even) != costs.expected(without)
 
 
 def test_the_cheapest_cell_on_nodes_is_that_of_an_enumeration() -> None:
     space = SPACES["nasbench1shot1-1"]
-    model = CostModel.measure(space, "madds", SHAPE)
+    model = measured(space, "madds")
     operations, inputs, output = space.blocks
     picks = [list(combinations(range(len(row.choices)), row.picks)) for row in (*inputs.rows, *output.rows)]
     costs = [
@@ -109,7 +116,7 @@ def test_soft_probabilities_give_the_mean_of_what_is_kept() -> None:
 
 def test_probability_zero_everywhere_is_no_error() -> None:
     space = SPACES["s3"]
-    costs = CostModel.measure(space, "params", SHAPE).around({})
+    costs = measured(space, "params").around({})
     nothing = {block.name: torch.zeros(block.shape).requires_grad_() for block in space.blocks}
     found = torch.autograd.grad(costs.expected(nothing), list(nothing.values()))
     assert all(value.isfinite().all() for value in found)
@@ -137,7 +144,7 @@ def test_latencies_need_operations_on_edges() -> None:
 @pytest.mark.parametrize("name", ["nasbench201", "s1", "nasbench1shot1-1"])
 def test_any_architecture_can_be_brought_within_any_limit_of_the_space(name: str) -> None:
     space = SPACES[name]
-    model = CostModel.measure(space, "params", SHAPE)
+    model = measured(space, "params")
     for seed in range(3):
         probabilities = drawn(space, seed)
         genotype = Argmax().select(space, probabilities)
@@ -149,7 +156,7 @@ def test_any_architecture_can_be_brought_within_any_limit_of_the_space(name: str
 
 def test_the_least_probable_of_equal_savings_goes_first() -> None:
     space = SPACES["nasbench201"]
-    model = CostModel.measure(space, "params", SHAPE)
+    model = measured(space, "params")
     probabilities = {"cell": torch.full((6, 5), 0.1)}
     probabilities["cell"][:, 3] = torch.tensor([0.6, 0.6, 0.3, 0.6, 0.6, 0.6])  # 3×3 convolutions, the third barely
     genotype = Argmax().select(space, probabilities)
