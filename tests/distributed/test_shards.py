@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from derivatives import derivatives, node_derivatives, statistics
+from derivatives import derivatives, statistics
 
 from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.shard import Shard
@@ -23,17 +23,6 @@ def test_derivatives_are_those_of_one_process(ranks: list[dict[str, Any]]) -> No
                 assert rank["derivatives"][name] is None, name
             else:
                 torch.testing.assert_close(rank["derivatives"][name], value, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("by_image", [False, True])
-def test_the_batch_norms_of_a_node_share_their_collectives(ranks: list[dict[str, Any]], by_image: bool) -> None:
-    alone, _ = node_derivatives(by_image)
-    for rank in ranks:
-        found, collectives = rank[f"node {by_image}"]
-        assert collectives == 3  # 8 norms: all that come first, the second ones of separable convolutions, the rows
-        assert found.keys() == alone.keys()
-        for name, value in alone.items():
-            torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-9)
 
 
 def test_local_statistics_are_those_of_each_share(ranks: list[dict[str, Any]]) -> None:
