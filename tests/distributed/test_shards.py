@@ -13,16 +13,17 @@ from archgrad.distributed.shard import Shard
 from archgrad.errors import UserError
 
 
-def test_derivatives_are_those_of_one_process(ranks: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("way", ["derivatives", "derivatives without sockets"])
+def test_derivatives_are_those_of_one_process(ranks: list[dict[str, Any]], way: str) -> None:
     alone = derivatives()
     assert sum("third" in name for name in alone) == 6
     for rank in ranks:
-        assert rank["derivatives"].keys() == alone.keys()
+        assert rank[way].keys() == alone.keys()
         for name, value in alone.items():
             if value is None:
-                assert rank["derivatives"][name] is None, name
+                assert rank[way][name] is None, name
             else:
-                torch.testing.assert_close(rank["derivatives"][name], value, rtol=1e-9, atol=1e-9)
+                torch.testing.assert_close(rank[way][name], value, rtol=1e-9, atol=1e-9)
 
 
 def test_local_statistics_are_those_of_each_share(ranks: list[dict[str, Any]]) -> None:
