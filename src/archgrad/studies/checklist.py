@@ -54,7 +54,6 @@ _LEAST = {"runs_per_variant": 2}
 class Item(NamedTuple):
     """A question, and the facts that answer it: yes if all are true."""
 
-    section: str
     question: str
     facts: tuple[str, ...]
 
@@ -67,39 +66,34 @@ class FilledItem(NamedTuple):
     evidence: str
 
 
-_CODE, _COMPARISON, _REPORT, _OURS = "code", "comparison", "report", "beyond the paper"
-
 CHECKLIST: tuple[Item, ...] = (
-    Item(_CODE, "Can others get the code that trains the final architectures?", ("training_code",)),
-    Item(_CODE, "Can others get the code of the search space?", ("space_code",)),
-    Item(_CODE, "Are settings and seeds of the final training given?", ("training_settings", "training_seeds")),
-    Item(_CODE, "Can others get the code of the search methods?", ("search_code",)),
-    Item(_CODE, "Are settings and seeds of the searches given?", ("search_settings", "search_seeds")),
+    Item("Can others get the code that trains the final architectures?", ("training_code",)),
+    Item("Can others get the code of the search space?", ("space_code",)),
+    Item("Are settings and seeds of the final training given?", ("training_settings", "training_seeds")),
+    Item("Can others get the code of the search methods?", ("search_code",)),
+    Item("Are settings and seeds of the searches given?", ("search_settings", "search_seeds")),
     Item(
-        _COMPARISON,
         "Do all methods share one benchmark: data and split, space, and training of what they find?",
         ("same_space", "same_data_and_split", "same_training"),
     ),
     Item(
-        _COMPARISON,
         "Are machines, library versions and budgets equal, so that only the methods differ?",
         ("same_hardware", "same_versions", "same_budget"),
     ),
-    Item(_COMPARISON, "Do ablations show which part of a method matters?", ("ablations",)),
-    Item(_COMPARISON, "Is every method evaluated in the same way, on the same seeds?", ("same_training", "same_seeds")),
-    Item(_COMPARISON, "Are results compared over time, not only at the end?", ("curves",)),
-    Item(_COMPARISON, "Is random search in the same space among the methods?", ("random_search",)),
-    Item(_COMPARISON, "Is every method run several times, with its seeds given?", ("runs_per_variant", "search_seeds")),
-    Item(_COMPARISON, "Does a tabular or surrogate benchmark deepen the comparison?", ("tabular_benchmark",)),
-    Item(_REPORT, "Is it said how settings were tuned, and what that cost?", ("tuning", "tuning_cost")),
-    Item(_REPORT, "Is the time of the whole procedure given, not of the search alone?", ("total_time",)),
+    Item("Do ablations show which part of a method matters?", ("ablations",)),
+    Item("Is every method evaluated in the same way, on the same seeds?", ("same_training", "same_seeds")),
+    Item("Are results compared over time, not only at the end?", ("curves",)),
+    Item("Is random search in the same space among the methods?", ("random_search",)),
+    Item("Is every method run several times, with its seeds given?", ("runs_per_variant", "search_seeds")),
+    Item("Does a tabular or surrogate benchmark deepen the comparison?", ("tabular_benchmark",)),
+    Item("Is it said how settings were tuned, and what that cost?", ("tuning", "tuning_cost")),
+    Item("Is the time of the whole procedure given, not of the search alone?", ("total_time",)),
     Item(
-        _REPORT,
         "Are all details of the experiments given: machines, versions, settings?",
         ("hardware", "versions", "search_settings"),
     ),
-    Item(_OURS, "Did no search and no selection see the test images?", ("test_set_unused",)),
-    Item(_OURS, "Are failed runs counted and named?", ("failed_runs_named",)),
+    Item("Did no search and no selection see the test images?", ("test_set_unused",)),
+    Item("Are failed runs counted and named?", ("failed_runs_named",)),
 )
 
 

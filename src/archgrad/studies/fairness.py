@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 from archgrad.config import SearchConfig, validate
@@ -11,7 +11,7 @@ from archgrad.errors import UserError, unknown
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
 from archgrad.workflows.search_sizes import fit_sizes
 
-__all__ = ["NO_EPOCHS", "Conditions", "check_plan", "conditions_of", "differences", "settled"]
+__all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "settled"]
 
 _MINUTES = 5.0
 """The time of each run if the study gives no size."""
@@ -25,8 +25,8 @@ def settled(
     """Give every benchmark the sizes and the space that all variants share, where the study leaves them open.
 
     Open sizes are those of the first variant: chosen for its time limit, or as published. Operations that any method
-    leaves out of its space are left out for all. ``published`` leaves every variant its own. Tasks that have ``begun``
-    keep what they have.
+    leaves out of its space are left out for all. ``published`` leaves every variant its own. Benchmarks that have
+    ``begun`` keep what they have.
     """
     if plan.common.get("published"):
         return plan
@@ -43,7 +43,7 @@ def _settled(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None])
     if not configs:
         return benchmark
     sizes = {name: value for name, value in _sizes(configs[0], tell).items() if plan.common.get(name) is None}
-    excluded = {name for config in configs for name in getattr(config.build_space(), "exclude", ())}
+    excluded = {name for config in configs for name in config.build_space().exclude}
     space = {"space.exclude": sorted(excluded)} if excluded else {}
     settings = {**space, **plan.common.get("settings", {}), **benchmark.options.get("settings", {})}
     new = {path: value for path, value in settings.items() if path not in plan.common.get("settings", {})}
@@ -68,42 +68,33 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
     return sizes if method.progressive is not None else {**sizes, "cells": getattr(space, space.depth_knob)}
 
 
-@dataclass(frozen=True)
-class Conditions:
-    """What a fair comparison keeps the same, of one variant on one benchmark, in words by name."""
-
-    of: Mapping[str, str]
-
-
-def conditions_of(config: SearchConfig) -> Conditions:
-    """Return the conditions of a run."""
+def conditions_of(config: SearchConfig) -> dict[str, str]:
+    """Return what a fair comparison keeps the same, of one run, in words by name."""
     space, method = config.build_space(), config.build_method()
     training, schedule = config.build_training(space, method), method.schedule
-    excluded = ", ".join(getattr(space, "exclude", ())) or "none left out"
+    without = f" without {', '.join(space.exclude)}" if space.exclude else ""
+    stages = "" if method.progressive is None else f" in each of {len(method.progressive.stages)} stages"
     shares = config.split_fractions(schedule.level)
     both = "all images train both weights and α (more steps in an epoch)"
     split = both if shares is None else "{:g} : {:g} for weights : α".format(*shares)
-    return Conditions(
-        {
-            "space": f"{space.name} without {excluded}" if getattr(space, "exclude", ()) else space.name,
-            "width and depth": f"{space.channels} channels, {space.depth_knob} {getattr(space, space.depth_knob)}",
-            "epochs": f"{training.epochs}"
-            + ("" if method.progressive is None else f" in each of {len(method.progressive.stages)} stages"),
-            "batch size": f"{training.batch_size}",
-            "images": "all" if config.limit is None else f"{config.limit:,}",
-            "image size": "their own" if config.image_size is None else f"{config.image_size}",
-            "split": split,
-            "held out": f"{config.held_out:g}",
-            "weight steps for each batch of α": f"{schedule.inner_steps}",
-            "α budget": f"{config.budget}",
-        }
-    )
+    return {
+        "space": f"{space.name}{without}",
+        "width and depth": f"{space.channels} channels, {space.depth_knob} {getattr(space, space.depth_knob)}",
+        "epochs": f"{training.epochs}{stages}",
+        "batch size": f"{training.batch_size}",
+        "images": "all" if config.limit is None else f"{config.limit:,}",
+        "image size": "their own" if config.image_size is None else f"{config.image_size}",
+        "split": split,
+        "held out": f"{config.held_out:g}",
+        "weight steps for each batch of α": f"{schedule.inner_steps}",
+        "α budget": f"{config.budget}",
+    }
 
 
 def differences(plan: StudyPlan, benchmark: Benchmark) -> Iterator[str]:
     """Yield a sentence for each condition in which a variant differs from most others on a benchmark."""
     found = {
-        variant.name: conditions_of(plan.config(PlannedRun(benchmark, variant, plan.seeds[0]))).of
+        variant.name: conditions_of(plan.config(PlannedRun(benchmark, variant, plan.seeds[0])))
         for variant in plan.variants
         if not variant.is_blackbox
     }

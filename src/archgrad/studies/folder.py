@@ -102,10 +102,6 @@ class StudyFolder:
         """Return the run directory of a run."""
         return self.path / run.name
 
-    def log_file(self, run: PlannedRun) -> Path:
-        """Return the file that holds what a run has printed."""
-        return self.path / _LOGS / f"{run.name}.log"
-
     def is_finished(self, run: PlannedRun) -> bool:
         """Tell whether a run has its result."""
         return (self.run_folder(run) / "summary.json").exists()

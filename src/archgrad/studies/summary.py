@@ -147,7 +147,7 @@ def _place(plan: StudyPlan, run: PlannedRun, measure: str, found: Sequence[float
 
 def _published(variants: Sequence[Variant], results: BenchmarkResults, measure: str) -> Published:
     """Return what papers report of the methods that are compared with their published settings."""
-    methods = [one.method for one in variants if not one.options.get("settings")]
+    methods = dict.fromkeys(one.method for one in variants if not one.options.get("settings"))
     known = (data for data in datasets() if measure.startswith(f"{ORACLE}{data}_"))
     data = next(known, results.benchmark.data)
     return published_by_protocol(methods, results.benchmark.space, data, results.benchmark.data)
