@@ -81,6 +81,12 @@ def test_the_second_table_has_the_rest(tmp_path: Path) -> None:
     assert row["collapsed, 95 % interval"] == "9–91 %"  # Wilson's interval of 1 of 2
 
 
+def test_variants_of_one_method_show_its_published_result_once(tmp_path: Path) -> None:
+    study = study_of(tmp_path, Variant("darts", "darts"), Variant("gaea", "darts", {"epochs": 3}))
+    rows = rows_of(main_table(study.summaries()[0]))
+    assert [rows[name]["published 1"] for name in ("darts", "gaea")] == ["54.30 ± 0.00"] * 2
+
+
 def test_own_settings_have_no_published_result(tmp_path: Path) -> None:
     own = Variant("darts", "darts", {"settings": {"arch_optimizer.lr": 0.1}})
     (summary,) = study_of(tmp_path, own, GAEA).summaries()
