@@ -60,7 +60,7 @@ def test_a_protocol_repeats_the_search_and_says_what_differs(archgrad, searched,
     assert code == 0, err
     assert all((tmp_path / f"run-again-seed{seed}").is_dir() for seed in (1, 2, 3, 4))
     assert "protocol gaea: each of 5 searches trained once in full, and the best one with 10 fresh seeds" in out
-    assert "not the published protocol (seeds: 1 instead of 10)\n" in out
+    assert "not the published protocol (seeds: 1 instead of 10, preset: quick instead of one of a paper)\n" in out
     assert "held-out images chose the best one" in out
     assert json.loads((tmp_path / "new" / "candidates.json").read_text())["searches"] == 5
     config = (tmp_path / "new" / "final" / "config.toml").read_text()
@@ -70,7 +70,10 @@ def test_a_protocol_repeats_the_search_and_says_what_differs(archgrad, searched,
     code, out, err = archgrad("resume", "new", "--json")
     assert code == 0, err
     again = json.loads(out)
-    assert [again[name] for name in ("protocol", "departures")] == ["gaea", ["seeds: 1 instead of 10"]]
+    assert [again[name] for name in ("protocol", "departures")] == [
+        "gaea",
+        ["seeds: 1 instead of 10", "preset: quick instead of one of a paper"],
+    ]
     assert again["final"]["test"] == content["final"]["test"]
 
 
@@ -78,7 +81,7 @@ def test_amended_tells_lowest_and_highest(archgrad, tmp_path):
     line = ("--protocol", "amended", "--test", unseen(tmp_path), *TRAINING, "--seeds", 2)
     code, out, err = archgrad("select", CELL, OTHER, *line)
     assert code == 0, err
-    assert "not the published protocol (searches: 2 instead of 5, seeds: 2 instead of 3)\n" in out
+    assert "not the published protocol (searches: 2 instead of 5, seeds: 2 instead of 3, preset: quick" in out
     (told,) = [line for line in out.splitlines() if line.startswith("test accuracy") and "highest" in line]
     assert told.count("±") == 4
     assert "last training" not in out

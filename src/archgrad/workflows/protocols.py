@@ -29,16 +29,17 @@ class Protocol:
     fresh: bool = True
     on_all: bool = False
 
-    def departures(self, searches: int, seeds: int) -> tuple[str, ...]:
-        """Return what differs from the published numbers.
+    def departures(self, searches: int, seeds: int, preset: str) -> tuple[str, ...]:
+        """Return what differs from the published numbers and trainings.
 
-        >>> PROTOCOLS["gaea"].departures(2, 10)
-        ('searches: 2 instead of 5',)
+        >>> PROTOCOLS["gaea"].departures(2, 10, "quick")
+        ('searches: 2 instead of 5', 'preset: quick instead of one of a paper')
         """
         if self.searches is None:
             return ()
         found = (("searches", searches, self.searches), ("seeds", seeds, self.seeds))
-        return tuple(f"{what}: {own} instead of {published}" for what, own, published in found if own != published)
+        counts = [f"{what}: {own} instead of {published}" for what, own, published in found if own != published]
+        return (*counts, *(["preset: quick instead of one of a paper"] if preset == "quick" else []))
 
 
 HALVING = "halving"

@@ -126,7 +126,7 @@ class SelectionPlan:
     @property
     def departures(self) -> tuple[str, ...]:
         """What differs from the published protocol."""
-        return self.rules.departures(self.searches or len(self.genotypes), self.seeds)
+        return self.rules.departures(self.searches or len(self.genotypes), self.seeds, self.training.preset)
 
     @property
     def rounds(self) -> int:
