@@ -17,13 +17,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.func import functional_call
 
-from archgrad import random_streams
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.products import ProductKind
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import added, cosine, norm
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.data import Batch
-from archgrad.descent import Descent
 from archgrad.hypergradients import (
     T1T2,
     Amended,
@@ -37,7 +37,7 @@ from archgrad.hypergradients import (
     evaluate_at,
 )
 from archgrad.relaxations import Softmax
-from archgrad.tensors import Alpha, Weights
+from archgrad.system import random_streams
 from benchmarks.common import Case, Options, Report, growth, in_new_process, options, times
 
 CASES = [Case("nasbench201", 8, 1, 16, 64), Case("darts", 8, 5, 32, 32)]

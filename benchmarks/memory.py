@@ -23,8 +23,8 @@ from torch.utils._pytree import tree_leaves
 
 import archgrad as ag
 from archgrad.autodiff.products import products_of
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.supernet import Supernet, recompute_cells
-from archgrad.tensors import Alpha, Weights
 from benchmarks.common import Case, Report, in_new_process, options, peak_memory, times
 from benchmarks.search_steps import random_images
 from benchmarks.supernets import full_step, inputs

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from archgrad.method import Method
+from archgrad.method.bundle import Method
 from archgrad.recipes import darts
 from archgrad.regularizers import (
     AdversarialPerturbation,

@@ -8,13 +8,13 @@ from functools import partial
 
 import torch
 
-from archgrad import random_streams
 from archgrad.config import SearchConfig
 from archgrad.data import Augmentation, ImageData
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.method import Method
+from archgrad.method.bundle import Method
 from archgrad.regularizers import LayerAlignment, Regularizer
+from archgrad.system import random_streams
 from benchmarks.common import Case
 
 __all__ = ["SearchSteps"]

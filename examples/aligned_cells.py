@@ -18,12 +18,12 @@ from typing import Any
 import torch
 
 import archgrad as ag
+from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import cosine, norm
 from archgrad.config import SearchConfig
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.regularizers import LayerAlignment, WeightStep
-from archgrad.tensors import Weights
 
 EPS = (1e-2, 1e-3, 1e-4)
 BATCHES = 10

@@ -21,7 +21,7 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.autodiff.vectors import added, cosine
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.callbacks import Callback, Measures, Need
 from archgrad.diagnostics import compare, reference_at
 from archgrad.hypergradients import T1T2, Amended, ConjugateGradient, EvaluationPoint, ExactImplicit, FirstOrder

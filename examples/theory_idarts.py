@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.hypergradients import ExactImplicit, Hypergradient, Neumann, TruncatedReverse
 from archgrad.report.figure import save_figure
 

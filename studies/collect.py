@@ -11,8 +11,8 @@ import argparse
 import json
 from pathlib import Path
 
-from archgrad.files import write_text
 from archgrad.studies import Study
+from archgrad.system.files import write_text
 
 PLAN, RECORDS, CONFIG, SUMMARY = "study.toml", "metrics.jsonl", "config.toml", "summary.json"
 KEPT = (

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from archgrad.cli import main
-from archgrad.warn_once import forget_warnings
+from archgrad.system.warn_once import forget_warnings
 
 
 @pytest.fixture(autouse=True, scope="session")

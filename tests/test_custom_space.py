@@ -13,7 +13,7 @@ import archgrad as ag
 from archgrad.operations import Identity, Operation, ReLUConvBN
 from archgrad.spaces import CellPlan, CellViews, DecisionBlock, SearchSpace, build_edges, edge_rows
 from archgrad.supernet import FixedCell, MixedCell
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "custom_space.py"
 

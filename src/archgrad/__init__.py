@@ -33,19 +33,19 @@ if TYPE_CHECKING:
         tasks,
         workflows,
     )
-    from archgrad.bilevel import BilevelProblem
+    from archgrad.bilevel.descent import Descent
+    from archgrad.bilevel.problem import BilevelProblem
     from archgrad.config import SearchConfig
-    from archgrad.descent import Descent
     from archgrad.errors import ArchgradError, DiskError, DivergedError, SearchInterrupted, UserError
     from archgrad.loop import SearchResult, resume, search
-    from archgrad.method import Method
+    from archgrad.method.bundle import Method
+    from archgrad.method.progressive import Progressive
     from archgrad.models import Model
-    from archgrad.progressive import Progressive
-    from archgrad.schedule import Schedule
     from archgrad.spaces import Genotype
     from archgrad.supernet import SupernetOptions
     from archgrad.tasks import Task
-    from archgrad.training import WeightTraining
+    from archgrad.training.schedule import Schedule
+    from archgrad.training.weight_training import WeightTraining
     from archgrad.workflows import TrainResult, resume_training
     from archgrad.workflows.fit import fit
     from archgrad.workflows.fit_plan import FitPlan
@@ -109,17 +109,17 @@ __all__ = [
 
 _HOMES = {
     "ArchgradError": "errors",
-    "BilevelProblem": "bilevel",
-    "Descent": "descent",
+    "BilevelProblem": "bilevel.problem",
+    "Descent": "bilevel.descent",
     "DiskError": "errors",
     "DivergedError": "errors",
     "FitPlan": "workflows.fit_plan",
     "FitResult": "workflows.fit",
     "Genotype": "spaces",
-    "Method": "method",
+    "Method": "method.bundle",
     "Model": "models",
-    "Progressive": "progressive",
-    "Schedule": "schedule",
+    "Progressive": "method.progressive",
+    "Schedule": "training.schedule",
     "SearchConfig": "config",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
@@ -129,7 +129,7 @@ _HOMES = {
     "Task": "tasks",
     "TrainResult": "workflows",
     "UserError": "errors",
-    "WeightTraining": "training",
+    "WeightTraining": "training.weight_training",
     "compare": "studies",
     "fit": "workflows.fit",
     "resume": "loop",

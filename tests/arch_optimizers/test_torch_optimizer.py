@@ -10,8 +10,8 @@ import torch
 
 import archgrad as ag
 from archgrad.arch_optimizers import Adam, Annealed, Clipped, TorchOptimizer
+from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import UserError
-from archgrad.tensors import Alpha
 
 
 def gradients(steps: int) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
 from archgrad.autodiff.vectors import added, cosine, norm, scaled
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import Amended, Neumann
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from archgrad.autodiff.krylov import dense
 from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts, Products
 from archgrad.autodiff.vectors import Vector, added, dot, flattened, norm, scaled, unflattened
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.hypergradients import (
     T1T2,
     Amended,

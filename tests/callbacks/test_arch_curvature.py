@@ -16,7 +16,7 @@ from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.krylov import dense
 from archgrad.autodiff.vectors import flattened, unflattened
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.callbacks import ArchCurvature, largest_eigenvalue
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
@@ -25,7 +25,7 @@ from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
-from archgrad.method import Method
+from archgrad.method.bundle import Method
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, random_nas
 from archgrad.spaces import NASBench201
 

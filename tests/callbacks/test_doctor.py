@@ -17,9 +17,9 @@ import torch
 from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
 
 import archgrad as ag
-from archgrad import random_streams
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
 from archgrad.autodiff.difference_check import difference_products
+from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis
@@ -31,11 +31,11 @@ from archgrad.loop.loaders import StepBatches
 from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
 from archgrad.loop.steps import Stepper
+from archgrad.method.reactions import switched
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
-from archgrad.reactions import switched
 from archgrad.regularizers import LayerAlignment
 from archgrad.spaces.staged import StagedSpace
-from archgrad.tensors import Alpha
+from archgrad.system import random_streams
 
 EPOCHS, STEPS = 5, 2
 IMAGES = torch.randint(256, (16, 1, 6, 6), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

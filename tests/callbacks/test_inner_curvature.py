@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.callbacks import InnerCurvature
-from archgrad.descent import Descent
 from archgrad.errors import UserError
 from archgrad.hypergradients import Neumann, evaluate_at
 from archgrad.recipes import darts, idarts
-from archgrad.warn_once import forget_warnings
+from archgrad.system.warn_once import forget_warnings
 
 SPECTRUM = torch.tensor([-0.5, 0.1, 1.0, 2.0, 8.0], dtype=torch.float64)
 Tensors = dict[str, Tensor]

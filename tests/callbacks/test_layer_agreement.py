@@ -20,7 +20,7 @@ from archgrad.config import SearchConfig
 from archgrad.errors import SearchInterrupted
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.relaxations import Uniform
-from archgrad.schedule import Schedule
+from archgrad.training.schedule import Schedule
 
 DATA = ag.data.digits(limit=64)
 TINY = ag.spaces.NASBench201(channels=2, cells_per_stage=1)

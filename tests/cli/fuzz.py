@@ -34,18 +34,18 @@ from archgrad.cli.app import app
 from archgrad.cli.listing import FAMILIES, LISTS
 from archgrad.data import SOURCES, Augmentation
 from archgrad.errors import ArchgradError
-from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.loop import evaluation, restore, threads
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
 from archgrad.models import export
+from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.recipes import RECIPES
 from archgrad.spaces import SPACES, NASBench201
 from archgrad.studies import Benchmark, StudyPlan, Variant
 from archgrad.studies import study as study_module
 from archgrad.studies.folder import StudyFolder
-from archgrad.training import WeightTraining
-from archgrad.warn_once import forget_warnings
+from archgrad.system.warn_once import forget_warnings
+from archgrad.training.weight_training import WeightTraining
 from archgrad.workflows import PRESETS
 from archgrad.workflows.protocols import PROTOCOLS
 from tests.models.trained import model_of

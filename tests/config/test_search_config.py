@@ -157,5 +157,5 @@ def test_a_resumed_run_keeps_the_factor_it_began_with(
     expected = ag.search(SPACE, method, data, **TINY, out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         ag.search(SPACE, method, data, **TINY, out=tmp_path / "run", callbacks=[Killed()])
-    monkeypatch.setattr("archgrad.alpha_budget.LARGEST_FACTOR", 7.0)  # as another version may have it
+    monkeypatch.setattr("archgrad.method.alpha_budget.LARGEST_FACTOR", 7.0)  # as another version may have it
     assert same(ag.resume(tmp_path / "run", method=method), expected)

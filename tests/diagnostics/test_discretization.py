@@ -16,7 +16,7 @@ from archgrad.discretizers import SupernetEvaluation
 from archgrad.errors import UserError
 from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.setup import Setup
-from archgrad.schedule import Level
+from archgrad.training.schedule import Level
 
 SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
 OPTIONS = ag.SupernetOptions(partial=2, edge_weights=True)

@@ -7,8 +7,8 @@ import torch
 from seeded import randn
 from torch import Tensor
 
-from archgrad.bilevel import BilevelProblem
-from archgrad.descent import Descent
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.diagnostics import Comparison, average, compare, reference_at
 from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, ExactImplicit, FirstOrder, Neumann, evaluate_at
 

@@ -15,10 +15,10 @@ from torch.func import functional_call
 
 import archgrad as ag
 from archgrad.autodiff.gradients import gradients, leaves
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.config import SearchConfig
 from archgrad.data import Batch
-from archgrad.descent import Descent
 from archgrad.diagnostics import layer_gradients
 from archgrad.hypergradients import HYPERGRADIENTS, FirstOrder, Unrolled, evaluate_at
 from archgrad.loop.loaders import StepBatches

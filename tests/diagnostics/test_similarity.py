@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import archgrad as ag
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import StageSimilarity, average_similarity, layer_similarity

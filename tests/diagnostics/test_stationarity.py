@@ -15,13 +15,13 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import GEOMETRIES, Entropy, Euclidean, ExponentiatedGradient
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.callbacks import Stationarity
 from archgrad.diagnostics import bregman_stationarity
 from archgrad.errors import UserError
 from archgrad.hypergradients import evaluate_at
 from archgrad.spaces import DecisionBlock, Row
-from archgrad.warn_once import forget_warnings
+from archgrad.system.warn_once import forget_warnings
 
 Tensors = dict[str, Tensor]
 every_seed = pytest.mark.parametrize("seed", range(3))

@@ -12,8 +12,8 @@ from archgrad.diagnostics import Thresholds, diagnose
 from archgrad.diagnostics.diagnosis import first_moved_epoch, last_usable_epoch
 from archgrad.diagnostics.records import skip_share
 from archgrad.errors import UserError
-from archgrad.method import Method
-from archgrad.reactions import cures_of
+from archgrad.method.bundle import Method
+from archgrad.method.reactions import cures_of
 
 EPOCHS = 25
 SKIPS = "|skip_connect~0|+|skip_connect~0|skip_connect~1|+|skip_connect~0|skip_connect~1|nor_conv_3x3~2|"

@@ -8,10 +8,10 @@ import torch
 from tiny_space import Tiny
 
 from archgrad import UserError
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers import Argmax, most_probable
 from archgrad.spaces import DARTS, SPACES, SearchSpace
 from archgrad.supernet import SupernetOptions
-from archgrad.tensors import Probabilities
 
 
 def drawn(space: SearchSpace, seed: int, edges: bool = False) -> Probabilities:

@@ -11,7 +11,7 @@ import torch
 from seeded import randn
 from torch import Tensor
 
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.hypergradients import Amended, ExactImplicit, FirstOrder, Hypergradient, Unrolled
 
 Tensors = dict[str, Tensor]

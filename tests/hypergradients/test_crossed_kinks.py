@@ -12,8 +12,8 @@ from seeded import randn
 from torch import Tensor
 
 from archgrad.autodiff.products import products_of
-from archgrad.bilevel import BilevelProblem
-from archgrad.descent import Descent
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import T1T2, Amended, EvaluationPoint, Neumann, SecondOrder, Unrolled, evaluate_at
 

@@ -16,8 +16,8 @@ from torch.func import functional_call
 
 from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
 from archgrad.autodiff.vectors import Vector, added, cosine, dot, flattened, norm, unflattened
-from archgrad.bilevel import BilevelProblem
-from archgrad.descent import Descent
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, TruncatedReverse, Unrolled
 from archgrad.relaxations import Softmax
 from archgrad.spaces import DARTS, NASBench1Shot1, NASBench201

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 from archgrad import hypergradients
-from archgrad.bilevel import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder, PerExample, evaluate_at
 from archgrad.relaxations import Softmax

@@ -11,8 +11,8 @@ import torch
 from seeded import randn
 from torch import Tensor
 
-from archgrad.bilevel import BilevelProblem
-from archgrad.descent import Descent
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.hypergradients import Batches, Reverse, TruncatedReverse, Unrolled
 
 Tensors = dict[str, Tensor]

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import archgrad as ag
-from archgrad import devices
+from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
 from archgrad.data import Batch
 from archgrad.errors import DivergedError
@@ -23,7 +23,7 @@ from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
-from archgrad.tensors import Alpha
+from archgrad.system import devices
 
 DATA = ag.data.digits(limit=60)
 META = torch.device("meta")
@@ -112,7 +112,7 @@ def test_a_step_reads_no_number_of_the_device(method: str) -> None:
 def like_an_accelerator() -> Iterator[None]:
     """Take the branches of an accelerator on the CPU."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("archgrad.devices", "archgrad.autodiff.vectors", "archgrad.loop.divergence"):
+        for module in ("archgrad.system.devices", "archgrad.autodiff.vectors", "archgrad.loop.divergence"):
             patch.setattr(f"{module}.reads_are_free", lambda device: False)
         yield
 

@@ -17,6 +17,7 @@ from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
+from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
 from archgrad.discretizers import BestSampled
 from archgrad.errors import SearchInterrupted, UserError
@@ -26,8 +27,7 @@ from archgrad.loop.loaders import StepBatches
 from archgrad.loop.setup import Setup
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, Regularizer, WeightStep
-from archgrad.schedule import Level, Schedule, Updates
-from archgrad.tensors import Alpha
+from archgrad.training.schedule import Level, Schedule, Updates
 
 DATA = ag.data.digits(limit=64)
 SPACE = Tiny(channels=2, cells_per_stage=1)

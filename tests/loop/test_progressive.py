@@ -24,16 +24,16 @@ from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEvaluation
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.knobs import knobs_of, with_settings
 from archgrad.loop import SearchResult
 from archgrad.loop.progressive import Stages, method_of
-from archgrad.progressive import Progressive, Stage, kept_choices
-from archgrad.reactions import check_reaction
+from archgrad.method.progressive import Progressive, Stage, kept_choices
+from archgrad.method.reactions import check_reaction
+from archgrad.parts.knobs import knobs_of, with_settings
 from archgrad.recipes import lambda_darts, named, p_darts, random_nas
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
 from archgrad.spaces import DARTS, SPACES, DecisionBlock, NASBench201, Row, SearchSpace, edge_rows
 from archgrad.supernet import MixedCell
-from archgrad.warn_once import forget_warnings
+from archgrad.system.warn_once import forget_warnings
 
 DATA = ag.data.digits(limit=40)
 TINY = Progressive(cells=(None,))

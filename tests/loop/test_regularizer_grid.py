@@ -18,8 +18,8 @@ from archgrad.arch_optimizers import Adam, Fixed, MirrorDescent
 from archgrad.errors import UserError
 from archgrad.regularizers import REGULARIZERS, CostPenalty, LayerAlignment, Regularizer
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax, Uniform
-from archgrad.schedule import Schedule
 from archgrad.spaces import SearchSpace
+from archgrad.training.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("_trusted_differences")
 

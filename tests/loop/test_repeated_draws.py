@@ -13,13 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import archgrad as ag
+from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import cosine, norm
 from archgrad.callbacks import Callback, LayerAgreement
 from archgrad.errors import UserError
 from archgrad.operations import Operation, Site
 from archgrad.regularizers import LayerAlignment, PerturbStep, Regularizer, WeightStep
-from archgrad.schedule import Schedule
-from archgrad.tensors import Weights
+from archgrad.training.schedule import Schedule
 
 DATA = ag.data.digits(limit=64)
 SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)

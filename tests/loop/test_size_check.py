@@ -15,9 +15,9 @@ from archgrad.data import ImageData, load
 from archgrad.errors import UserError
 from archgrad.loop import size_check
 from archgrad.loop.setup import Setup
-from archgrad.schedule import Schedule
 from archgrad.spaces import SPACES, SearchSpace
-from archgrad.training import WeightTraining
+from archgrad.training.schedule import Schedule
+from archgrad.training.weight_training import WeightTraining
 
 
 @pytest.fixture(scope="module")

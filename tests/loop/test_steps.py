@@ -16,6 +16,7 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import ArchOptimizer, ArchState
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.data import Batch, Loader, measure
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import EvaluationPoint, Hypergradient
@@ -25,7 +26,6 @@ from archgrad.relaxations import Relaxation, Relaxed, Softmax, expand_to_cells
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Supernet
-from archgrad.tensors import Alpha, Weights
 
 DATA = ag.data.digits(limit=64)
 SEED = 3

@@ -21,7 +21,7 @@ from archgrad.callbacks import CALLBACKS, Callback, Need, Search, Stop, join_cal
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.hypergradients import EvaluationPoint
-from archgrad.knobs import knobs_of
+from archgrad.parts.knobs import knobs_of
 
 DATA = ag.data.digits(limit=40)
 SPACE = Tiny(channels=2, cells_per_stage=1)

@@ -14,8 +14,8 @@ from seeded import randn
 from torch import Tensor
 
 from archgrad import hypergradients
-from archgrad.bilevel import BilevelProblem
-from archgrad.descent import Descent
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
 from archgrad.hypergradients import (
     T1T2,

@@ -29,7 +29,7 @@ from archgrad import (
 )
 from archgrad.arch_optimizers import GEOMETRIES
 from archgrad.errors import UserError
-from archgrad.progressive import Stage
+from archgrad.method.progressive import Stage
 from archgrad.spaces import nasbench101
 from archgrad.tables.nasbench201.cells import CELLS
 

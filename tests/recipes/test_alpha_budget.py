@@ -12,10 +12,10 @@ from each_of import each_of
 
 import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
-from archgrad.alpha_budget import LARGEST_FACTOR, AlphaBudget
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
 from archgrad.config import SearchConfig, read_config, read_run_config
 from archgrad.loop.setup import Setup
+from archgrad.method.alpha_budget import LARGEST_FACTOR, AlphaBudget
 from archgrad.recipes import RECIPES, published_arch_steps
 
 DATA = ag.data.digits(limit=120)

@@ -11,11 +11,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.random_streams import StreamKey
 from archgrad.spaces.darts import DARTS
 from archgrad.spaces.nasbench201 import NASBench201
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import SupernetOptions
+from archgrad.system.random_streams import StreamKey
 from reference.layers import (
     FactorizedReduce,
     Noise,

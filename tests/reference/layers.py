@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.random_streams import StreamKey, seed_of
+from archgrad.system.random_streams import StreamKey, seed_of
 
 __all__ = ["FactorizedReduce", "Noise", "ReLUConvBN", "conv", "norm", "operation", "shuffled", "times"]
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from seeded import randn
 
+from archgrad.autodiff.tensors import Alpha
 from archgrad.relaxations import LogProbability
 from archgrad.relaxations.base import Domain
 from archgrad.spaces import DecisionBlock, Row
-from archgrad.tensors import Alpha
 
 BLOCK = DecisionBlock("cell", 2, (Row(1, 0, ("a", "b", "c")),))
 

@@ -13,7 +13,7 @@ from archgrad.errors import UserError
 from archgrad.operations import Identity
 from archgrad.spaces import DARTS, SPACES, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace
 from archgrad.supernet import Edge, MixedCell, SupernetOptions
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
 

@@ -10,7 +10,7 @@ import torch
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.knobs import knobs_of, with_settings
+from archgrad.parts.knobs import knobs_of, with_settings
 from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows
 from archgrad.spaces.staged import StagedSpace
 

@@ -30,7 +30,7 @@ from archgrad.spaces import (
 )
 from archgrad.spaces.shared_weights import copy_shared_weights
 from archgrad.supernet import SupernetOptions
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 every_space = pytest.mark.parametrize("name", SPACES)
 BEGINNINGS = {"nasbench201": "|", "amended-a2": "Genotype(cell_00=", **{f"nasbench1shot1-{n}": "[" for n in (1, 2, 3)}}

@@ -16,9 +16,9 @@ from archgrad.data import ImageData
 from archgrad.diagnostics import diagnose, layer_similarity
 from archgrad.loop.restore import evaluate_at_state
 from archgrad.loop.setup import Setup
+from archgrad.method.progressive import Progressive
+from archgrad.method.reactions import check_reaction
 from archgrad.operations import ConvBNReLU
-from archgrad.progressive import Progressive
-from archgrad.reactions import check_reaction
 from archgrad.relaxations import Simplex
 from archgrad.spaces import SearchSpace
 from archgrad.spaces.nasbench101 import module_of

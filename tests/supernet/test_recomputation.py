@@ -14,10 +14,10 @@ from torch.func import functional_call
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.products import ProductKind, products_of
+from archgrad.autodiff.tensors import Alpha, Mixture, Weights
 from archgrad.operations import Operation
 from archgrad.spaces import SPACES
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions, recompute_cells
-from archgrad.tensors import Alpha, Mixture, Weights
 
 SIZES = {name: {"channels": 4, "cells": 3} for name in SPACES if name != "nasbench201"}
 SIZES["nasbench201"] = {"channels": 4, "cells_per_stage": 1}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from archgrad.errors import UserError
-from archgrad.restricted_pickle import read_plain
+from archgrad.system.restricted_pickle import read_plain
 from archgrad.tables import open_short_trainings
 from archgrad.tables.nasbench201.cells import CELLS, codes_by_name, genotype_of
 from archgrad.tables.nasbench201.short_trainings import epoch_seconds

@@ -16,7 +16,7 @@ from torch.autograd import gradcheck, gradgradcheck
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.loop.metric_sums import BatchMetrics, MetricSums
-from archgrad.serialization import to_data
+from archgrad.parts.serialization import to_data
 from archgrad.tasks import ACCURACY, TASKS, BaseTask, Classification, Multilabel, Regression
 
 N, K = 37, 3

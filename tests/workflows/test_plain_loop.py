@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 import archgrad as ag
-from archgrad import random_streams
 from archgrad.loop.setup import Setup
 from archgrad.supernet.cell import set_drop_path
+from archgrad.system import random_streams
 from archgrad.workflows.training_config import training_config
 
 EPOCHS, LR = 3, 0.1

@@ -9,7 +9,7 @@ from archgrad.arch_optimizers.mirror_descent import MirrorDescent
 from archgrad.arch_optimizers.torch_optimizer import TorchOptimizer
 from archgrad.arch_optimizers.wrappers import Annealed, Clipped
 from archgrad.arch_optimizers.xnas import XNAS
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 
 __all__ = [
     "ARCH_OPTIMIZERS",

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
-from archgrad.fields import NonNegative, Positive, Probability, checked
+from archgrad.autodiff.tensors import Alpha
+from archgrad.parts.fields import NonNegative, Positive, Probability, checked
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
 
 __all__ = ["Adam"]
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from archgrad.autodiff.tensors import Alpha, check_tensors
 from archgrad.errors import UserError
-from archgrad.fields import check_fields
+from archgrad.parts.fields import check_fields
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha, check_tensors
 
 __all__ = ["ArchOptimizer", "ArchState", "check_step"]
 

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
 from archgrad.arch_optimizers.mirror_descent import MirrorDescent
-from archgrad.fields import NonNegative, Positive, checked
+from archgrad.autodiff.tensors import Alpha
+from archgrad.parts.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
 
 __all__ = ["ExponentiatedGradient"]
 

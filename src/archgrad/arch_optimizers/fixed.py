@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.autodiff.tensors import Alpha
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
 
 __all__ = ["Fixed"]
 

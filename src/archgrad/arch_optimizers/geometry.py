@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.devices import widened
+from archgrad.system.devices import widened
 
 __all__ = ["GEOMETRIES", "Entropy", "Euclidean", "Geometry"]
 

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
 from archgrad.arch_optimizers.geometry import GEOMETRIES
-from archgrad.devices import widened
+from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative, Positive, checked
+from archgrad.parts.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
+from archgrad.system.devices import widened
 
 __all__ = ["MirrorDescent"]
 

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
+from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import UserError
-from archgrad.fields import Positive
+from archgrad.parts.fields import Positive
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
-from archgrad.torch_optimizers import find_optimizer, read_settings
+from archgrad.training.torch_optimizers import find_optimizer, read_settings
 
 __all__ = ["TorchOptimizer"]
 

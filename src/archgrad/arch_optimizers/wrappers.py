@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState
-from archgrad.fields import Positive, Range
+from archgrad.autodiff.tensors import Alpha
+from archgrad.parts.fields import Positive, Range
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
 
 __all__ = ["Annealed", "Clipped"]
 

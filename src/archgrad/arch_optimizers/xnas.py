@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers.base import ArchOptimizer, ArchState, check_step
-from archgrad.devices import widened
+from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import UserError
-from archgrad.fields import Positive, Range, checked
+from archgrad.parts.fields import Positive, Range, checked
 from archgrad.relaxations.base import Domain
-from archgrad.tensors import Alpha
+from archgrad.system.devices import widened
 
 __all__ = ["XNAS"]
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad._compat import dense_norm_weight
 from archgrad.autodiff.functions import apply_all, needed_gradients
+from archgrad.system.torch_compat import dense_norm_weight
 
 __all__ = ["batch_norm", "channel_sums", "weighted_images"]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 
 from archgrad.autodiff.products import InnerLoss, ProductKind, products_of
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import Vector, added, cosine, norm
-from archgrad.tensors import Alpha, Weights
 
 __all__ = ["LEAST_COSINE", "NoisyVectors", "agreement", "difference_products"]
 

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad._compat import apply_function, will_execute
+from archgrad.system.torch_compat import apply_function, will_execute
 
 __all__ = ["apply", "apply_all", "needed_gradients"]
 

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad._compat import function_places
+from archgrad.system.torch_compat import function_places
 
 __all__ = ["KINKED_FUNCTIONS", "Keeper"]
 

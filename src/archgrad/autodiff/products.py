@@ -13,8 +13,8 @@ from torch import Tensor
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.gradients import gradients, leaves, named_like
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import Vector, added, length, scaled, zeros_like
-from archgrad.tensors import Alpha, Weights
 
 __all__ = [
     "ExactProducts",

@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 import torch
 from torch import Tensor
 
-from archgrad.devices import reads_are_free, widened
+from archgrad.system.devices import reads_are_free, widened
 
 __all__ = [
     "Number", "V", "Vector", "added", "cosine", "dot", "flattened", "length", "norm", "scaled", "unflattened",

@@ -10,14 +10,14 @@ from typing import ClassVar, NamedTuple
 
 import torch
 
-from archgrad import random_streams
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.data import Data, load
 from archgrad.discretizers.best_sampled import sample_genotype
 from archgrad.errors import UserError
-from archgrad.fields import check_fields
+from archgrad.parts.fields import check_fields
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
+from archgrad.system import random_streams
 from archgrad.tables import open_short_trainings, tables_for
-from archgrad.tensors import Probabilities
 
 __all__ = ["BlackboxSearch", "Objective", "Problem", "Proposals", "check_independent_rows", "check_short_trainings"]
 

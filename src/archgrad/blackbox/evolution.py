@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 
 from archgrad.blackbox.base import BlackboxSearch, Problem, Proposals
-from archgrad.fields import Count
+from archgrad.parts.fields import Count
 from archgrad.spaces import Genotype
 from archgrad.spaces.exchanges import exchanges, selected_choices
 

@@ -6,7 +6,7 @@ from archgrad.blackbox.random_search import RandomCells, RandomSearch
 from archgrad.blackbox.reinforce import Reinforce
 from archgrad.blackbox.tpe import BOHB, TPE
 from archgrad.blackbox.zero_cost import ZeroCost
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 
 __all__ = ["SEARCHES"]
 

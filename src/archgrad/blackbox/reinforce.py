@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from archgrad.blackbox.base import BlackboxSearch, Problem, Proposals, check_independent_rows
-from archgrad.fields import Positive, Probability
+from archgrad.parts.fields import Positive, Probability
 from archgrad.spaces import SearchSpace
 
 __all__ = ["Reinforce"]

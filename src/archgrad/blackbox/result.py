@@ -10,11 +10,11 @@ from archgrad.blackbox.base import BlackboxSearch
 from archgrad.callbacks import Record
 from archgrad.config import SearchConfig
 from archgrad.config.toml import config_to_toml
-from archgrad.fields import Count, Positive, check_fields, checked
-from archgrad.knobs import knobs_of, without_none
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.identity import Identity
-from archgrad.registry import class_path
+from archgrad.parts.fields import Count, Positive, check_fields, checked
+from archgrad.parts.knobs import knobs_of, without_none
+from archgrad.parts.registry import class_path
 from archgrad.spaces import SPACES, Genotype, SearchSpace
 
 __all__ = ["PUBLISHED_SECONDS", "BlackboxResult", "Budget"]

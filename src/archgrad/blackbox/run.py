@@ -14,8 +14,8 @@ from archgrad.callbacks import Measures, Record
 from archgrad.config import SearchConfig
 from archgrad.data import Data
 from archgrad.errors import UserError
-from archgrad.fields import checked
-from archgrad.knobs import with_settings
+from archgrad.parts.fields import checked
+from archgrad.parts.knobs import with_settings
 from archgrad.spaces import SPACES, Genotype, SearchSpace
 from archgrad.tables import datasets, tables_for
 

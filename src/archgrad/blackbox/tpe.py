@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import Annotated, Any
 
-from archgrad import random_streams
 from archgrad.blackbox.base import BlackboxSearch, Problem, Proposals, check_independent_rows
 from archgrad.callbacks.sinks.base import import_tool
-from archgrad.fields import Count, Range
+from archgrad.parts.fields import Count, Range
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.system import random_streams
 
 __all__ = ["BOHB", "TPE"]
 

@@ -12,9 +12,9 @@ from archgrad.blackbox.base import BlackboxSearch, Objective, Problem, Proposals
 from archgrad.blackbox.scores import SCORES
 from archgrad.data import Batch, Data, Loader, normalization_of
 from archgrad.errors import UserError
-from archgrad.fields import Count
-from archgrad.random_streams import seed_of
+from archgrad.parts.fields import Count
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.system.random_streams import seed_of
 
 __all__ = ["ZeroCost"]
 

@@ -13,7 +13,7 @@ from archgrad.callbacks.layer_agreement import LayerAgreement
 from archgrad.callbacks.search import Record, Search
 from archgrad.callbacks.sinks import CSVFile, MLflow, Sink, TensorBoard, WandB
 from archgrad.callbacks.stationarity import Stationarity
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 
 __all__ = [
     "CALLBACKS",

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind, products_of
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need
-from archgrad.fields import Count
 from archgrad.hypergradients import EvaluationPoint
-from archgrad.tensors import Alpha, Weights
+from archgrad.parts.fields import Count
 
 __all__ = ["ArchCurvature", "largest_eigenvalue"]
 

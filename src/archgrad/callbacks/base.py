@@ -14,8 +14,8 @@ from archgrad.autodiff.products import ProductKind
 from archgrad.callbacks.search import Record, Search
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import Discretizer
-from archgrad.fields import Count, Range, check_fields
 from archgrad.hypergradients import EvaluationPoint
+from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock, SearchSpace
 

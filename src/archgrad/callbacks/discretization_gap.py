@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from archgrad.callbacks.base import Callback, Measures, Need
 from archgrad.diagnostics import Snapshot, measure_discretization
-from archgrad.fields import Count
+from archgrad.parts.fields import Count
 
 __all__ = ["DiscretizationGap"]
 

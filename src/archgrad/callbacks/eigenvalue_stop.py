@@ -14,8 +14,8 @@ from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need, Stop
 from archgrad.callbacks.search import Search
 from archgrad.discretizers import Discretizer
 from archgrad.errors import UserError
-from archgrad.fields import Range, check_fields
 from archgrad.hypergradients import EvaluationPoint
+from archgrad.parts.fields import Range, check_fields
 from archgrad.relaxations import Relaxation
 
 __all__ = ["EigenvalueStop"]

@@ -10,9 +10,9 @@ from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind
 from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need
 from archgrad.diagnostics.estimates import start_vector
-from archgrad.fields import Count, Positive
 from archgrad.hypergradients import EvaluationPoint, largest_safe_rate
-from archgrad.warn_once import warn_once
+from archgrad.parts.fields import Count, Positive
+from archgrad.system.warn_once import warn_once
 
 __all__ = ["InnerCurvature"]
 

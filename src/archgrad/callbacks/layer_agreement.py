@@ -11,10 +11,10 @@ from typing import ClassVar
 from torch import Tensor
 
 from archgrad.callbacks.base import Callback, Measures, Need
-from archgrad.devices import widened
-from archgrad.fields import Count, Probability
+from archgrad.parts.fields import Count, Probability
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
 from archgrad.spaces import SKIP, DecisionBlock
+from archgrad.system.devices import widened
 
 __all__ = ["LayerAgreement"]
 

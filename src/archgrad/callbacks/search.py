@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import MetricInfo
-from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Record", "Search"]
 

@@ -9,8 +9,8 @@ from archgrad.arch_optimizers import GEOMETRIES
 from archgrad.callbacks.base import Callback, Measures, Need
 from archgrad.diagnostics import bregman_stationarity
 from archgrad.errors import UserError
-from archgrad.fields import Count, Positive, Range
 from archgrad.hypergradients import EvaluationPoint
+from archgrad.parts.fields import Count, Positive, Range
 from archgrad.spaces import DecisionBlock
 
 __all__ = ["Stationarity"]

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, unknown
-from archgrad.files import exists
 from archgrad.models import Model
 from archgrad.spaces import RESNET, SPACES, Genotype, NASNet, ResNet, SearchSpace, known_cells, named_space
+from archgrad.system.files import exists
 
 __all__ = ["Architecture", "find_architecture"]
 

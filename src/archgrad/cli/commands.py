@@ -70,7 +70,7 @@ def resume(
 ) -> None:
     """Continue a search, a training, a selection or a fit that was stopped or killed, to the same result."""
     from archgrad.config import read_run_config
-    from archgrad.files import exists
+    from archgrad.system.files import exists
 
     whole = exists(folder / "training.json") or exists(folder / "fit.json")
     config = None if whole else read_run_config(folder)
@@ -89,7 +89,7 @@ def _config(
     from archgrad.cli.console import errors, say
     from archgrad.config import SearchConfig, read_config
     from archgrad.config.toml import without_replaced
-    from archgrad.knobs import parse_setting
+    from archgrad.parts.knobs import parse_setting
 
     values: dict[str, Any] = {}
     knobs = dict(map(parse_setting, settings))
@@ -279,10 +279,10 @@ def cost(
     as_json: AsJson = False,
 ) -> None:
     """Count parameters, multiply-adds and memory of an architecture's network, and time it."""
-    from archgrad.amounts import read_amount
     from archgrad.cli.architecture import find_architecture
     from archgrad.cli.console import print_result
     from archgrad.cli.cost import measure_cost, shape_of, show_cost
+    from archgrad.system.amounts import read_amount
 
     limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
     found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})

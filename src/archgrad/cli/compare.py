@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.cli.console import say
 from archgrad.errors import UserError, escaped
-from archgrad.files import exists
 from archgrad.studies import Study, Variant
 from archgrad.studies.folder import RunStatus, StudyFolder
 from archgrad.studies.plan import StudyPlan, plan_from_toml, seeds_of
@@ -21,6 +20,7 @@ from archgrad.studies.summary import BenchmarkSummary
 from archgrad.studies.summary_tables import detail_table, main_table, number_table, pair_table, rank_table
 from archgrad.studies.tables import ResultTable, render, to_rich
 from archgrad.studies.top import TopArchitecture, top_of_run
+from archgrad.system.files import exists
 
 if TYPE_CHECKING:
     from rich.console import Console

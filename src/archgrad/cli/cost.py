@@ -11,10 +11,10 @@ import torch
 from archgrad.cli.architecture import Architecture
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
-from archgrad.memory import check_memory
 from archgrad.spaces.cost_table import cost_table, training_memory
 from archgrad.spaces.fit_width import fit_width
 from archgrad.spaces.latency import measure_latency
+from archgrad.system.memory import check_memory
 
 __all__ = ["measure_cost", "shape_of", "show_cost"]
 

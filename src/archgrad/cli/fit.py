@@ -15,10 +15,10 @@ from archgrad.config import SearchConfig
 from archgrad.data.catalog import absolute_name
 from archgrad.distributed.processes import joined, processes
 from archgrad.errors import UserError
-from archgrad.files import as_path, exists, list_folder, shown_path
 from archgrad.loop.threads import usable_cores
 from archgrad.models.export import SUFFIXES, export_model
 from archgrad.models.onnx_model import check_installed
+from archgrad.system.files import as_path, exists, list_folder, shown_path
 from archgrad.workflows.fit import fit
 
 if TYPE_CHECKING:

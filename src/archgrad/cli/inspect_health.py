@@ -62,7 +62,7 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
 def diagnose(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
     """Diagnose a search from its records (of the last stage) and suggest cures that fit its method."""
-    from archgrad.reactions import diagnosed
+    from archgrad.method.reactions import diagnosed
 
     return diagnosed(records, config.epochs or 0, config.build_method())
 

@@ -173,7 +173,7 @@ def _position_text(found: Mapping[str, Any]) -> str:
 
 def _save(found: dict[str, Any], path: Path) -> None:
     """Write the result into the run directory; only warn if that fails."""
-    from archgrad.files import write_text
+    from archgrad.system.files import write_text
 
     try:
         write_text(path, json.dumps(found, indent=2, ensure_ascii=False) + "\n")

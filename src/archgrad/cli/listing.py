@@ -22,8 +22,8 @@ from archgrad import (
 )
 from archgrad.data.catalog import source_names
 from archgrad.errors import UserError, look_up
-from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of
-from archgrad.registry import Registry
+from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of
+from archgrad.parts.registry import Registry
 from archgrad.spaces.known import known_cells
 from archgrad.supernet import SupernetOptions
 from archgrad.workflows.presets import PRESETS

@@ -78,9 +78,9 @@ def predict(
 
 def _load(path: Path, device: str) -> Classifier:
     """Return the model of a folder or of an ``.onnx`` file; refuse formats that run code when they are read."""
-    from archgrad.devices import AUTO, usable_device
-    from archgrad.files import shown_path
     from archgrad.models import Model, OnnxModel
+    from archgrad.system.devices import AUTO, usable_device
+    from archgrad.system.files import shown_path
 
     place, suffix = usable_device(device), path.suffix.lower()
     if suffix == ".onnx":

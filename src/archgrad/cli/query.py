@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.files import exists, read_text
 from archgrad.spaces import Genotype
 from archgrad.spaces.nasbench101 import Module, pruned_genotype
 from archgrad.spaces.notation import LONGEST
+from archgrad.system.files import exists, read_text
 from archgrad.tables import TABLES, Answer, Table
 
 __all__ = ["find_best", "look_up", "read_architecture", "read_drawable"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.config import SearchConfig, config_with, published_lines, validate
 from archgrad.errors import UserError
-from archgrad.files import exists
+from archgrad.system.files import exists
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,7 +76,7 @@ def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> t
     """Load the data and choose the sizes that the configuration leaves open."""
     from archgrad.cli.console import errors, say
     from archgrad.cli.progress import reading_progress
-    from archgrad.devices import AUTO, usable_device
+    from archgrad.system.devices import AUTO, usable_device
 
     if config.device == AUTO:
         say(f"searching on {usable_device(AUTO)} (--device)", console)

@@ -17,7 +17,7 @@ from archgrad.cli.train import load_training, show_training, training_plan
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.distributed.processes import joined
 from archgrad.errors import UserError, look_up
-from archgrad.files import exists, read_text
+from archgrad.system.files import exists, read_text
 from archgrad.workflows.protocols import PROTOCOLS
 from archgrad.workflows.select import SelectionPlan, run_selection
 from archgrad.workflows.test_images import find_test_images

@@ -74,7 +74,7 @@ def compare(
     later.
     """
     from archgrad.cli.console import errors, results, say
-    from archgrad.knobs import parse_setting
+    from archgrad.parts.knobs import parse_setting
 
     say("loading PyTorch", errors())
     from archgrad.cli.compare import begun_study, plan_of, run_compare, show_study

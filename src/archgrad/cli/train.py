@@ -14,9 +14,9 @@ from archgrad.cli.search import new_folder, with_threads
 from archgrad.config import read_run_config, validate
 from archgrad.distributed.processes import from_first, joined, processes
 from archgrad.errors import UserError, look_up
-from archgrad.files import exists
-from archgrad.knobs import parse_setting
 from archgrad.loop.threads import choose_threads
+from archgrad.parts.knobs import parse_setting
+from archgrad.system.files import exists
 from archgrad.tasks.classification import TOP5
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.train import run_training

@@ -131,7 +131,7 @@ def fit(
 def resume_workflow(folder: Path, workers: int | None, as_json: bool) -> None:
     """Continue a training, a selection or a fit."""
     from archgrad.cli.console import print_result, say_loading
-    from archgrad.files import exists
+    from archgrad.system.files import exists
 
     console = say_loading(as_json)
     from archgrad.cli.fit import REQUEST, run_fit, show_fit

@@ -14,15 +14,15 @@ from archgrad.data import Augmentation, Data, catalog
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS
-from archgrad.knobs import OPTIONAL_PARTS, PARTS, with_settings
-from archgrad.method import Method
-from archgrad.progressive import Progressive
-from archgrad.registry import Registry
+from archgrad.method.bundle import Method
+from archgrad.method.progressive import Progressive
+from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, with_settings
+from archgrad.parts.registry import Registry
 from archgrad.regularizers import REGULARIZERS, Regularizer
 from archgrad.relaxations import RELAXATIONS
 from archgrad.spaces import SPACES, SearchSpace
 from archgrad.tasks import TASKS, BaseTask
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = [
     "FAMILIES",

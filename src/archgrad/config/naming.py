@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError
-from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
-from archgrad.registry import Registry
+from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
+from archgrad.parts.registry import Registry
 
 if TYPE_CHECKING:
     from archgrad.data import Data
-    from archgrad.method import Method
+    from archgrad.method.bundle import Method
     from archgrad.spaces import SearchSpace
-    from archgrad.training import WeightTraining
+    from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["config_with", "named_config"]
 
@@ -141,7 +141,7 @@ def _is_plain(value: Any) -> bool:
 
 def _builds(build: Callable[[], Any], wanted: Any) -> bool:
     """Tell whether building from names gives the wanted object."""
-    from archgrad.serialization import to_data
+    from archgrad.parts.serialization import to_data
 
     try:
         return bool(to_data(build()) == to_data(wanted))

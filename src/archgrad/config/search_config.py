@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from archgrad.alpha_budget import BudgetChoice, read_budget
 from archgrad.config.published import check_nothing_else
 from archgrad.errors import (
     LARGEST_COUNT,
@@ -19,19 +18,20 @@ from archgrad.errors import (
     shortened,
     unknown,
 )
-from archgrad.fields import check_value
-from archgrad.knobs import OPTIONAL_PARTS, PARTS
-from archgrad.reactions import REACTIONS
-from archgrad.registry import class_path
+from archgrad.method.alpha_budget import BudgetChoice, read_budget
+from archgrad.method.reactions import REACTIONS
+from archgrad.parts.fields import check_value
+from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS
+from archgrad.parts.registry import class_path
 
 if TYPE_CHECKING:
     from archgrad.callbacks import Callback
     from archgrad.data import Data
-    from archgrad.method import Method
-    from archgrad.schedule import Level
+    from archgrad.method.bundle import Method
     from archgrad.spaces import SearchSpace
     from archgrad.tasks import BaseTask
-    from archgrad.training import WeightTraining
+    from archgrad.training.schedule import Level
+    from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["SETTABLE", "SearchConfig"]
 
@@ -177,7 +177,7 @@ class SearchConfig:
         >>> SearchConfig(method="darts").sets_rate(SearchConfig(method="darts").build_method())
         False
         """
-        from archgrad.alpha_budget import rate_knobs
+        from archgrad.method.alpha_budget import rate_knobs
 
         own = method.arch_optimizer
         return own is not method.recipe_optimizer or any(
@@ -301,10 +301,10 @@ def check_kinds(config: SearchConfig) -> None:
     if not objects and config.weights is None:
         return  # without PyTorch, for a fast command
     from archgrad.data import Data
-    from archgrad.method import Method
+    from archgrad.method.bundle import Method
     from archgrad.spaces import SearchSpace
     from archgrad.tasks import BaseTask
-    from archgrad.training import WeightTraining
+    from archgrad.training.weight_training import WeightTraining
 
     kinds = {"space": SearchSpace, "method": Method, "data": Data, "task": BaseTask}
     for name, value in objects.items():

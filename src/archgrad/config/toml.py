@@ -11,8 +11,8 @@ from typing import Any
 
 from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.files import exists, read_text
-from archgrad.knobs import OPTIONAL_PARTS, PARTS
+from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS
+from archgrad.system.files import exists, read_text
 
 __all__ = [
     "KINDS",

@@ -8,7 +8,7 @@ from typing import Any
 from archgrad.config.published import check_recipe
 from archgrad.config.search_config import SearchConfig
 from archgrad.errors import UserError
-from archgrad.reactions import check_reaction
+from archgrad.method.reactions import check_reaction
 
 __all__ = ["validate"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError
-from archgrad.random_streams import StreamKey
+from archgrad.system.random_streams import StreamKey
 
 if TYPE_CHECKING:
     from archgrad.data.augment import Augmentation

@@ -9,8 +9,8 @@ from archgrad.data.base import Data
 from archgrad.data.dataset import no_progress
 from archgrad.data.sources import SOURCES, DataSource
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.fields import checked
-from archgrad.files import PathLike, existing_path, shown_path
+from archgrad.parts.fields import checked
+from archgrad.system.files import PathLike, existing_path, shown_path
 
 __all__ = ["absolute_name", "check_data", "find_source", "load", "source_names"]
 

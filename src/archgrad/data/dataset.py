@@ -15,8 +15,8 @@ from archgrad.data.base import Data, Shape, check_labels, described
 from archgrad.data.resize import FITS, resize
 from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError, check_one_of, check_whole
-from archgrad.fields import check_fields
-from archgrad.random_streams import StreamKey
+from archgrad.parts.fields import check_fields
+from archgrad.system.random_streams import StreamKey
 
 __all__ = ["ImageData", "LoadOptions", "Origin", "no_progress"]
 

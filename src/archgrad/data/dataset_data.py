@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data, Shape, check_labels, described
 from archgrad.data.dataset import Origin
@@ -21,7 +20,8 @@ from archgrad.data.inputs import Inputs, as_input, kept_random_state, seed_rando
 from archgrad.data.normalize import Normalization, NormalizationChoice
 from archgrad.data.resize import resize
 from archgrad.errors import UserError, shortened
-from archgrad.random_streams import StreamKey
+from archgrad.system import random_streams
+from archgrad.system.random_streams import StreamKey
 
 __all__ = ["DatasetData", "Transform"]
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data
 from archgrad.data.normalize import Normalization
 from archgrad.data.raw_batches import RawBatches
 from archgrad.data.workers import WorkerProcesses
 from archgrad.errors import UserError
+from archgrad.system import random_streams
 
 __all__ = ["Batch", "Loader", "evaluation_batches"]
 

@@ -11,9 +11,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.data.base import Data
 from archgrad.errors import UserError
+from archgrad.system import random_streams
 
 __all__ = ["Normalization", "NormalizationChoice", "measure", "normalization_of"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.data.base import Data
 from archgrad.distributed.shard import Shard
+from archgrad.system import random_streams
 
 __all__ = ["RawBatches"]
 

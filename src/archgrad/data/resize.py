@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.memory import check_images
-from archgrad.warn_once import warn_once
+from archgrad.system.memory import check_images
+from archgrad.system.warn_once import warn_once
 
 __all__ = ["FITS", "resize"]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.data.stratified_sampling import indices_by_class, proportional_shares
 from archgrad.errors import UserError, check_held_out, shortened
-from archgrad.fields import checked
-from archgrad.schedule import Level
+from archgrad.parts.fields import checked
+from archgrad.system import random_streams
+from archgrad.training.schedule import Level
 
 __all__ = ["HALVES", "Split", "parse_split", "split", "split_fractions"]
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.errors import UserError
+from archgrad.system import random_streams
 
 __all__ = ["indices_by_class", "proportional_shares", "stratified_sample"]
 

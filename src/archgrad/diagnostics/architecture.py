@@ -10,13 +10,13 @@ from statistics import mean
 import torch
 from torch import Tensor
 
-from archgrad.devices import widened
+from archgrad.autodiff.tensors import Mixture, Probabilities
 from archgrad.discretizers import SupernetEvaluation, margins
 from archgrad.discretizers.base import options_with
 from archgrad.errors import UserError
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import SKIP, Genotype, SearchSpace
-from archgrad.tensors import Mixture, Probabilities
+from archgrad.system.devices import widened
 
 __all__ = ["Snapshot", "entropy", "measure_discretization", "movement", "operations", "skip_connections"]
 

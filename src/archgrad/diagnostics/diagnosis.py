@@ -9,7 +9,7 @@ from archgrad.diagnostics.collapse_rules import CollapseRules, Verdict
 from archgrad.diagnostics.records import Record, after_first_move
 from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.errors import check_whole
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 
 __all__ = [
     "ALARMING",

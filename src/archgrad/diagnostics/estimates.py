@@ -10,11 +10,11 @@ import torch
 
 from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import products_of
+from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import added, cosine, norm
 from archgrad.errors import UserError
-from archgrad.fields import checked
 from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, Hypergradient
-from archgrad.tensors import Weights
+from archgrad.parts.fields import checked
 
 __all__ = ["Comparison", "Reference", "average", "compare", "reference_at", "start_vector"]
 

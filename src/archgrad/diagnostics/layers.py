@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from archgrad.fields import checked
+from archgrad.autodiff.tensors import MixtureGradients
 from archgrad.hypergradients import EvaluationPoint, Hypergradient
-from archgrad.tensors import MixtureGradients
+from archgrad.parts.fields import checked
 
 __all__ = ["layer_gradients"]
 
@@ -18,7 +18,7 @@ def layer_gradients(point: EvaluationPoint, hypergradient: Hypergradient) -> Mix
     one of order 1 gives ∂L2/∂p_ℓ. The relaxation's pullback of their sum, Σ_ℓ (∂p_ℓ/∂α)ᵀ·dL2/dp_ℓ, is dL2/dα.
 
     >>> import torch
-    >>> from archgrad.bilevel import BilevelProblem
+    >>> from archgrad.bilevel.problem import BilevelProblem
     >>> from archgrad.hypergradients import Unrolled, evaluate_at
     >>> loss = lambda w, p, x: (w["w"] * p["cell"]).sum() ** 2 / 2
     >>> w, p = {"w": torch.tensor([1.0, 2.0])}, {"cell": torch.tensor([1.0, 1.0])}

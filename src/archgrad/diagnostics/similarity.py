@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from archgrad.autodiff.gradients import leaves
-from archgrad.devices import widened
 from archgrad.errors import UserError
-from archgrad.fields import checked
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.operations import FactorizedReduce, Operation
+from archgrad.parts.fields import checked
 from archgrad.supernet import Edge, MixedCell
+from archgrad.system.devices import widened
 
 __all__ = ["StageSimilarity", "average_similarity", "layer_similarity"]
 

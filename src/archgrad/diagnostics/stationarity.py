@@ -13,12 +13,12 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import Geometry
 from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import V, Vector, added, dot, scaled
-from archgrad.devices import widened
 from archgrad.errors import UserError
-from archgrad.fields import checked
-from archgrad.tensors import Alpha, Weights
-from archgrad.warn_once import warn_once
+from archgrad.parts.fields import checked
+from archgrad.system.devices import widened
+from archgrad.system.warn_once import warn_once
 
 __all__ = ["bregman_stationarity"]
 

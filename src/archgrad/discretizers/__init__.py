@@ -7,7 +7,7 @@ from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.discretizers.most_probable import ScoredGenotype, most_probable
 from archgrad.discretizers.perturbation import Perturbation
 from archgrad.discretizers.ties import Ties, count_ties, margins
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 
 __all__ = [
     "DISCRETIZERS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers.base import (
     Discretizer,
     SupernetEvaluation,
@@ -13,7 +14,6 @@ from archgrad.discretizers.base import (
 )
 from archgrad.discretizers.ties import Ties, count_ties
 from archgrad.spaces import Genotype, SearchSpace
-from archgrad.tensors import Probabilities
 
 __all__ = ["Argmax"]
 

@@ -11,14 +11,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.tensors import Mixture, Probabilities, check_tensors
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError
-from archgrad.fields import check_fields, check_value
+from archgrad.parts.fields import check_fields, check_value
 from archgrad.relaxations.base import shapes_of
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.supernet import SupernetOptions
 from archgrad.tasks import ACCURACY, MetricInfo
-from archgrad.tensors import Mixture, Probabilities, check_tensors
 
 __all__ = [
     "Discretizer",

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 import torch
 
+from archgrad.autodiff.tensors import Mixture, Probabilities
 from archgrad.discretizers.base import (
     Discretizer,
     SupernetEvaluation,
@@ -16,9 +17,8 @@ from archgrad.discretizers.base import (
     options_with,
 )
 from archgrad.errors import UserError
-from archgrad.fields import Count, Range, check_value
+from archgrad.parts.fields import Count, Range, check_value
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
-from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["BestSampled"]
 

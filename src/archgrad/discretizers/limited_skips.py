@@ -6,14 +6,14 @@ import logging
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import Discretizer, SupernetEvaluation, check_probabilities
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError
-from archgrad.fields import Range
+from archgrad.parts.fields import Range
 from archgrad.spaces import SKIP, Genotype, SearchSpace
-from archgrad.tensors import Probabilities
-from archgrad.warn_once import warn_once
+from archgrad.system.warn_once import warn_once
 
 __all__ = ["LimitedSkips"]
 

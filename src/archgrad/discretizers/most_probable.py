@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple
 
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.discretizers.base import check_probabilities, edge_strengths
-from archgrad.fields import Count, checked
+from archgrad.parts.fields import Count, checked
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
-from archgrad.tensors import Probabilities
 
 __all__ = ["ScoredGenotype", "most_probable"]
 

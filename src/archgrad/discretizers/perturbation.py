@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.tensors import Mixture, Probabilities
 from archgrad.discretizers.argmax import Argmax
 from archgrad.discretizers.base import (
     Discretizer,
@@ -21,10 +22,9 @@ from archgrad.discretizers.base import (
 )
 from archgrad.discretizers.ties import Ties
 from archgrad.errors import UserError
-from archgrad.fields import Count, Positive, Range, check_value
+from archgrad.parts.fields import Count, Positive, Range, check_value
 from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
-from archgrad.tensors import Mixture, Probabilities
 
 __all__ = ["Perturbation"]
 

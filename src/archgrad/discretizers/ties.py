@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.spaces import DecisionBlock, SearchSpace
-from archgrad.tensors import Probabilities
 
 __all__ = ["Ties", "count_ties", "margins"]
 

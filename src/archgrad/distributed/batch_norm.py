@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd import Function
 
-from archgrad._compat import dense_norm_weight
 from archgrad.autodiff.batch_norm import channel_sums, weighted_images
 from archgrad.autodiff.functions import apply_all, needed_gradients
 from archgrad.distributed.collectives import all_gather, all_sum
 from archgrad.distributed.functions import joint_sum
+from archgrad.system.torch_compat import dense_norm_weight
 
 __all__ = ["joint_batch_norm", "synchronized_batch_norm"]
 

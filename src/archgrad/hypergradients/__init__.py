@@ -16,7 +16,7 @@ from archgrad.hypergradients.second_order import SecondOrder
 from archgrad.hypergradients.t1_t2 import T1T2
 from archgrad.hypergradients.truncated_reverse import TruncatedReverse
 from archgrad.hypergradients.unrolled import Unrolled
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 
 __all__ = [
     "HYPERGRADIENTS",

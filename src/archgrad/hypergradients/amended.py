@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from archgrad.autodiff.products import Products
+from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import scaled
-from archgrad.fields import NonNegative
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.tensors import Weights
+from archgrad.parts.fields import NonNegative
 
 __all__ = ["Amended"]
 

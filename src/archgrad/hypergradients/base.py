@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from archgrad.autodiff.products import ProductKind
-from archgrad.bilevel import BilevelProblem
-from archgrad.descent import Descent
+from archgrad.autodiff.tensors import Alpha, Weights, check_tensors
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError, shortened
-from archgrad.fields import Range, check_fields, check_value
 from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_at
-from archgrad.tensors import Alpha, Weights, check_tensors
-from archgrad.training import WeightTraining
+from archgrad.parts.fields import Range, check_fields, check_value
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["Hypergradient", "Iterations"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from archgrad.autodiff.krylov import conjugate_gradient
 from archgrad.autodiff.products import Products
-from archgrad.fields import NonNegative
+from archgrad.autodiff.tensors import Weights
 from archgrad.hypergradients.base import Iterations
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.tensors import Weights
-from archgrad.warn_once import warn_once
+from archgrad.parts.fields import NonNegative
+from archgrad.system.warn_once import warn_once
 
 __all__ = ["ConjugateGradient"]
 

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, gradients, leaves
 from archgrad.autodiff.products import Kinks, ProductKind, Products, products_of
-from archgrad.bilevel import BilevelProblem, Loss
-from archgrad.descent import Descent
+from archgrad.autodiff.tensors import Alpha, Weights
+from archgrad.bilevel.descent import Descent
+from archgrad.bilevel.problem import BilevelProblem, Loss
 from archgrad.errors import UserError
-from archgrad.random_streams import SavedRandomState
-from archgrad.tensors import Alpha, Weights
+from archgrad.system.random_streams import SavedRandomState
 
 __all__ = ["Batches", "EvaluationPoint", "evaluate_at"]
 

@@ -8,11 +8,11 @@ import torch
 
 from archgrad.autodiff.krylov import dense
 from archgrad.autodiff.products import Products
+from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import flattened, unflattened
 from archgrad.errors import UserError
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.tensors import Weights
 
 __all__ = ["ExactImplicit"]
 

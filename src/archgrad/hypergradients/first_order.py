@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from archgrad.autodiff.tensors import Alpha
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
-from archgrad.tensors import Alpha
 
 __all__ = ["FirstOrder"]
 
@@ -19,7 +19,7 @@ class FirstOrder(Hypergradient):
     No gradient of the weights is computed.
 
     >>> import torch
-    >>> from archgrad.bilevel import BilevelProblem
+    >>> from archgrad.bilevel.problem import BilevelProblem
     >>> problem = BilevelProblem(inner=lambda w, a, x: w["w"] * a["a"], outer=lambda w, a, x: w["w"] * a["a"] ** 2)
     >>> FirstOrder()(problem, {"w": torch.tensor(3.0)}, {"a": torch.tensor(2.0)}, None, None)
     {'a': tensor(12.)}

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from dataclasses import dataclass
 
 from archgrad.autodiff.products import Products
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import added
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.second_order import SecondOrder
-from archgrad.tensors import Alpha, Weights
 
 __all__ = ["Implicit"]
 

@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal
 
 from archgrad.autodiff.krylov import extreme_eigenvalues, neumann
 from archgrad.autodiff.products import Products
-from archgrad.fields import Positive, Range
+from archgrad.autodiff.tensors import Weights
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.tensors import Weights
+from archgrad.parts.fields import Positive, Range
 
 __all__ = ["Neumann", "largest_safe_rate"]
 
@@ -26,7 +26,7 @@ class Neumann(Implicit):
     learning rate; "auto" is 1/max|λ| by Lanczos, for 8 more Hessian products.
 
     >>> import torch
-    >>> from archgrad.bilevel import BilevelProblem
+    >>> from archgrad.bilevel.problem import BilevelProblem
     >>> loss = lambda w, a, x: (w["w"] * x - a["a"]) ** 2  # the toy of Amended-DARTS, A.1
     >>> point = {"w": torch.tensor(3.0)}, {"a": torch.tensor(3.0)}
     >>> Neumann(terms=0, lr=0.5)(BilevelProblem(loss, loss), *point, torch.tensor(1.0), torch.tensor(2.0))

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import torch
 
 from archgrad.autodiff.gradients import gradients, leaves
+from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import UserError
-from archgrad.fields import Positive
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
-from archgrad.tensors import Alpha
+from archgrad.parts.fields import Positive
 
 __all__ = ["PerExample"]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.products import Products
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import added
-from archgrad.descent import Descent
-from archgrad.fields import Positive
+from archgrad.bilevel.descent import Descent
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.second_order import SecondOrder
-from archgrad.tensors import Alpha, Weights
+from archgrad.parts.fields import Positive
 
 __all__ = ["Reverse"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from archgrad.autodiff.products import Kinks, ProductKind, Products
+from archgrad.autodiff.tensors import Weights
 from archgrad.errors import UserError
 from archgrad.hypergradients.base import Hypergradient
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
-from archgrad.tensors import Weights
 
 __all__ = ["SecondOrder"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from archgrad.autodiff.products import Products
+from archgrad.autodiff.tensors import Weights
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.implicit import Implicit
-from archgrad.tensors import Weights
 
 __all__ = ["T1T2"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from archgrad.descent import Descent
+from archgrad.bilevel.descent import Descent
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.reverse import Reverse
 

@@ -11,18 +11,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.gradients import detached_parameters, record_gradients, split_trained
-from archgrad.bilevel import BilevelProblem
+from archgrad.autodiff.tensors import Alpha, Mixture, MixtureGradients, Weights
+from archgrad.bilevel.descent import Descent, momentum_of
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.data import Batch
-from archgrad.descent import Descent, momentum_of
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop.state import PRODUCTS, SearchState, all_trusted
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.relaxations import Relaxed
-from archgrad.tensors import Alpha, Mixture, MixtureGradients, Weights
-from archgrad.training import WeightTraining
+from archgrad.system import random_streams
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["BilevelStep", "EvaluatedBatch", "bilevel_step", "layer_point"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.files import atomic_write
 from archgrad.loop.checkpoint_file import read_checkpoint, write_checkpoint
 from archgrad.loop.identity import Identity
+from archgrad.system.files import atomic_write
 
 __all__ = ["Checkpoints"]
 

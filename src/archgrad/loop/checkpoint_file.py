@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.memory import total_memory
+from archgrad.system.memory import total_memory
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
 

@@ -9,15 +9,15 @@ from typing import Any
 
 import torch
 
-from archgrad.devices import reads_are_free
+from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import DivergedError
 from archgrad.hypergradients import Hypergradient
-from archgrad.knobs import knobs_of
 from archgrad.loop.state import SearchState
-from archgrad.method import Method
+from archgrad.method.bundle import Method
+from archgrad.parts.knobs import knobs_of
 from archgrad.regularizers import name_of
-from archgrad.tensors import Alpha
-from archgrad.training import WeightTraining
+from archgrad.system.devices import reads_are_free
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["check_alpha", "check_arch_gradient", "check_finite", "check_state", "reads_are_due", "with_likely_cause"]
 

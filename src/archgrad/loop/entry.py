@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from archgrad import random_streams
 from archgrad.callbacks import Callback, join_callbacks, standard
 from archgrad.config import (
     SearchConfig,
@@ -24,11 +23,8 @@ from archgrad.config import (
     validate,
 )
 from archgrad.data import Data, as_data
-from archgrad.devices import AUTO, usable_device
 from archgrad.distributed.processes import check_same, joined, processes
 from archgrad.errors import ProcessLostError, UserError, shortened, unknown
-from archgrad.fields import check_value
-from archgrad.files import as_path
 from archgrad.loop.folder import OWN_FILES, RunFolder
 from archgrad.loop.global_state import own_global_state, seed_globally, take_turns
 from archgrad.loop.interrupts import catch_signals, lost
@@ -36,11 +32,15 @@ from archgrad.loop.progressive import Stages
 from archgrad.loop.result import SearchResult, result_of
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
-from archgrad.method import Method
-from archgrad.reactions import doctors
+from archgrad.method.bundle import Method
+from archgrad.method.reactions import doctors
+from archgrad.parts.fields import check_value
 from archgrad.spaces import SearchSpace
+from archgrad.system import random_streams
+from archgrad.system.devices import AUTO, usable_device
+from archgrad.system.files import as_path
+from archgrad.system.warn_once import forget_warnings
 from archgrad.tasks import BaseTask
-from archgrad.warn_once import forget_warnings
 
 __all__ = ["resume", "run_search", "search"]
 

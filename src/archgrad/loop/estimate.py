@@ -11,7 +11,6 @@ from pathlib import Path
 
 import torch
 
-from archgrad import random_streams
 from archgrad.callbacks import Callback, Search
 from archgrad.config import SearchConfig
 from archgrad.data import Data, ImageData
@@ -20,9 +19,10 @@ from archgrad.distributed.processes import from_first
 from archgrad.loop.entry import search
 from archgrad.loop.progressive import method_of
 from archgrad.loop.setup import Setup
-from archgrad.method import Method
+from archgrad.method.bundle import Method
 from archgrad.recipes import published_run
 from archgrad.spaces import SearchSpace
+from archgrad.system import random_streams
 
 __all__ = ["OVERHEAD", "Estimate", "estimate", "published_seconds", "stages_of", "step_seconds"]
 

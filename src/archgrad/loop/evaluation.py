@@ -7,8 +7,8 @@ from copy import copy, deepcopy
 
 import torch
 
-from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
+from archgrad.autodiff.tensors import Mixture, Probabilities, Weights
 from archgrad.data import Loader
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.divergence import check_state
@@ -17,8 +17,8 @@ from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses, forward_of
 from archgrad.relaxations import Relaxed
+from archgrad.system import random_streams
 from archgrad.tasks import align
-from archgrad.tensors import Mixture, Probabilities, Weights
 
 __all__ = ["evaluate_held_out", "supernet_evaluation"]
 

@@ -15,11 +15,11 @@ from typing import Any
 from archgrad.callbacks import Callback, Record, Search
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
 from archgrad.errors import DiskError, FolderInUseError, UserError
-from archgrad.files import unfinished_files, write_text
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
+from archgrad.system.files import unfinished_files, write_text
 
 try:
     import fcntl

@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 
 from archgrad.errors import UserError
-from archgrad.random_streams import SavedRandomState
+from archgrad.system.random_streams import SavedRandomState
 
 __all__ = ["own_global_state", "seed_globally", "take_turns"]
 

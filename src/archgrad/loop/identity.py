@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, shortened
-from archgrad.serialization import differences, digest, to_data
+from archgrad.parts.serialization import differences, digest, to_data
 
 __all__ = ["Identity"]
 

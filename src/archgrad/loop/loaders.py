@@ -11,7 +11,7 @@ from torch import Tensor
 from archgrad.data import Batch, Data, Loader, Split, normalization_of
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError
-from archgrad.warn_once import warn_once
+from archgrad.system.warn_once import warn_once
 
 __all__ = ["Loaders", "StepBatches", "check_batch_size"]
 

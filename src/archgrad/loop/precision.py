@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from archgrad.autodiff.functions import apply
+from archgrad.autodiff.tensors import Mixture, Weights
 from archgrad.errors import UserError
-from archgrad.tensors import Mixture, Weights
 
 __all__ = ["LossScale", "check_precision", "lowered"]
 

@@ -19,8 +19,8 @@ from archgrad.loop.restore import restore_run
 from archgrad.loop.setup import Setup
 from archgrad.loop.size_check import check_supernet_memory
 from archgrad.loop.state import SearchState
-from archgrad.method import Method
-from archgrad.progressive import Progressive
+from archgrad.method.bundle import Method
+from archgrad.method.progressive import Progressive
 from archgrad.spaces import Genotype, SearchSpace
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, check_whole
-from archgrad.files import read_text
+from archgrad.system.files import read_text
 
 __all__ = ["read_records"]
 

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from archgrad.autodiff.tensors import Alpha
 from archgrad.callbacks import Record
 from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import ScoredGenotype, most_probable
 from archgrad.errors import UserError
-from archgrad.fields import check_value
 from archgrad.loop.state import nothing_decided
-from archgrad.method import Method
-from archgrad.reactions import diagnosed
+from archgrad.method.bundle import Method
+from archgrad.method.reactions import diagnosed
+from archgrad.parts.fields import check_value
 from archgrad.relaxations import expand_to_cells
 from archgrad.report import graphviz_available, to_svg, to_text
 from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.spaces.shared_weights import copy_shared_weights, measure_norms
 from archgrad.supernet import Supernet
-from archgrad.tensors import Alpha
 
 if TYPE_CHECKING:
     from archgrad.data import Normalization

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from archgrad import random_streams
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.callbacks import Callback, Decision, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.distributed.processes import check_same, from_first, wait_for_all
@@ -27,9 +27,9 @@ from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper, StepResult
 from archgrad.loop.trust import compare_products, compare_regularizers
-from archgrad.schedule import Moves
 from archgrad.spaces import Genotype
-from archgrad.tensors import Probabilities
+from archgrad.system import random_streams
+from archgrad.training.schedule import Moves
 
 __all__ = ["Run"]
 

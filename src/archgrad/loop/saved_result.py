@@ -11,13 +11,13 @@ from archgrad.callbacks import Record
 from archgrad.config import SearchConfig, config_with, read_run_config
 from archgrad.data import as_data
 from archgrad.errors import UserError
-from archgrad.files import as_path, read_text
 from archgrad.loop.folder import RunFolder, StageOf
 from archgrad.loop.progressive import Stages, conclude, with_stage
 from archgrad.loop.restore import restore_run
 from archgrad.loop.result import SearchedStages, SearchResult, result_of
 from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
+from archgrad.system.files import as_path, read_text
 
 __all__ = ["load_result", "reopen", "save_result"]
 

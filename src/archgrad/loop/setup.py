@@ -13,12 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
-from archgrad.alpha_budget import AlphaBudget, BudgetChoice
+from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
 from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
-from archgrad.devices import usable_device
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first, own_device, processes
 from archgrad.errors import UserError
@@ -34,17 +32,19 @@ from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.task_check import check_task
 from archgrad.loop.weight_average import WeightAverage
-from archgrad.method import Method
-from archgrad.reactions import check_reaction, switched
+from archgrad.method.alpha_budget import AlphaBudget, BudgetChoice
+from archgrad.method.bundle import Method
+from archgrad.method.reactions import check_reaction, switched
 from archgrad.recipes import published_arch_steps
 from archgrad.regularizers import Regularizer
-from archgrad.schedule import Moves
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
+from archgrad.system import random_streams
+from archgrad.system.devices import usable_device
 from archgrad.tasks import BaseTask
-from archgrad.tensors import Alpha
-from archgrad.training import WeightTraining
+from archgrad.training.schedule import Moves
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["Setup"]
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch.func import functional_call
 
-from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
+from archgrad.autodiff.tensors import Mixture, Weights
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError
 from archgrad.supernet import SearchTime, Supernet, merge_arguments
-from archgrad.tensors import Mixture, Weights
-from archgrad.training import OF_NETWORKS, WeightTraining
+from archgrad.system import random_streams
+from archgrad.training.weight_training import OF_NETWORKS, WeightTraining
 
 if TYPE_CHECKING:
     from archgrad.loop.setup import Setup

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
+from archgrad.autodiff.tensors import Mixture
 from archgrad.data import Data
 from archgrad.errors import UserError
-from archgrad.memory import check_memory, total_memory
-from archgrad.method import Method
+from archgrad.method.bundle import Method
 from archgrad.spaces import SearchSpace
 from archgrad.supernet import SupernetOptions
-from archgrad.tensors import Mixture
+from archgrad.system.memory import check_memory, total_memory
 
 __all__ = ["MOST_STEPS", "check_steps", "check_supernet_memory"]
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from archgrad.arch_optimizers import ArchState
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.callbacks import Record
 from archgrad.distributed.processes import processes
 from archgrad.loop.metric_sums import MetricSums
@@ -22,7 +23,6 @@ from archgrad.loop.weight_average import WeightAverage
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import ACCURACY, MetricInfo
-from archgrad.tensors import Alpha, Weights
 
 __all__ = ["PRODUCTS", "SearchState", "all_trusted", "nothing_decided"]
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, gradients, leaves
+from archgrad.autodiff.tensors import Alpha, MixtureGradients, Weights
 from archgrad.autodiff.vectors import norm as length_of
 from archgrad.data import Batch
 from archgrad.diagnostics import layer_gradients
@@ -24,11 +25,10 @@ from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.weight_pass import pass_in_parts, pass_weights
-from archgrad.method import Method
+from archgrad.method.bundle import Method
 from archgrad.regularizers import Regularizer
 from archgrad.relaxations import Relaxed
-from archgrad.tensors import Alpha, MixtureGradients, Weights
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["StepResult", "Stepper"]
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from archgrad import random_streams
 from archgrad.autodiff.gradients import detached_parameters
+from archgrad.autodiff.tensors import Alpha, Mixture, Weights
 from archgrad.data import Batch
 from archgrad.discretizers import Tuning
 from archgrad.distributed.forward import forward_on_shards
@@ -21,13 +21,13 @@ from archgrad.loop.divergence import check_finite, reads_are_due
 from archgrad.loop.part_checks import check_like, check_loss, check_relaxed, check_scalar
 from archgrad.loop.precision import lowered
 from archgrad.loop.state import SearchState
-from archgrad.method import Method
+from archgrad.method.bundle import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
 from archgrad.relaxations import Relaxed
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.supernet import Modifier, Purpose, SearchTime, SupernetOptions, merge_arguments
+from archgrad.system import random_streams
 from archgrad.tasks import BaseTask, align
-from archgrad.tensors import Alpha, Mixture, Weights
 
 __all__ = ["Forward", "SupernetLosses", "forward_of"]
 

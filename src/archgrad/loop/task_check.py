@@ -7,10 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.data import Loader
 from archgrad.errors import ArchgradError, UserError, shortened
 from archgrad.loop.part_checks import check_loss
+from archgrad.system import random_streams
 from archgrad.tasks import BaseTask, align
 
 __all__ = ["check_task"]

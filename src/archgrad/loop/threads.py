@@ -16,13 +16,13 @@ import torch
 
 from archgrad.config import SearchConfig
 from archgrad.data import Data
-from archgrad.devices import usable_device
 from archgrad.distributed.environment import launched
 from archgrad.distributed.processes import from_first
 from archgrad.errors import DivergedError
 from archgrad.loop.estimate import stages_of
 from archgrad.loop.global_state import own_global_state
 from archgrad.loop.setup import Setup
+from archgrad.system.devices import usable_device
 
 __all__ = ["choose_threads", "usable_cores"]
 

@@ -11,6 +11,7 @@ import torch
 
 from archgrad.autodiff.difference_check import LEAST_COSINE, NoisyVectors, agreement, difference_products
 from archgrad.autodiff.products import ProductKind, products_of
+from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import Vector
 from archgrad.data import Batch
 from archgrad.distributed.processes import processes
@@ -22,7 +23,6 @@ from archgrad.loop.state import PRODUCTS, SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.loop.weight_pass import added_gradient
 from archgrad.regularizers import Regularizer
-from archgrad.tensors import Weights
 
 __all__ = ["compare_products", "compare_regularizers"]
 

@@ -10,16 +10,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from archgrad import random_streams
 from archgrad.autodiff.double_backward import TwiceDifferentiable
 from archgrad.autodiff.frozen_activations import ActivationPattern, evaluate_frozen
 from archgrad.autodiff.gradients import backward, constants, detached_parameters, gradient_or_zero, split_trained
+from archgrad.autodiff.tensors import Mixture, MixtureGradients, Weights
 from archgrad.data import Batch
 from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.regularizers import Regularizer, WeightStep
 from archgrad.relaxations import Relaxed
-from archgrad.tensors import Mixture, MixtureGradients, Weights
+from archgrad.system import random_streams
 
 __all__ = ["WeightPass", "added_gradient", "pass_in_parts", "pass_weights"]
 

@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError, check_number, unknown
-from archgrad.files import as_path, atomic_write, exists, shown_path
 from archgrad.models.classifier import CLASSES
 from archgrad.models.model import Model
 from archgrad.models.model_file import describe_model
 from archgrad.models.onnx_model import ENTRY, check_installed, open_session, run_session
 from archgrad.models.standalone_file import to_python
-from archgrad.warn_once import silenced
+from archgrad.system.files import as_path, atomic_write, exists, shown_path
+from archgrad.system.warn_once import silenced
 
 __all__ = ["SUFFIXES", "TOLERANCE", "Exported", "export_model"]
 

@@ -14,9 +14,9 @@ from archgrad.data.dataset import LoadOptions, no_progress
 from archgrad.data.sources.decode import decode_one, image_suffixes
 from archgrad.data.sources.file_list import FileList
 from archgrad.errors import UserError
-from archgrad.files import list_folder, shown_path
 from archgrad.models.classifier import Classifier, Prediction
-from archgrad.warn_once import silenced
+from archgrad.system.files import list_folder, shown_path
+from archgrad.system.warn_once import silenced
 
 __all__ = ["FilePrediction", "find_images", "predict_files"]
 

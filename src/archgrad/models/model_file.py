@@ -13,7 +13,12 @@ from torch import Tensor, nn
 
 from archgrad.data.sources.common import shown_names
 from archgrad.errors import UserError, shortened
-from archgrad.files import (
+from archgrad.models.model import Model
+from archgrad.models.preprocessing import Preprocessing
+from archgrad.parts.knobs import knobs_of
+from archgrad.parts.registry import Registry
+from archgrad.spaces import PLAIN_SPACES, SPACES, Genotype, SearchSpace
+from archgrad.system.files import (
     as_path,
     existing_path,
     exists,
@@ -24,11 +29,6 @@ from archgrad.files import (
     write_bytes,
     write_text,
 )
-from archgrad.knobs import knobs_of
-from archgrad.models.model import Model
-from archgrad.models.preprocessing import Preprocessing
-from archgrad.registry import Registry
-from archgrad.spaces import PLAIN_SPACES, SPACES, Genotype, SearchSpace
 
 __all__ = [
     "describe_model",

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError, shortened
-from archgrad.files import as_path, read_regular, shown_path
 from archgrad.models.classifier import Classifier
 from archgrad.models.model_file import read_description
 from archgrad.models.preprocessing import Preprocessing
+from archgrad.system.files import as_path, read_regular, shown_path
 
 __all__ = ["ENTRY", "OnnxModel", "check_installed", "open_session", "run_session"]
 

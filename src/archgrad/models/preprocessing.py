@@ -10,7 +10,7 @@ from torch import Tensor
 from archgrad.data import Normalization
 from archgrad.data.resize import FITS, resize
 from archgrad.errors import UserError, check_one_of, shortened
-from archgrad.fields import Count, Range, check_fields
+from archgrad.parts.fields import Count, Range, check_fields
 
 __all__ = ["Preprocessing"]
 

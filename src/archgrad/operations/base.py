@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad.fields import Count, Range, check_fields
-from archgrad.random_streams import StreamKey, generator
+from archgrad.parts.fields import Count, Range, check_fields
+from archgrad.system.random_streams import StreamKey, generator
 
 __all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary", "Weighted"]
 

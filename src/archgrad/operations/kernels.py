@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd import Function
 
-from archgrad._compat import dense_norm_weight
 from archgrad.autodiff.functions import apply, needed_gradients
+from archgrad.system.torch_compat import dense_norm_weight
 
 __all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
 

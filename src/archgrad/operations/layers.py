@@ -10,11 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from archgrad._compat import every_pixel
 from archgrad.distributed.shard import drawn_rows
-from archgrad.fields import Count, Range, checked
 from archgrad.operations.base import Operation, Site, Source, Weighted
 from archgrad.operations.kernels import average_pool, depthwise_conv, scaled_norm
+from archgrad.parts.fields import Count, Range, checked
+from archgrad.system.torch_compat import every_pixel
 
 __all__ = [
     "AveragePool",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from archgrad.fields import checked
-from archgrad.method import Method
+from archgrad.method.bundle import Method
+from archgrad.parts.fields import checked
 from archgrad.recipes.methods import RECIPES, named
 from archgrad.recipes.settings import declared
 from archgrad.spaces import SearchSpace

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from typing import Any
 
-from archgrad.knobs import OPTIONAL_PARTS, PARTS, knobs_of, with_settings, without_none
-from archgrad.method import Method
+from archgrad.method.bundle import Method
+from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of, with_settings, without_none
 from archgrad.recipes.published import WEIGHT_SOURCES
 from archgrad.recipes.settings import OURS, Setting, declared
 from archgrad.regularizers import name_of
 from archgrad.spaces import SearchSpace
-from archgrad.training import OF_NETWORKS, WeightTraining
+from archgrad.training.weight_training import OF_NETWORKS, WeightTraining
 
 __all__ = ["listed", "parts_of", "published"]
 

@@ -11,10 +11,10 @@ from archgrad.arch_optimizers import XNAS, Adam, ExponentiatedGradient, Fixed
 from archgrad.callbacks import EigenvalueStop
 from archgrad.discretizers import Argmax, BestSampled, Perturbation
 from archgrad.errors import UserError, look_up
-from archgrad.fields import checked
 from archgrad.hypergradients import Amended, FirstOrder, Hypergradient, Neumann, PerExample, Unrolled
-from archgrad.method import Method
-from archgrad.progressive import Progressive
+from archgrad.method.bundle import Method
+from archgrad.method.progressive import Progressive
+from archgrad.parts.fields import checked
 from archgrad.recipes.build import published
 from archgrad.recipes.settings import family_of
 from archgrad.regularizers import (
@@ -28,9 +28,9 @@ from archgrad.regularizers import (
 )
 from archgrad.regularizers.gradient_alignment import Kind as AlignmentKind
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, LogProbability, Simplex, Softmax, Uniform
-from archgrad.schedule import Level, Updates
 from archgrad.spaces import SearchSpace
 from archgrad.supernet import SupernetOptions
+from archgrad.training.schedule import Level, Updates
 
 __all__ = [
     "RECIPES",

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archgrad.arch_optimizers import ArchOptimizer
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.recipes.arch_steps import published_arch_steps
 from archgrad.recipes.build import listed
 from archgrad.recipes.methods import named
 from archgrad.recipes.published import PUBLISHED_IN, SETTINGS
 from archgrad.recipes.settings import FAMILIES, OURS, declared, family_of, sized
-from archgrad.schedule import Level
 from archgrad.spaces import SearchSpace
+from archgrad.training.schedule import Level
 
 __all__ = ["PublishedRun", "published_run"]
 

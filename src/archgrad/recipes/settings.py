@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.recipes.published import BASES, PUBLISHED_IN, SETTINGS
 from archgrad.spaces import SPACES, SearchSpace
 

@@ -1,6 +1,6 @@
 """Regularizers: terms added to a step of the search."""
 
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 from archgrad.regularizers.adversarial_perturbation import AdversarialPerturbation
 from archgrad.regularizers.auxiliary_skip import AuxiliarySkip
 from archgrad.regularizers.base import OuterStep, PerturbStep, Regularizer, WeightStep

@@ -8,11 +8,11 @@ from typing import Annotated
 import torch
 from torch import Tensor
 
-from archgrad.fields import NonNegative, Range
+from archgrad.autodiff.tensors import Mixture
+from archgrad.parts.fields import NonNegative, Range
 from archgrad.regularizers.base import PerturbStep, Regularizer
 from archgrad.regularizers.random_perturbation import add_shift, draw_noise
-from archgrad.schedule import ramp
-from archgrad.tensors import Mixture
+from archgrad.training.schedule import ramp
 
 __all__ = ["AdversarialPerturbation"]
 

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad.fields import check_fields
+from archgrad.autodiff.tensors import Alpha, Mixture, MixtureGradients, Probabilities, Weights
+from archgrad.parts.fields import check_fields
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Modifier
-from archgrad.tensors import Alpha, Mixture, MixtureGradients, Probabilities, Weights
 
 __all__ = ["OuterStep", "PerturbStep", "Regularizer", "WeightStep"]
 

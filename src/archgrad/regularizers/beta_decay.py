@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative
+from archgrad.parts.fields import NonNegative
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock

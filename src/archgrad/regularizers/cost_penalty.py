@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import Tensor
 
-from archgrad.amounts import read_amount, read_seconds
+from archgrad.autodiff.tensors import Probabilities
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative, Probability, check_value
+from archgrad.parts.fields import NonNegative, Probability, check_value
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.spaces import DecisionBlock, Genotype, SearchSpace
 from archgrad.spaces.cost_model import CostMetric, CostModel, NetworkShape
-from archgrad.tensors import Probabilities
+from archgrad.system.amounts import read_amount, read_seconds
 
 __all__ = ["CostPenalty"]
 

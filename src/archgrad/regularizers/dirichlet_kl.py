@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.devices import widened
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative
+from archgrad.parts.fields import NonNegative
 from archgrad.regularizers.base import OuterStep, Regularizer
 from archgrad.relaxations import Dirichlet, Relaxation, concentration
 from archgrad.spaces import DecisionBlock
+from archgrad.system.devices import widened
 
 __all__ = ["DirichletKL"]
 

@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from archgrad.devices import widened
 from archgrad.errors import UserError, unknown
 from archgrad.spaces import DecisionBlock
+from archgrad.system.devices import widened
 
 __all__ = ["Kind", "aligned_blocks", "alignment", "directions", "pairs"]
 

@@ -9,13 +9,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.tensors import Mixture, Weights
 from archgrad.autodiff.vectors import Number, Vector, added, length, scaled
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative, Positive
+from archgrad.parts.fields import NonNegative, Positive
 from archgrad.regularizers.base import OuterStep, Regularizer, WeightStep
 from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Mixture, Weights
 
 __all__ = ["Difference", "LayerAlignment"]
 

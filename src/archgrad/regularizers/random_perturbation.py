@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.devices import wide_type
-from archgrad.fields import NonNegative
+from archgrad.autodiff.tensors import Mixture
+from archgrad.parts.fields import NonNegative
 from archgrad.regularizers.base import PerturbStep, Regularizer
-from archgrad.schedule import ramp
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Mixture
+from archgrad.system.devices import wide_type
+from archgrad.training.schedule import ramp
 
 __all__ = ["RandomPerturbation", "add_shift", "draw_noise"]
 

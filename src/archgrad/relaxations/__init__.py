@@ -1,6 +1,6 @@
 """Relaxations: from architecture parameters α to the mixture of a supernet."""
 
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, expand_to_cells
 from archgrad.relaxations.concrete import Concrete
 from archgrad.relaxations.dirichlet import Dirichlet, concentration

@@ -10,9 +10,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from archgrad.fields import check_fields
+from archgrad.autodiff.tensors import Alpha, Mixture, Probabilities
+from archgrad.parts.fields import check_fields
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Mixture, Probabilities
 
 __all__ = ["Domain", "Relaxation", "Relaxed", "expand_to_cells", "shapes_of"]
 

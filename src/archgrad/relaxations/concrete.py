@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.fields import Positive
+from archgrad.parts.fields import Positive
 from archgrad.relaxations.gumbel import Gumbel
 from archgrad.spaces import DecisionBlock
 

@@ -10,12 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from archgrad.fields import NonNegative, checked
+from archgrad.autodiff.tensors import Alpha, Probabilities, check_tensors
+from archgrad.parts.fields import NonNegative, checked
 from archgrad.relaxations.base import Domain, shapes_of
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Dirichlet", "concentration"]
 

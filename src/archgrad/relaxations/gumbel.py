@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.devices import wide_type
+from archgrad.autodiff.tensors import Alpha, Probabilities
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative, Positive, checked
+from archgrad.parts.fields import NonNegative, Positive, checked
 from archgrad.relaxations.base import Domain
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.relaxations.softmax import Softmax
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities
+from archgrad.system.devices import wide_type
 
 __all__ = ["Gumbel", "GumbelNoise"]
 

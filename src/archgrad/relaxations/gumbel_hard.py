@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.fields import Positive
+from archgrad.parts.fields import Positive
 from archgrad.relaxations.gumbel import Gumbel
 from archgrad.spaces import DecisionBlock
 

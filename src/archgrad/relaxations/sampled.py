@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.tensors import Alpha, Mixture, check_tensors
 from archgrad.errors import UserError
 from archgrad.relaxations.base import Relaxation, Relaxed, expand_to_cells, shapes_of
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Mixture, check_tensors
 
 __all__ = ["Sampled"]
 

@@ -9,10 +9,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.fields import checked
+from archgrad.autodiff.tensors import Alpha, Probabilities, check_tensors
+from archgrad.parts.fields import checked
 from archgrad.relaxations.base import Domain, Relaxation, Relaxed, shapes_of
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Simplex"]
 

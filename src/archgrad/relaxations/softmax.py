@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.fields import NonNegative, checked
+from archgrad.autodiff.tensors import Alpha, Probabilities, check_tensors
+from archgrad.parts.fields import NonNegative, checked
 from archgrad.relaxations.base import Domain, Relaxation, shapes_of
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Softmax"]
 

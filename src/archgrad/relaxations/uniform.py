@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from archgrad.fields import checked
+from archgrad.autodiff.tensors import Alpha, Probabilities, check_tensors
+from archgrad.parts.fields import checked
 from archgrad.relaxations.base import Domain, shapes_of
 from archgrad.relaxations.sampled import Sampled
 from archgrad.relaxations.simplex import Simplex
 from archgrad.spaces import DecisionBlock
-from archgrad.tensors import Alpha, Probabilities, check_tensors
 
 __all__ = ["Uniform"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 from archgrad.tasks import ACCURACY, MetricInfo
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.report.wiring import NodeWiring, Wiring, kind_of, printable
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 

@@ -8,11 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archgrad.errors import UserError, unknown
-from archgrad.fields import checked
-from archgrad.files import write_bytes
+from archgrad.parts.fields import checked
 from archgrad.report.dot import to_dot
 from archgrad.report.text import to_text
 from archgrad.spaces.genotype import Genotype
+from archgrad.system.files import write_bytes
 
 __all__ = ["FORMATS", "draw", "graphviz_available", "to_svg"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, unknown
-from archgrad.files import write_bytes
+from archgrad.system.files import write_bytes
 
 __all__ = ["PICTURES", "can_draw", "check_picture", "save_figure", "tick_whole_epochs"]
 

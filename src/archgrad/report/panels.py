@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.report.curves import curve_of
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 from archgrad.tasks import ACCURACY, MetricInfo

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 from archgrad.spaces.amended import AmendedA1, AmendedA2
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges

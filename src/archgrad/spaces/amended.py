@@ -10,7 +10,7 @@ from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.darts import CHOICES, DARTS, INPUTS, NODES
 from archgrad.spaces.space import Depth, Width
 from archgrad.supernet import SupernetOptions
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["AmendedA1", "AmendedA2"]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import Count, check_fields, checked
+from archgrad.parts.fields import Count, check_fields, checked
 
 __all__ = ["DecisionBlock", "Row", "edge_rows"]
 

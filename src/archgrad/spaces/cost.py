@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from archgrad.errors import UserError
-from archgrad.fields import Count, Range, checked
+from archgrad.parts.fields import Count, Range, checked
 
 __all__ = ["Cost", "ImageSize", "cost", "count_parts", "read_around", "sides"]
 

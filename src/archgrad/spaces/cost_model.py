@@ -12,9 +12,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from archgrad import random_streams
 from archgrad.errors import UserError
-from archgrad.random_streams import SavedRandomState
 from archgrad.spaces.block import Row
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.choice_costs import ChoiceCosts, Selected, weights_of
@@ -24,6 +22,8 @@ from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.latency import measure_latency, time_parts
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import Edge, FixedCell
+from archgrad.system import random_streams
+from archgrad.system.random_streams import SavedRandomState
 
 __all__ = ["CostMetric", "CostModel", "NetworkShape"]
 

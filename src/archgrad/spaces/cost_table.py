@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from archgrad.fields import Count, checked
+from archgrad.parts.fields import Count, checked
 from archgrad.spaces.cost import Cost, ImageSize, sides
 from archgrad.supernet import FixedCell
 

@@ -28,7 +28,7 @@ from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connect
 from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.spaces.stem import ImageNetStem, StemName, cifar_stem
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["CHOICES", "DARTS", "OPERATIONS", "DARTSCell", "DARTSNet"]
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import torch
 
 from archgrad.errors import UserError
-from archgrad.fields import Range, checked
+from archgrad.parts.fields import Range, checked
 from archgrad.spaces.cost import ImageSize
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.space import SearchSpace, Width

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from archgrad.errors import UserError, look_up, unknown
-from archgrad.fields import check_fields, checked
+from archgrad.parts.fields import check_fields, checked
 
 __all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
 

@@ -9,7 +9,7 @@ from statistics import median
 import torch
 from torch import Tensor, nn
 
-from archgrad.fields import Count, checked
+from archgrad.parts.fields import Count, checked
 from archgrad.spaces.cost import ImageSize, read_around, sides
 
 __all__ = ["measure_latency", "time_parts"]

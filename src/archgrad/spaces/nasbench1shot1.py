@@ -23,7 +23,7 @@ from archgrad.spaces.nasbench101.network import VOCABULARY
 from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.spaces.stem import StemName, single_stem
 from archgrad.supernet import MixedNodeCell, NodeMixture
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["OPERATIONS", "NASBench1Shot1", "OneShotNet"]
 

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.errors import UserError, unknown
-from archgrad.fields import checked
 from archgrad.operations import Operation, SeparableConv, Site, Vocabulary
+from archgrad.parts.fields import checked
 from archgrad.spaces.darts import DARTS, INPUTS, OPERATIONS
 from archgrad.spaces.genotype import Genotype
 from archgrad.supernet import Supernet, SupernetOptions

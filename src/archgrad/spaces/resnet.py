@@ -14,7 +14,7 @@ from archgrad.spaces.build import CellPlan
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.supernet import Supernet, SupernetOptions
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["RESNET", "ResNet"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from archgrad.errors import UserError, unknown
-from archgrad.fields import check_value
+from archgrad.parts.fields import check_value
 from archgrad.spaces.block import DecisionBlock, Row
 
 __all__ = ["Restriction", "check_exclude", "exclude_choices", "make_restriction", "restrict_block"]

@@ -10,8 +10,9 @@ from typing import Annotated, ClassVar, TypeVar
 import torch
 from torch import nn
 
+from archgrad.autodiff.tensors import Mixture
 from archgrad.errors import UserError, unknown
-from archgrad.fields import Range, check_fields, check_value, checked
+from archgrad.parts.fields import Range, check_fields, check_value, checked
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, ImageSize, cost
@@ -19,8 +20,7 @@ from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
 from archgrad.spaces.genotype_check import check_genotype, row_of
 from archgrad.spaces.restriction import Restriction, check_exclude, exclude_choices, make_restriction, restrict_block
 from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Modifier, Supernet, SupernetOptions
-from archgrad.tensors import Mixture
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["Depth", "SearchSpace", "Selection", "Width"]
 

@@ -16,7 +16,7 @@ from archgrad.spaces.build import CellPlan, CellViews, build_edges
 from archgrad.spaces.space import Depth, SearchSpace
 from archgrad.spaces.stem import StemName, single_stem
 from archgrad.supernet import FixedCell, MixedCell
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["ResidualBlock", "StagedNet", "StagedSpace"]
 

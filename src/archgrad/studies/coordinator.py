@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from archgrad.errors import SearchInterrupted
-from archgrad.files import read_text
 from archgrad.loop.interrupts import Interrupt, catch_signals
 from archgrad.studies.engines import BUSY, Ended, Engine, Job
 from archgrad.studies.folder import RunStatus, StudyFolder
 from archgrad.studies.plan import PlannedRun, StudyPlan
+from archgrad.system.files import read_text
 
 __all__ = ["Coordinator", "run_missing"]
 

@@ -147,7 +147,7 @@ def _check_blackbox(plan: StudyPlan, run: PlannedRun) -> None:
     """Raise a UserError unless a search without gradients can query the space of a benchmark."""
     from archgrad.blackbox import SEARCHES
     from archgrad.blackbox.base import check_short_trainings
-    from archgrad.knobs import with_settings
+    from archgrad.parts.knobs import with_settings
 
     variant = run.variant
     others = [name for name in variant.options if name != "settings"]

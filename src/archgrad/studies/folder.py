@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from archgrad.errors import UserError
-from archgrad.files import exists, read_text, write_text
 from archgrad.studies.plan import PlannedRun, StudyPlan, digest_in, digest_of, plan_from_toml, plan_to_toml
+from archgrad.system.files import exists, read_text, write_text
 
 try:
     import fcntl

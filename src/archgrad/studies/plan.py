@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from archgrad.config import SearchConfig
 from archgrad.config.toml import nested_settings, options_of, parse_toml, read_toml
 from archgrad.errors import UserError, check_whole, shortened, unknown
-from archgrad.fields import check_value
+from archgrad.parts.fields import check_value
 
 if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, check_whole, shortened
-from archgrad.fields import check_value
-from archgrad.files import as_path
+from archgrad.parts.fields import check_value
 from archgrad.studies.anytime import study_curves
 from archgrad.studies.checklist import FilledItem, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
@@ -24,6 +23,7 @@ from archgrad.studies.summary import BenchmarkSummary, summarize_benchmark
 from archgrad.studies.summary_tables import number_table
 from archgrad.studies.tables import ResultTable
 from archgrad.studies.top import TopArchitecture, top_of_benchmark
+from archgrad.system.files import as_path
 
 __all__ = ["Study", "check_variants", "compare", "planned", "run_study"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from archgrad.autodiff.tensors import Mixture
 from archgrad.errors import UserError, check_number, check_probability, shortened, unknown
-from archgrad.random_streams import StreamKey
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights, WeightedRows
-from archgrad.tensors import Mixture
+from archgrad.system.random_streams import StreamKey
 
 __all__ = ["CellMixture", "ForwardSettings", "Mixture", "split_by_cell"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 
-from archgrad.fields import Count, NonNegative, Probability, check_fields
+from archgrad.parts.fields import Count, NonNegative, Probability, check_fields
 from archgrad.supernet.modifiers import AuxiliaryLoss, DropPath, Modifier, SkipDropout
 
 __all__ = ["PLAIN", "SupernetOptions"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from archgrad.callbacks import Callback
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
 from archgrad.tables.base import Answer, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.conversion import convert_table

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, NamedTuple
 from archgrad.callbacks import Callback, Measures, Search
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
-from archgrad.files import shown_path
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
+from archgrad.system.files import shown_path
 
 __all__ = [
     "Answer",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.fields import checked
-from archgrad.files import atomic_write, existing_path, shown_path
+from archgrad.parts.fields import checked
+from archgrad.system.files import atomic_write, existing_path, shown_path
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench101 import write_runs
 from archgrad.tables.nasbench201 import write_cells

@@ -1,6 +1,6 @@
 """Tasks: what a network predicts, its loss and its metrics."""
 
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 from archgrad.tasks.base import BaseTask, align
 from archgrad.tasks.classification import Classification
 from archgrad.tasks.metric import ACCURACY, Metric, MetricInfo

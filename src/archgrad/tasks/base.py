@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.fields import check_fields
-from archgrad.registry import class_path
+from archgrad.parts.fields import check_fields
+from archgrad.parts.registry import class_path
 from archgrad.tasks.metric import Meter, Metric, Ratio, as_metric, widen
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import Positive, Probability
+from archgrad.parts.fields import Positive, Probability
 from archgrad.tasks.base import BaseTask
 from archgrad.tasks.metric import Metric, Ratio
 

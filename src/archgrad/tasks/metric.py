@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from archgrad.devices import widened
 from archgrad.errors import UserError, shortened
+from archgrad.system.devices import widened
 
 __all__ = ["ACCURACY", "KeptOutputs", "Meter", "Metric", "MetricInfo", "as_metric", "widen"]
 

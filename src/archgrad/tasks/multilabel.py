@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import Positive, Range
+from archgrad.parts.fields import Positive, Range
 from archgrad.tasks.base import BaseTask, check_finite_targets
 from archgrad.tasks.classification import constant
 from archgrad.tasks.metric import Metric, Ratio

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from archgrad.errors import unknown
-from archgrad.fields import Count
-from archgrad.registry import class_path
+from archgrad.parts.fields import Count
+from archgrad.parts.registry import class_path
 from archgrad.tasks.base import BaseTask
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _name(thing: Any) -> str:
     """Return ``module:name`` of a function, or of the class of an object.
 
     >>> _name(class_path)
-    'archgrad.registry:class_path'
+    'archgrad.parts.registry:class_path'
     """
     if hasattr(thing, "__qualname__"):
         return f"{thing.__module__}:{thing.__qualname__}"

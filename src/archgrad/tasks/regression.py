@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import Positive
+from archgrad.parts.fields import Positive
 from archgrad.tasks.base import BaseTask, check_finite_targets
 from archgrad.tasks.metric import Metric, Ratio
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from archgrad.amounts import read_amount, read_duration, read_seconds
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig
 from archgrad.data import as_data
 from archgrad.distributed.processes import joined
 from archgrad.errors import unknown
-from archgrad.fields import check_value
-from archgrad.files import as_path
 from archgrad.loop.global_state import take_turns
+from archgrad.parts.fields import check_value
+from archgrad.system.amounts import read_amount, read_duration, read_seconds
+from archgrad.system.files import as_path
 from archgrad.workflows.continuing import continued_in
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.fit_images import load_images

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from archgrad.data import Data
 from archgrad.distributed.processes import from_first, processes
 from archgrad.errors import UserError, shortened
-from archgrad.files import exists, list_folder, read_text, write_text
+from archgrad.system.files import exists, list_folder, read_text, write_text
 from archgrad.workflows.fit_plan import FitPlan
 
 if TYPE_CHECKING:

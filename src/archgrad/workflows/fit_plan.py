@@ -10,7 +10,7 @@ from typing import Any
 from archgrad.config import SearchConfig
 from archgrad.data import Data
 from archgrad.errors import UserError
-from archgrad.fields import Count, check_fields
+from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import Genotype, SearchSpace, named_space
 from archgrad.workflows.limits import Limits, cost_of, widest_within
 from archgrad.workflows.search_sizes import fit_sizes

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from archgrad.knobs import knobs_of
+from archgrad.parts.knobs import knobs_of
 from archgrad.spaces import SearchSpace, named_space
-from archgrad.training import OF_NETWORKS, WeightTraining
+from archgrad.training.weight_training import OF_NETWORKS, WeightTraining
 
 __all__ = ["PRESETS", "Preset"]
 

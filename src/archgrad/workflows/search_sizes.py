@@ -13,7 +13,7 @@ from archgrad.errors import UserError
 if TYPE_CHECKING:
     from archgrad.config import SearchConfig
     from archgrad.data import Data
-    from archgrad.schedule import Schedule
+    from archgrad.training.schedule import Schedule
 
 __all__ = ["ChosenSizes", "candidate_sizes", "fit_sizes"]
 
@@ -136,7 +136,7 @@ def candidate_sizes(config: SearchConfig) -> list[Size]:
 
 
 def _fits(config: SearchConfig, size: Size) -> bool:
-    from archgrad.reactions import check_reaction
+    from archgrad.method.reactions import check_reaction
 
     sized = replace(config, channels=size[0], cells=size[1])
     try:

@@ -13,10 +13,10 @@ from archgrad.callbacks import Callback
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import joined
 from archgrad.errors import UserError, look_up
-from archgrad.fields import Count, check_value
-from archgrad.files import as_path, exists
 from archgrad.loop.global_state import take_turns
+from archgrad.parts.fields import Count, check_value
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.system.files import as_path, exists
 from archgrad.tasks import MetricInfo
 from archgrad.workflows.continuing import continued_in
 from archgrad.workflows.protocols import HALVING, PROTOCOLS, Protocol

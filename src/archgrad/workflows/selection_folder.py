@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from archgrad.data import Data
 from archgrad.distributed.processes import in_first_process, processes
 from archgrad.errors import UserError, look_up
-from archgrad.fields import Count, check_value
-from archgrad.files import exists, read_text, write_text
+from archgrad.parts.fields import Count, check_value
 from archgrad.spaces import Genotype
+from archgrad.system.files import exists, read_text, write_text
 from archgrad.workflows.protocols import PROTOCOLS
 from archgrad.workflows.training_folder import PLAN, begin, read_plan
 from archgrad.workflows.training_plan import TrainingPlan

@@ -15,7 +15,7 @@ from archgrad.spaces import DecisionBlock, Genotype, ResNet, SearchSpace, named_
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.space import Depth, Selection
 from archgrad.supernet import PLAIN, Modifier, PlainNetwork, Supernet, SupernetOptions, TrainingMode
-from archgrad.training import WeightTraining
+from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["SingleArchitecture"]
 

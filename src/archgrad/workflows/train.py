@@ -10,12 +10,12 @@ from typing import Any
 from archgrad.callbacks import Callback
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import joined, processes
-from archgrad.files import as_path, exists
 from archgrad.loop.entry import run_search
 from archgrad.loop.global_state import own_global_state, take_turns
 from archgrad.loop.result import SearchResult
 from archgrad.loop.setup import Setup
 from archgrad.spaces import Genotype, SearchSpace
+from archgrad.system.files import as_path, exists
 from archgrad.tasks import BaseTask
 from archgrad.workflows.continuing import continued_in
 from archgrad.workflows.train_result import TrainedSeed, TrainResult, result_of, trained_seed

@@ -14,13 +14,13 @@ from archgrad.data import Data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError, look_up, shortened, unknown
 from archgrad.hypergradients import FirstOrder
-from archgrad.method import Method
-from archgrad.registry import import_path
+from archgrad.method.bundle import Method
+from archgrad.parts.registry import import_path
 from archgrad.relaxations import Softmax
-from archgrad.schedule import Schedule
 from archgrad.spaces import RESNET, Genotype, ResNet, SearchSpace, known_cells, named_space
 from archgrad.supernet import SupernetOptions
 from archgrad.tasks.classification import TOP
+from archgrad.training.schedule import Schedule
 from archgrad.workflows.presets import PRESETS, Preset
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.time_plan import fitting_epochs

@@ -11,7 +11,7 @@ from archgrad.config import SearchConfig, config_to_toml, config_with, named_con
 from archgrad.data import Data
 from archgrad.distributed.processes import in_first_process
 from archgrad.errors import UserError, look_up, shortened
-from archgrad.files import exists, list_folder, read_text, write_text
+from archgrad.system.files import exists, list_folder, read_text, write_text
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.single_architecture import SingleArchitecture
 from archgrad.workflows.train_result import TrainResult

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from archgrad.callbacks.search import Record
 from archgrad.callbacks.sinks.base import Sink, Writer
-from archgrad.files import write_text
+from archgrad.system.files import write_text
 
 __all__ = ["CSVFile"]
 

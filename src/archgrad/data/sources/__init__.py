@@ -8,7 +8,7 @@ from archgrad.data.sources.imagenet16 import ImageNet16
 from archgrad.data.sources.npz import Npz
 from archgrad.data.sources.parquet import Parquet
 from archgrad.data.sources.svhn import Svhn
-from archgrad.registry import Registry
+from archgrad.parts.registry import Registry
 
 __all__ = ["SOURCES", "Cifar10", "Cifar100", "DataSource", "Digits", "Folder", "ImageNet16", "Npz", "Parquet", "Svhn"]
 

@@ -11,9 +11,9 @@ from typing import ClassVar
 from archgrad.data.base import Data
 from archgrad.data.dataset import LoadOptions, Origin, no_progress
 from archgrad.errors import UserError, shortened
-from archgrad.fields import check_value
-from archgrad.files import PathLike, existing_path
-from archgrad.registry import class_path
+from archgrad.parts.fields import check_value
+from archgrad.parts.registry import class_path
+from archgrad.system.files import PathLike, existing_path
 
 __all__ = ["FOLDER_VARIABLE", "DataSource"]
 

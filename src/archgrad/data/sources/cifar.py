@@ -21,8 +21,8 @@ from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
 from archgrad.data.sources.common import reason
 from archgrad.data.sources.parquet import Parquet
 from archgrad.errors import UserError
-from archgrad.files import existing_path, open_regular, read_regular, shown_path
-from archgrad.restricted_pickle import read_arrays
+from archgrad.system.files import existing_path, open_regular, read_regular, shown_path
+from archgrad.system.restricted_pickle import read_arrays
 
 __all__ = ["Cifar", "Cifar10", "Cifar100"]
 

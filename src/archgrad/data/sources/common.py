@@ -10,7 +10,7 @@ from torch import Tensor
 
 from archgrad.data.augment import Augmentation
 from archgrad.errors import NoTestImagesError, UserError
-from archgrad.files import existing_path, exists, shown_path
+from archgrad.system.files import existing_path, exists, shown_path
 
 __all__ = [
     "check_classes",

@@ -19,8 +19,8 @@ from archgrad.data.dataset import LoadOptions
 from archgrad.data.resize import resize
 from archgrad.data.sources.common import missing_extra, reason
 from archgrad.errors import ImageSizeError, UserError
-from archgrad.memory import check_images
-from archgrad.warn_once import warn_once
+from archgrad.system.memory import check_images
+from archgrad.system.warn_once import warn_once
 
 if TYPE_CHECKING:
     from PIL import Image

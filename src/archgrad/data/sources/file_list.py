@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from archgrad.data.sources.decode import Encoded
-from archgrad.files import open_regular, shown_path
+from archgrad.system.files import open_regular, shown_path
 
 __all__ = ["FileList"]
 

@@ -16,8 +16,8 @@ from archgrad.data.sources.decode import decode_all, image_suffixes
 from archgrad.data.sources.file_list import FileList
 from archgrad.data.sources.lazy import fits_in_memory, lazy_images
 from archgrad.errors import NoTestImagesError, UserError
-from archgrad.files import existing_path, list_folder, shown_path
-from archgrad.warn_once import warn_once
+from archgrad.system.files import existing_path, list_folder, shown_path
+from archgrad.system.warn_once import warn_once
 
 __all__ = ["Folder"]
 

@@ -15,8 +15,8 @@ from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import check_classes, file_of_part
 from archgrad.errors import UserError
-from archgrad.files import read_regular, shown_path
-from archgrad.restricted_pickle import read_arrays
+from archgrad.system.files import read_regular, shown_path
+from archgrad.system.restricted_pickle import read_arrays
 
 __all__ = ["ImageNet16"]
 

@@ -18,8 +18,8 @@ from archgrad.data.dataset import ImageData, LoadOptions
 from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, reason, shown_names
 from archgrad.errors import NoTestImagesError, UserError
-from archgrad.files import existing_path, open_regular, shown_path
-from archgrad.memory import check_images
+from archgrad.system.files import existing_path, open_regular, shown_path
+from archgrad.system.memory import check_images
 
 __all__ = ["Npz"]
 

@@ -16,7 +16,7 @@ from archgrad.data.sources.lazy import fits_in_memory, lazy_images
 from archgrad.data.sources.parquet_rows import ParquetRows
 from archgrad.data.sources.parquet_table import ParquetTable
 from archgrad.errors import NoTestImagesError, UserError
-from archgrad.files import existing_path, list_folder, shown_path
+from archgrad.system.files import existing_path, list_folder, shown_path
 
 __all__ = ["Parquet"]
 

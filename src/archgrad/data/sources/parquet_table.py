@@ -17,7 +17,7 @@ from torch import Tensor
 from archgrad.data.sources.common import missing_extra, reason, shown_names
 from archgrad.data.sources.decode import Encoded
 from archgrad.errors import UserError
-from archgrad.files import check_regular, shown_path
+from archgrad.system.files import check_regular, shown_path
 
 __all__ = ["ParquetTable"]
 

@@ -18,7 +18,7 @@ from archgrad.data.sources.base import DataSource
 from archgrad.data.sources.common import check_classes, file_of_part, reason
 from archgrad.data.sources.mat_file import read_mat
 from archgrad.errors import UserError
-from archgrad.files import read_regular, shown_path
+from archgrad.system.files import read_regular, shown_path
 
 __all__ = ["Svhn"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from archgrad.errors import UserError
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OUTPUT, Module

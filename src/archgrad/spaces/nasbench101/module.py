@@ -11,7 +11,7 @@ from hashlib import md5
 from typing import Any
 
 from archgrad.errors import UserError, unknown
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.spaces.notation.common import unique_keys
 
 __all__ = [

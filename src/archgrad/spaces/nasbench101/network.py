@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.fields import Count, Range, checked
 from archgrad.operations import ConvBNReLU, MaxPool, Site, Vocabulary
+from archgrad.parts.fields import Count, Range, checked
 from archgrad.spaces.nasbench101.module import CONV1X1, CONV3X3, MAXPOOL3X3, Module
 from archgrad.spaces.stem import StemName, single_stem
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.files import write_text
 from archgrad.studies.engines.base import Ended, Engine, Job
 from archgrad.studies.engines.subprocesses import start, stop
+from archgrad.system.files import write_text
 
 __all__ = ["SlurmEngine", "SlurmRun"]
 

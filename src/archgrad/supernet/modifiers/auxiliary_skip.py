@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from archgrad.errors import UserError
-from archgrad.fields import NonNegative, check_fields
 from archgrad.operations import Weighted
-from archgrad.schedule import ramp
+from archgrad.parts.fields import NonNegative, check_fields
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
+from archgrad.training.schedule import ramp
 
 __all__ = ["AuxiliarySkipConnections", "with_skip"]
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.operations import Source
-from archgrad.random_streams import StreamKey
+from archgrad.system.random_streams import StreamKey
 
 if TYPE_CHECKING:
     from archgrad.supernet.mixture import CellMixture

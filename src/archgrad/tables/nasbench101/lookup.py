@@ -13,6 +13,7 @@ from archgrad.errors import UserError, shortened
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
 from archgrad.spaces.notation.node_form import BLOCKS
+from archgrad.system.warn_once import warn_once
 from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.nasbench101.table import (
     EPOCHS,
@@ -26,7 +27,6 @@ from archgrad.tables.nasbench101.table import (
     spaces_containing,
     unconverted_files,
 )
-from archgrad.warn_once import warn_once
 
 __all__ = ["CellOracle", "NASBench101Table"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.files import check_regular, shown_path
+from archgrad.system.files import check_regular, shown_path
 
 __all__ = ["arrow", "foreign", "read_columns", "read_rows_at", "schema"]
 

@@ -16,7 +16,7 @@ from statistics import fmean, stdev
 from typing import Any, Literal, NamedTuple
 
 from archgrad.errors import UserError, check_one_of
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
 from archgrad.tables.base import file_version

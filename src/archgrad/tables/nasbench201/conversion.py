@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from archgrad.errors import UserError
-from archgrad.files import shown_path
+from archgrad.system.files import shown_path
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench201.official_files import read_cells
 

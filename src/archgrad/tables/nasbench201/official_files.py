@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.files import existing_path, open_regular, shown_path
-from archgrad.restricted_pickle import damaged, read_plain
+from archgrad.system.files import existing_path, open_regular, shown_path
+from archgrad.system.restricted_pickle import damaged, read_plain
 from archgrad.tables.base import Progress
 from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
 

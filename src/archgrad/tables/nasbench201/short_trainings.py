@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.fields import checked
+from archgrad.parts.fields import checked
 from archgrad.spaces.genotype import Genotype
 from archgrad.tables.base import file_version
 from archgrad.tables.nasbench201.cells import code_of

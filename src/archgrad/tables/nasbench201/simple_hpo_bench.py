@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from archgrad.errors import UserError
-from archgrad.restricted_pickle import read_plain
+from archgrad.system.restricted_pickle import read_plain
 from archgrad.tables.nasbench201.cells import CELLS, OPERATIONS
 
 __all__ = ["package_folder", "package_source", "read_package"]

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from archgrad.errors import UserError, unknown
-from archgrad.fields import check_fields, checked
+from archgrad.parts.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
 from archgrad.tables.base import file_version
 from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of

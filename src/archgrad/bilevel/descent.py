@@ -1,0 +1,55 @@
+"""Gradient descent with momentum on the inner problem, differentiable step by step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+
+from archgrad.autodiff.tensors import Weights
+from archgrad.autodiff.vectors import added, scaled, zeros_like
+from archgrad.parts.fields import NonNegative, check_fields
+
+__all__ = ["Descent", "momentum_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """SGD as PyTorch defines it, with its present momentum.
+
+    g̃ = g + λw,  v' = μv + g̃,  w' = w − γ·v'  (with Nesterov momentum w' = w − γ·(g̃ + μv')).
+    """
+
+    lr: NonNegative
+    momentum: NonNegative = 0.0
+    weight_decay: NonNegative = 0.0
+    nesterov: bool = False
+    velocity: Weights | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def step(self, weights: Weights, gradient: Weights) -> tuple[Weights, Descent]:
+        """Return the weights after one step, and the descent that continues from there."""
+        decayed = added(gradient, weights, self.weight_decay)
+        velocity = decayed if self.velocity is None else added(decayed, self.velocity, self.momentum)
+        direction = added(decayed, velocity, self.momentum) if self.nesterov else velocity
+        return added(weights, direction, -self.lr), replace(self, velocity=velocity)
+
+    def pull_back(self, of_weights: Weights, of_velocity: Weights | None = None) -> tuple[Weights, Weights]:
+        """Pull the gradients of a loss with respect to w' and v' back through one step, to g and v."""
+        of_velocity = zeros_like(of_weights) if of_velocity is None else of_velocity
+        share = self.momentum if self.nesterov else 1.0
+        through = added(of_velocity, of_weights, -self.lr * share)
+        of_gradient = added(through, of_weights, -self.lr) if self.nesterov else through
+        return of_gradient, scaled(through, self.momentum)
+
+
+def momentum_of(optimizer: torch.optim.Optimizer, weights: Weights) -> Weights | None:
+    """Return the momentum of every weight; None if no weight has moved yet."""
+    buffers = {name: optimizer.state.get(weight, {}).get("momentum_buffer") for name, weight in weights.items()}
+    if all(buffer is None for buffer in buffers.values()):
+        return None
+    return Weights(
+        {name: torch.zeros_like(weights[name]) if buffer is None else buffer for name, buffer in buffers.items()}
+    )

@@ -1,0 +1,1 @@
+"""A method: a frozen bundle of parts, its stages, its budget of α and what it does when a search collapses."""

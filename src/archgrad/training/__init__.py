@@ -1,0 +1,1 @@
+"""How the weights are trained, and when weights and architecture move."""
