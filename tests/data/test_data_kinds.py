@@ -23,7 +23,7 @@ Make = Callable[[Path], Data]
 
 @pytest.fixture
 def always_lazy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.data.sources.lazy.MOST_IN_MEMORY", 0)
+    monkeypatch.setattr("archgrad.data.sources.encoded.MOST_IN_MEMORY", 0)
 
 
 def of_folder(root: Path) -> Data:
@@ -112,7 +112,7 @@ def test_lazy_sources_read_what_they_would_keep(
     write(tmp_path)
     path = tmp_path / "folder" if source == "folder" else tmp_path
     lazy = reader(path, limit=9, image_size=5, fit="pad", seed=3)
-    monkeypatch.setattr("archgrad.data.sources.lazy.MOST_IN_MEMORY", 1 << 28)
+    monkeypatch.setattr("archgrad.data.sources.encoded.MOST_IN_MEMORY", 1 << 28)
     kept = reader(path, limit=9, image_size=5, fit="pad", seed=3)
     assert isinstance(lazy, DatasetData)
     assert isinstance(kept, ImageData)

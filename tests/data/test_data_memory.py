@@ -65,8 +65,8 @@ def test_twenty_thousand_images_take_little_memory(source: str, tmp_path: Path) 
 def test_what_a_sample_does_not_tell_is_told_when_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: list[str]
 ) -> None:
-    monkeypatch.setattr("archgrad.data.sources.lazy.MOST_IN_MEMORY", 0)
-    monkeypatch.setattr("archgrad.data.sources.lazy._LOOKED_AT", 2)
+    monkeypatch.setattr("archgrad.data.sources.encoded.MOST_IN_MEMORY", 0)
+    monkeypatch.setattr("archgrad.data.sources.encoded._LOOKED_AT", 2)
     gray = {f"{label}/{number}.png": pixels(number, channels=1) for label in "ab" for number in range(4)}
     data = folder(write_folder(tmp_path, gray))
     assert data.shape == (1, 8, 8)

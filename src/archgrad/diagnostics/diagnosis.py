@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from archgrad.diagnostics.collapse_rules import CollapseRules, Verdict
 from archgrad.diagnostics.records import Record, after_first_move
 from archgrad.diagnostics.thresholds import Thresholds
-from archgrad.errors import check_whole
-from archgrad.parts.fields import checked
+from archgrad.parts.fields import Count, check_value, checked
 
 __all__ = [
     "ALARMING",
@@ -74,7 +73,7 @@ def diagnose(
       go back to an earlier epoch, or search again: λ-DARTS (--regularizer +layer-alignment) or GAEA (--method gaea) \
 usually cures it
     """
-    check_whole("epochs", epochs)
+    check_value("epochs", epochs, Count)
     limits = thresholds or Thresholds()
     found = CollapseRules.of(records, epochs, limits)
     since = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from archgrad.errors import check_number, check_whole
+from archgrad.parts.fields import Count, NonNegative, Positive, check_value
 
 __all__ = ["Thresholds"]
 
@@ -54,6 +54,7 @@ class Thresholds:
     images: int = 20
 
     def __post_init__(self) -> None:
-        check_whole("window of Thresholds", self.window)
+        check_value("window of Thresholds", self.window, Count)
         for knob in fields(self):
-            check_number(f"{knob.name} of Thresholds", getattr(self, knob.name), positive=knob.name != "early")
+            kind = NonNegative if knob.name == "early" else Positive
+            check_value(f"{knob.name} of Thresholds", getattr(self, knob.name), kind)

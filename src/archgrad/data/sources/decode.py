@@ -15,10 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archgrad.data.dataset import LoadOptions
+from archgrad.data.base import LoadOptions
 from archgrad.data.resize import resize
-from archgrad.data.sources.common import missing_extra, reason
-from archgrad.errors import ImageSizeError, UserError
+from archgrad.errors import ImageSizeError, UserError, missing_extra, reason
 from archgrad.system.memory import check_images
 from archgrad.system.warn_once import warn_once
 
@@ -167,7 +166,7 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise missing_extra("Pillow", "decoding images") from None
+        raise missing_extra("Pillow", "decoding images", "images") from None
     return Image
 
 

@@ -8,8 +8,9 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from archgrad.errors import check_whole
+from archgrad.parts.fields import Range, check_value
 from archgrad.studies.engines.base import Ended, Engine, Job
 from archgrad.studies.engines.subprocesses import ask_to_stop, start, stop
 
@@ -25,7 +26,7 @@ class LocalEngine(Engine):
 
     def __init__(self, threads: int = 1, processes: int | None = None) -> None:
         if processes is not None:
-            check_whole("processes", processes, most=1024)
+            check_value("processes", processes, Annotated[int, Range(1, 1024)])
         self.capacity = processes or max(usable_cores() // threads, 1)
         self._running: dict[subprocess.Popen[bytes], Job] = {}
 

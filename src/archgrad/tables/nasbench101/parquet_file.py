@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.system.files import check_regular, shown_path
+from archgrad.system.files import shown_path
+from archgrad.system.parquet import import_arrow, open_parquet
 
 __all__ = ["arrow", "foreign", "read_columns", "read_rows_at", "schema"]
 
@@ -18,14 +19,7 @@ _MOST_ROWS = 10_000_000
 
 def arrow() -> tuple[Any, Any]:
     """Return the modules ``pyarrow`` and ``pyarrow.parquet``."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise UserError(
-            'the table of NAS-Bench-101 needs pyarrow, which is not installed; run: pip install "archgrad[nasbench101]"'
-        ) from None
-    return pa, pq
+    return import_arrow("the table of NAS-Bench-101", "nasbench101")
 
 
 def schema() -> Any:
@@ -72,16 +66,9 @@ def read_rows_at(path: Path, places: Sequence[int]) -> list[dict[str, Any]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    pa, pq = arrow()
-    check_regular(path, "table of NAS-Bench-101")
-    try:
-        with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.equals(schema()):
-                raise foreign(path, f"its columns are not {', '.join(schema().names)} with their types")
-            if not 0 < file.metadata.num_rows <= _MOST_ROWS:
-                raise foreign(path, f"it has {file.metadata.num_rows} rows")
-            yield file
-    except (pa.ArrowException, OSError, ValueError, IndexError) as problem:
-        if isinstance(problem, UserError):
-            raise
-        raise foreign(path, repr(str(problem).partition("\n")[0][:120])) from problem
+    with open_parquet(path, "table of NAS-Bench-101", "nasbench101", foreign) as file:
+        if not file.schema_arrow.equals(schema()):
+            raise foreign(path, f"its columns are not {', '.join(schema().names)} with their types")
+        if not 0 < file.metadata.num_rows <= _MOST_ROWS:
+            raise foreign(path, f"it has {file.metadata.num_rows} rows")
+        yield file
