@@ -105,8 +105,7 @@ def read_value(name: str, value: Any, kind: Any) -> Any:
     if not _has_text(kind):
         raise UserError(f"{name} cannot be set by a name and a value; set it in Python.")
     found = _read(value, kind)
-    if not _test(kind)(found):
-        raise _mistake(name, value, kind)
+    check_value(name, found, kind)
     return found
 
 

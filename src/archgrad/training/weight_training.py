@@ -118,8 +118,8 @@ class WeightTraining:
     def _unusable(self, error: Exception) -> UserError:
         return UserError(
             f"weights.optimizer {shortened(self.optimizer)} with lr={self.lr:g} and weights.optimizer_settings="
-            f"{shortened(self.optimizer_settings)} cannot train the weights ({reason(error)}); choose settings that it takes, "
-            f"or an optimizer that needs only a gradient."
+            f"{shortened(self.optimizer_settings)} cannot train the weights ({reason(error)}); choose settings that it "
+            f"takes, or an optimizer that needs only a gradient."
         )
 
     def lr_at(self, epoch: int) -> float:
