@@ -96,16 +96,14 @@ def test_a_wrong_item_is_named(kind: str) -> None:
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("kind", ["raises", "shorter", "NaN"])
-def test_a_search_that_meets_it_can_be_resumed(kind: str, tmp_path: Path) -> None:
-    dataset = Bad(WRONG[kind][0])
-    with pytest.raises(UserError, match=WRONG[kind][1]):
+def test_a_search_that_meets_it_can_be_resumed(tmp_path: Path) -> None:
+    dataset = Bad(WRONG["raises"][0])
+    with pytest.raises(UserError, match=WRONG["raises"][1]):
         ag.search("nasbench201", "gaea", dataset, out=tmp_path / "run", **SIZES | {"callbacks": [Break(dataset)]})
     resumed = ag.resume(tmp_path / "run", data=Bad(None))
     assert [record["epoch"] for record in resumed.history] == [1, 2]
-    if kind == "raises":
-        whole = ag.search("nasbench201", "gaea", Bad(None), **SIZES)
-        assert all(torch.equal(resumed.alpha[name], whole.alpha[name]) for name in whole.alpha)
+    whole = ag.search("nasbench201", "gaea", Bad(None), **SIZES)
+    assert all(torch.equal(resumed.alpha[name], whole.alpha[name]) for name in whole.alpha)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +128,7 @@ def test_a_search_that_meets_it_can_be_resumed(kind: str, tmp_path: Path) -> Non
         (TensorDataset(INPUTS), {}, "the data has 1 tensors; give two"),
         (Pairs(INPUTS, TARGETS), {"targets": TARGETS[:3]}, "has 40 inputs but 3 targets"),
         (Pairs(INPUTS, TARGETS), {"targets": 1 - TARGETS}, "item 0 of 'Pairs' has the target .* before are 1 there"),
-        (Pairs(INPUTS[:0], TARGETS[:0]), {}, "has no items"),
+        (Pairs(INPUTS[:0], TARGETS[:0]), {}, "the dataset 'Pairs' has no items; check where it reads them from"),
         ({"train": 1, "test": 2}, {}, r"the data is a dict of \['train', 'test'\]; give one of them"),
         (iter([]), {}, "so give a map-style dataset"),
         (Endless(), {}, "so give a map-style dataset"),
@@ -172,10 +170,3 @@ def test_data_is_compared_on_resume(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"belongs to another search: its data\.digest is"):
         ag.resume(tmp_path / "run", data=(INPUTS + 1, TARGETS))
     assert ag.resume(tmp_path / "run", data=(INPUTS.numpy(), TARGETS)).history[-1]["epoch"] == 2
-
-
-def test_an_empty_dataset_is_explained() -> None:
-    nothing = Pairs(torch.zeros(0, 1, 8, 8), torch.zeros(0))
-    nothing.targets = []  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match="the dataset 'Pairs' has no items; check where it reads them from"):
-        from_dataset(nothing)
