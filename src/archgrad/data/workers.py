@@ -7,7 +7,8 @@ import itertools
 import pickle
 import signal
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ __all__ = ["WorkerProcesses"]
 _AHEAD = 2
 """The batches that each process reads ahead."""
 _PR_SET_PDEATHSIG = 1
+_LEFT_TO_MAIN = (signal.SIGINT, signal.SIGTERM)
 
 
 class _Batches(Protocol):
@@ -74,7 +76,8 @@ class WorkerProcesses:
                 prefetch_factor=_AHEAD, pin_memory=self._pinned, worker_init_fn=_begin, generator=torch.Generator(),
             )  # fmt: skip
             try:
-                self._iterator = iter(loader)
+                with _blocked_signals():
+                    self._iterator = iter(loader)
             except Exception as error:
                 raise _not_started(error) from error
         self._next = index
@@ -117,8 +120,23 @@ def _begin(number: int) -> None:
     """Leave signals to the main process, which ends the search with a checkpoint and then its workers."""
     with suppress(OSError, AttributeError):  # on Linux, end with the main process, whose lock a fork holds too
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    for one in (signal.SIGINT, signal.SIGTERM):
+    for one in _LEFT_TO_MAIN:
         signal.signal(one, signal.SIG_IGN)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _LEFT_TO_MAIN)
+
+
+@contextmanager
+def _blocked_signals() -> Iterator[None]:
+    """Let signals wait while processes start; each unblocks them when it ignores them."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _LEFT_TO_MAIN)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _not_started(error: Exception) -> Exception:
