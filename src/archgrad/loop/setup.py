@@ -24,7 +24,7 @@ from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
-from archgrad.loop.part_checks import check_instance, check_like
+from archgrad.loop.part_checks import check_instance, check_like, check_sums
 from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.setup_checks import check_heads, check_length, check_network_settings, check_norms
 from archgrad.loop.size_check import check_steps, check_supernet_memory
@@ -243,6 +243,7 @@ class Setup:
         optimizer = training.make_optimizer(supernet.parameters())
         probabilities = method.relaxation.probabilities(blocks, alpha)
         check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
+        check_sums(method.relaxation, probabilities)
         genotype = Argmax().select(self.space, probabilities)
         arch_state = method.arch_optimizer.init(alpha, self.arch_steps)
         check_instance(method.arch_optimizer, "init", arch_state, dict)
