@@ -8,7 +8,7 @@ import pytest
 from each_of import each_of
 
 from archgrad import UserError
-from archgrad.studies.anytime import study_curves
+from archgrad.studies.curves import study_curves
 from archgrad.studies.fairness import check_plan, differences, settled
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, StudyPlan, Variant

@@ -77,9 +77,9 @@ def compare(
     from archgrad.parts.knobs import parse_setting
 
     say("loading PyTorch", errors())
-    from archgrad.cli.compare import begun_study, plan_of, run_compare, show_study
+    from archgrad.cli.compare import StudyProgress, begun_study, plan_of, show_study
     from archgrad.errors import look_up
-    from archgrad.studies.study import check_variants
+    from archgrad.studies.study import check_variants, run_study
     from archgrad.studies.tables import FORMATS
 
     if table is not None:
@@ -94,7 +94,8 @@ def compare(
     folder, plan = plan_of(study, out, request)
     wanted = {"processes": processes, "address": address, "partition": partition, "minutes": minutes}
     given = {name: value for name, value in wanted.items() if value is not None}
-    done = run_compare(folder, plan, engine, given, errors())
+    with StudyProgress(errors()) as watch:
+        done = run_study(folder, plan, engine, given, watch, lambda text: say(text, errors()))
     show_study(done, measure, table, results())
     check_variants(done)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,7 +53,7 @@ class Coordinator:
     watch: Watch
     interrupt: Interrupt
     failures: dict[str, str] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
+    attempts: Counter[str] = field(default_factory=Counter)
     running: dict[str, PlannedRun] = field(default_factory=dict)
     waiting: deque[PlannedRun] = field(default_factory=deque)
     _finished: dict[str, RunStatus] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Coordinator:
                 self._retry(run, ended)
 
     def _retry(self, run: PlannedRun, ended: Ended) -> None:
-        self.attempts[run.name] = self.attempts.get(run.name, 0) + 1
+        self.attempts[run.name] += 1
         if self.attempts[run.name] < _ATTEMPTS:
             self.waiting.appendleft(run)
             return

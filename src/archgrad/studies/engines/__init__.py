@@ -6,9 +6,9 @@ from typing import Any
 
 from archgrad.errors import UserError, look_up
 from archgrad.studies.engines.base import BUSY, Ended, Engine, Job
-from archgrad.studies.engines.local import LocalEngine, usable_cores
+from archgrad.studies.engines.local import LocalEngine
 
-__all__ = ["BUSY", "ENGINES", "Ended", "Engine", "Job", "LocalEngine", "make_engine", "usable_cores"]
+__all__ = ["BUSY", "ENGINES", "Ended", "Engine", "Job", "LocalEngine", "make_engine"]
 
 ENGINES: dict[str, tuple[str, ...]] = {
     "local": ("processes",),

@@ -14,8 +14,7 @@ from typing import Any
 
 from archgrad.errors import UserError, shortened
 from archgrad.studies.engines.base import BUSY, Ended, Engine, Job
-from archgrad.studies.engines.local import usable_cores
-from archgrad.studies.engines.subprocesses import start, stop
+from archgrad.studies.engines.local import start, stop
 
 __all__ = ["RayEngine"]
 
@@ -91,6 +90,8 @@ def _connected(address: str | None) -> Any:
         if address is not None:
             _check_answer(address)
         import ray
+
+        from archgrad.loop.threads import usable_cores
 
         own: dict[str, Any] = {
             "num_cpus": usable_cores(), "object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False,
