@@ -15,7 +15,8 @@ import pytest
 from archgrad import UserError
 from archgrad.errors import SearchInterrupted
 from archgrad.studies.coordinator import run_missing
-from archgrad.studies.engines import BUSY, Ended, Engine, Job, LocalEngine
+from archgrad.studies.engines import BUSY, Ended, Engine, Job
+from archgrad.studies.engines.local import LocalEngine
 from archgrad.studies.folder import StudyFolder
 from tests.studies.stubbed import ALL_EPOCHS, coordinator, lines, plan_of, stub_command
 

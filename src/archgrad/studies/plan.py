@@ -7,7 +7,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,9 @@ __all__ = [
     "Variant",
     "begun_plan_from_toml",
     "begun_plan_to_toml",
-    "grid_of_benchmarks",
+    "options_table",
     "plan_from_toml",
+    "plan_of",
     "plan_to_toml",
     "seeds_of",
     "split_names",
@@ -113,9 +114,7 @@ class StudyPlan:
                 raise UserError(f"a study needs at least one {what}; name methods with --methods, or write a file.")
             for one in members:
                 _check_name(what, one.name)
-                _check_options(one.options)
             _reject_twice(what, [one.name.lower() for one in members])
-        _check_options(self.common)
         _reject_twice("seed", self.seeds)
         for seed in self.seeds:
             check_whole("seed", seed, least=0, most=2**62)
@@ -185,16 +184,6 @@ def _check_name(what: str, name: object) -> None:
         )
 
 
-def _check_options(options: Options) -> None:
-    known = [one.name for one in fields(SearchConfig) if one.name not in _OWN]
-    for name in options:
-        if name in _OWN:
-            raise UserError(f"{name} cannot be an option here: the study itself gives every run its {name}.")
-        if name not in known:
-            raise unknown("option", name, known)
-    check_value("settings", options.get("settings", {}), Mapping[str, Any])
-
-
 def _reject_twice(what: str, values: Sequence[Any]) -> None:
     for value, count in Counter(values).items():
         if count > 1:
@@ -229,13 +218,13 @@ def _difference(one: Options, other: Options) -> str:
 
 def plan_from_toml(path: Path) -> StudyPlan:
     """Read the plan of a study from a TOML file."""
-    return _plan_of(read_toml(path), path)
+    return plan_of(read_toml(path), path)
 
 
 def begun_plan_from_toml(path: Path) -> StudyPlan:
     """Read the plan of a begun study; raise a UserError if somebody has edited it."""
     content = read_toml(path)
-    plan = _plan_of(content, path)
+    plan = plan_of(content, path)
     if content.get("digest") != _digest_of(plan):
         raise UserError(
             f"{path} was edited by hand, so its finished runs may not be what it says. Undo that; add seeds and "
@@ -250,11 +239,12 @@ def begun_plan_to_toml(plan: StudyPlan) -> str:
 
 
 def _digest_of(plan: StudyPlan) -> str:
-    written = _plan_of(parse_toml(plan_to_toml(plan), "the plan"), "the plan")  # as it is once it is in a file
+    written = plan_of(parse_toml(plan_to_toml(plan), "the plan"), "the plan")  # as it is once it is in a file
     return hashlib.sha256(plan_to_toml(written).encode()).hexdigest()[:16]
 
 
-def _plan_of(content: Mapping[str, Any], path: Path | str) -> StudyPlan:
+def plan_of(content: Mapping[str, Any], path: Path | str) -> StudyPlan:
+    """Return the plan that tables of TOML describe; ``path`` says in errors where they stand."""
     for name in content:
         if name not in _KEYS:
             raise unknown(f"key in {path}:", name, _KEYS)
@@ -267,7 +257,7 @@ def _plan_of(content: Mapping[str, Any], path: Path | str) -> StudyPlan:
         raise UserError(f'{path} has no tables [variant.NAME]; write one for each variant, such as method = "darts".')
     variants = []
     for name, table in tables.items():
-        options = _options_in(table, f"[variant.{name}] in {path}")
+        options = _options_in(table, f"[variant.{name}] in {path}", ("method",))
         variants.append(Variant(name, options.pop("method", name), options))
     shared = _options_in(common, f"[common] in {path}")
     return StudyPlan(tuple(variants), _benchmarks(content, path), seeds_of(content.get("seeds", 3)), shared)
@@ -276,7 +266,8 @@ def _plan_of(content: Mapping[str, Any], path: Path | str) -> StudyPlan:
 def _benchmarks(content: Mapping[str, Any], path: Path | str) -> tuple[Benchmark, ...]:
     if "benchmark" not in content:
         spaces, data = content.get("spaces", ["nasbench201"]), content.get("data", ["digits"])
-        return grid_of_benchmarks(split_names("spaces", spaces), split_names("data", data))
+        data = split_names("data", data)
+        return tuple(_benchmark(space, one, {}) for space in split_names("spaces", spaces) for one in data)
     if "spaces" in content or "data" in content:
         raise UserError(f"{path} has both [[benchmark]] and spaces or data; write one of the two.")
     given = content["benchmark"]
@@ -285,19 +276,10 @@ def _benchmarks(content: Mapping[str, Any], path: Path | str) -> tuple[Benchmark
     found = []
     for table in given:
         named = {name: value for name, value in table.items() if name != "name"}
-        options = _options_in(named, f"[[benchmark]] in {path}")
+        options = _options_in(named, f"[[benchmark]] in {path}", ("space", "data"))
         space, data = options.pop("space", "nasbench201"), options.pop("data", "digits")
         found.append(_benchmark(space, data, options, table.get("name")))
     return tuple(found)
-
-
-def grid_of_benchmarks(spaces: Sequence[str], data: Sequence[str]) -> tuple[Benchmark, ...]:
-    """Return a benchmark for every space and data.
-
-    >>> grid_of_benchmarks(["nasbench201", "s2"], ["digits"])[1].name
-    's2-digits'
-    """
-    return tuple(_benchmark(space, one, {}) for space in spaces for one in data)
 
 
 def _benchmark(space: str, data: str, options: Options, name: str | None = None) -> Benchmark:
@@ -354,17 +336,16 @@ def plan_to_toml(plan: StudyPlan) -> str:
     """Return the plan as TOML, which :func:`plan_from_toml` reads again."""
     import tomli_w
 
-    content: dict[str, Any] = {"format": _FORMAT, "seeds": _as_ranges(plan.seeds), "common": _table(plan.common)}
-    content["benchmark"] = [
-        {"name": one.name, "space": one.space, "data": one.data, **_table(one.options)} for one in plan.benchmarks
+    places = [
+        {"name": one.name, "space": one.space, "data": one.data, **options_table(one.options)}
+        for one in plan.benchmarks
     ]
-    content["variant"] = {one.name: {"method": one.method, **_table(one.options)} for one in plan.variants}
+    variants = {one.name: {"method": one.method, **options_table(one.options)} for one in plan.variants}
+    head = {"format": _FORMAT, "seeds": _as_ranges(plan.seeds), "common": options_table(plan.common)}
     try:
-        return tomli_w.dumps(content)
+        return tomli_w.dumps({**head, "benchmark": places, "variant": variants})
     except TypeError as error:
-        raise UserError(
-            f"a study is written to a file, so its options are names and numbers, no objects ({error})."
-        ) from None
+        raise UserError(f"a study is written to a file, so its settings are no objects ({error}).") from None
 
 
 def _as_ranges(seeds: Sequence[int]) -> str:
@@ -382,11 +363,18 @@ def _as_ranges(seeds: Sequence[int]) -> str:
     return ",".join(f"{first}-{last}" for first, last in ranges)
 
 
-def _table(options: Options) -> dict[str, Any]:
+def options_table(options: Options) -> dict[str, Any]:
+    """Return options as a table of TOML, which has the settings by part under ``set``."""
+    settings = options.get("settings", {})
+    check_value("settings", settings, Mapping[str, Any])
     table = {name: value for name, value in options.items() if name != "settings" and value is not None}
-    return {**table, **({"set": nested_settings(options["settings"])} if options.get("settings") else {})}
+    return {**table, **({"set": nested_settings(settings)} if settings else {})}
 
 
-def _options_in(table: Mapping[str, Any], place: str) -> dict[str, Any]:
+def _options_in(table: Mapping[str, Any], place: str, own: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the options in a table; of those that a study gives itself, only its ``own`` may stand there."""
+    for name in _OWN:
+        if name in table and name not in own:
+            raise UserError(f"{name} cannot be an option in {place}: the study itself gives every run its {name}.")
     options = options_of(table, place)
     return {name: value for name, value in options.items() if name != "settings" or value}

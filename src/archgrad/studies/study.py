@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.errors import UserError, check_whole, shortened
+from archgrad.errors import UserError, check_whole
+from archgrad.parts.fields import check_value
 from archgrad.studies.checklist import ChecklistItem, facts_of, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
 from archgrad.studies.curves import MeanPoint, study_curves
 from archgrad.studies.engines import ENGINES, Engine, make_engine
 from archgrad.studies.fairness import check_plan, settled
 from archgrad.studies.folder import RunStatus, StudyFolder
-from archgrad.studies.plan import StudyPlan, Variant, grid_of_benchmarks, seeds_of, split_names
+from archgrad.studies.plan import StudyPlan, options_table, plan_of, split_names
 from archgrad.studies.results import BenchmarkResults, TopArchitecture, read_results, top_of_benchmark
 from archgrad.studies.summary import BenchmarkSummary, number_table, summarize_benchmark
 from archgrad.studies.tables import ResultTable
@@ -123,16 +124,11 @@ def planned(
 ) -> StudyPlan:
     """Return the plan of a study from options in Python or on the command line."""
     given = methods if isinstance(methods, Mapping) else {name: {} for name in split_names("methods", methods)}
-    variants = []
     for name, options in given.items():
-        if not isinstance(options, Mapping):
-            raise UserError(f"the options of {name!r} are {shortened(options)}; give a dictionary.")
-        method = options.get("method", name)
-        if not isinstance(method, str):
-            raise UserError(f"the method of {name!r} is an object, but runs are processes of their own; give its name.")
-        variants.append(Variant(str(name), method, {key: value for key, value in options.items() if key != "method"}))
-    benchmarks = grid_of_benchmarks(split_names("spaces", spaces), split_names("data", data))
-    return StudyPlan(tuple(variants), benchmarks, seeds_of(seeds), dict(common))
+        check_value(f"the options of {name!r}", options, Mapping[str, Any])
+    tables = {str(name): options_table(options) for name, options in given.items()}
+    content = {"seeds": seeds, "spaces": spaces, "data": data, "common": options_table(common), "variant": tables}
+    return plan_of(content, "the study")
 
 
 def run_study(

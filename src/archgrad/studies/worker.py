@@ -13,7 +13,7 @@ from pathlib import Path
 
 from archgrad.config import SearchConfig
 from archgrad.errors import ArchgradError, FolderInUseError, SearchInterrupted, UserError, escaped
-from archgrad.studies.engines.base import BUSY, STOP_WITH_STDIN
+from archgrad.studies.engines import BUSY, STOP_WITH_STDIN
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import BUDGETS, PlannedRun, StudyPlan
 

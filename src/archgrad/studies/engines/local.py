@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from archgrad.errors import check_whole
-from archgrad.studies.engines.base import STOP_WITH_STDIN, Ended, Engine, Job
+from archgrad.studies.engines import STOP_WITH_STDIN, Ended, Engine, Job
 
 __all__ = ["LocalEngine", "ask_to_stop", "start", "stop"]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, shortened
-from archgrad.studies.engines.base import BUSY, Ended, Engine, Job
+from archgrad.studies.engines import BUSY, Ended, Engine, Job
 from archgrad.studies.engines.local import start, stop
 
 __all__ = ["RayEngine"]
