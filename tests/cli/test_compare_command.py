@@ -121,7 +121,7 @@ def test_status_tells_how_far_a_study_is(archgrad, study):
     StudyFolder(study).write_failures({})
     code, out, err = archgrad("status", study)
     assert "nobody works on it; `archgrad compare study` continues it" in out
-    StudyFolder(study).show("local", [f"{PLACE}/gdas-seed1"])
+    StudyFolder(study).write_heartbeat("local", [f"{PLACE}/gdas-seed1"])
     code, out, err = archgrad("status", study)
     assert "3 of 4 runs finished, 1 running; about 1 min left" in out
     assert "works on it (engine local)" in out

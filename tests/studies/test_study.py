@@ -160,7 +160,7 @@ def test_the_age_of_a_heartbeat_is_by_the_clock_of_the_file_system(
 ) -> None:
     folder = StudyFolder(tmp_path)
     with folder.locked():
-        folder.show("local", ["b/x-seed0"])
+        folder.write_heartbeat("local", ["b/x-seed0"])
         for wrong in (0.0, 1e10):  # the clock of this machine is years slow or fast
             monkeypatch.setattr("time.time", lambda wrong=wrong: wrong)
             assert folder.heartbeat().alive

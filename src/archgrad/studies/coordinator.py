@@ -39,13 +39,13 @@ def run_missing(
         try:
             coordinator.run()
         finally:
-            folder.leave()
+            folder.remove_heartbeat()
     return coordinator.failures
 
 
 @dataclass
 class Coordinator:
-    """Submits runs in the order of the plan, and hears of their ends."""
+    """Submits the missing runs in the order of the plan, and tries each that fails once more."""
 
     folder: StudyFolder
     plan: StudyPlan
@@ -87,7 +87,7 @@ class Coordinator:
         self.running |= {run.name: run for run in chosen}
         self._changed = True
         study = Path(self.folder.path).resolve()
-        self.folder.show(self.engine.name, list(self.running))
+        self.folder.write_heartbeat(self.engine.name, list(self.running))
         with self.folder.writing():
             self.engine.submit([Job(run.name, study, self.plan.config(run).threads or 1) for run in chosen])
 
@@ -112,7 +112,7 @@ class Coordinator:
     def _beat(self) -> None:
         """Show on disk and to the watcher how far the study is."""
         self._beaten, self._changed = time.monotonic(), False
-        self.folder.show(self.engine.name, list(self.running))
+        self.folder.write_heartbeat(self.engine.name, list(self.running))
         status = self.folder.status(self.plan, self._finished)
         self._finished |= {one.run.name: one for one in status if one.state == "finished"}
         self.watch(status)

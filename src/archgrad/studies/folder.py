@@ -131,13 +131,13 @@ class StudyFolder:
                 f"`archgrad status {self.path}`."
             )
 
-    def show(self, engine: str, running: Sequence[str]) -> None:
+    def write_heartbeat(self, engine: str, running: Sequence[str]) -> None:
         """Say on disk that this process works on the study, and which runs are under way."""
         beat = {"host": socket.gethostname(), "pid": os.getpid(), "engine": engine}
         with self.writing():
             write_text(self.path / _HEARTBEAT, json.dumps({**beat, "running": sorted(running)}) + "\n")
 
-    def leave(self) -> None:
+    def remove_heartbeat(self) -> None:
         """Say on disk that nobody works on the study."""
         with self.writing():
             (self.path / _HEARTBEAT).unlink(missing_ok=True)

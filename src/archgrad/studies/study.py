@@ -13,7 +13,7 @@ from archgrad.studies.checklist import ChecklistItem, facts_of, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
 from archgrad.studies.curves import MeanPoint, study_curves
 from archgrad.studies.engines import ENGINES, Engine, make_engine
-from archgrad.studies.fairness import check_plan, settled
+from archgrad.studies.fairness import check_plan, fill_in_sizes
 from archgrad.studies.folder import RunStatus, StudyFolder
 from archgrad.studies.plan import StudyPlan, options_table, plan_of, split_names
 from archgrad.studies.results import BenchmarkResults, TopArchitecture, read_results, top_of_benchmark
@@ -155,7 +155,7 @@ def run_study(
             raise UserError(f"{out} is no study; name the methods to compare, or a file that describes a study.")
         threads = int(wanted.common.get("threads") or 1)
         made = engine if isinstance(engine, Engine) else make_engine(engine, threads, dict(engine_options or {}))
-        wanted = settled(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
+        wanted = fill_in_sizes(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
         check_plan(wanted)
         folder.write_plan(wanted)
         if not folder.is_complete(wanted):

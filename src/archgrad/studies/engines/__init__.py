@@ -57,7 +57,7 @@ class Ended:
 
 
 class Engine(ABC):
-    """Takes jobs and tells of their ends. A context: leaving it ends what still runs, with checkpoints."""
+    """Computes jobs, and returns those that have ended. Leaving its context stops the others, with checkpoints."""
 
     name: ClassVar[str]
     capacity: int | None = None
