@@ -159,6 +159,14 @@ class StudyPlan:
         """Return the space that a run searches."""
         return self.config(run).build_space()
 
+    def without(self, names: Sequence[str]) -> StudyPlan:
+        """Return this plan without the variants of these names."""
+        known = [one.name for one in self.variants]
+        for name in names:
+            if name not in known:
+                raise unknown("variant", name, known)
+        return replace(self, variants=tuple(one for one in self.variants if one.name not in names))
+
     def extended(self, other: StudyPlan) -> StudyPlan:
         """Return this plan with the new variants, benchmarks and seeds of another one, which must agree on all else."""
         if dict(other.common) != dict(self.common):

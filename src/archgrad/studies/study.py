@@ -138,9 +138,11 @@ def run_study(
     engine_options: Mapping[str, Any] | None = None,
     watch: Watch = lambda status: None,
     tell: Callable[[str], None] = lambda text: None,
+    without: Sequence[str] = (),
 ) -> Study:
     """Begin a study, or continue and extend the one in its folder, until all runs have ended.
 
+    Variants ``without`` leave the plan; their runs stay in the folder, and count again if they are added again.
     A finished study is only read. The caller may then ask :func:`check_variants` whether a variant has no result.
     """
     folder = StudyFolder(out)
@@ -153,6 +155,7 @@ def run_study(
         wanted = begun_plan if plan is None else plan if begun_plan is None else begun_plan.extended(plan)
         if wanted is None:
             raise UserError(f"{out} is no study; name the methods to compare, or a file that describes a study.")
+        wanted = wanted.without(without)
         threads = int(wanted.common.get("threads") or 1)
         made = engine if isinstance(engine, Engine) else make_engine(engine, threads, dict(engine_options or {}))
         wanted = fill_in_sizes(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
