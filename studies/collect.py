@@ -46,7 +46,7 @@ def collect(study: Study, results: Path) -> int:
         settings = (home / CONFIG).read_text(encoding="utf-8").splitlines(keepends=True)
         write_text(there / CONFIG, "".join(line for line in settings if not line.startswith("data_dir ")))
         summary = json.loads((home / SUMMARY).read_text(encoding="utf-8"))
-        write_text(there / SUMMARY, json.dumps({name: summary.get(name) for name in ABOUT}) + "\n")
+        write_text(there / SUMMARY, json.dumps({name: summary[name] for name in ABOUT if name in summary}) + "\n")
     return len(finished)
 
 
