@@ -8,7 +8,7 @@ import torch
 from archgrad.discretizers import strongest_choices
 from archgrad.errors import UserError
 from archgrad.spaces import CellGenotype, Decision, DecisionBlock, Genotype, Row
-from archgrad.spaces.genotype_check import check_cell
+from archgrad.spaces.genotype import check_cell
 
 BLOCK = DecisionBlock("inputs", 1, (Row(2, None, ("0", "1")), Row(3, None, ("0", "1", "2"), picks=2)))
 CHOSEN = ((2, None, "1"), (3, None, "0"), (3, None, "2"))

@@ -32,7 +32,7 @@ def test_a_table_answers(parquet: Path) -> None:
     found = table.query(TURNED)
     assert found == table.find(PAIR)
     assert found.accuracies("test") == pytest.approx((70, 75, 80))
-    assert (found.test, found.valid, found.train) == pytest.approx((75, 90, 90))
+    assert (found.test, found.valid) == pytest.approx((75, 90))
     assert found.spread("test") == pytest.approx(stdev([70, 75, 80]))
     assert (found.seconds, found.parameters, found.hash, found.module) == (1080, 7, PAIR.hash, PAIR)
     assert table.query(CHAIN).spread("valid") == 0

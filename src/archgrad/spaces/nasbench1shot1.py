@@ -18,10 +18,9 @@ from archgrad.spaces.cost import Cost, ImageSize
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench101Net
 from archgrad.spaces.nasbench101.conversion import module_of
-from archgrad.spaces.nasbench101.counting import Skeleton
-from archgrad.spaces.nasbench101.network import VOCABULARY
+from archgrad.spaces.nasbench101.network import VOCABULARY, Skeleton
+from archgrad.spaces.skeleton import StemName, single_stem
 from archgrad.spaces.space import Depth, SearchSpace
-from archgrad.spaces.stem import StemName, single_stem
 from archgrad.supernet import MixedNodeCell, NodeMixture
 from archgrad.training.weight_training import WeightTraining
 

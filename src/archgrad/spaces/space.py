@@ -13,18 +13,24 @@ from torch import nn
 from archgrad.autodiff.tensors import Mixture
 from archgrad.errors import UserError, unknown
 from archgrad.parts.fields import Range, check_fields, check_value, checked
-from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.block import (
+    DecisionBlock,
+    Restriction,
+    Row,
+    check_exclude,
+    exclude_choices,
+    make_restriction,
+    restrict_block,
+)
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, ImageSize, cost
-from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
-from archgrad.spaces.genotype_check import check_genotype, row_of
-from archgrad.spaces.restriction import Restriction, check_exclude, exclude_choices, make_restriction, restrict_block
+from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype, check_genotype, row_of
 from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Modifier, Supernet, SupernetOptions
 from archgrad.training.weight_training import WeightTraining
 
-__all__ = ["Depth", "SearchSpace", "Selection", "Width"]
+__all__ = ["ChosenPairs", "Depth", "SearchSpace", "Width"]
 
-Selection = Mapping[str, Sequence[tuple[int, int]]]
+ChosenPairs = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
 
 Width = Annotated[int, Range(1, 10_000)]
@@ -241,7 +247,7 @@ class SearchSpace(ABC):
         return any(set(row.choices) & set(choices) for block in self.blocks for row in block.rows)
 
     @checked
-    def genotype(self, selection: Selection) -> Genotype:
+    def genotype(self, selection: ChosenPairs) -> Genotype:
         """Turn chosen (row, choice) indices into a genotype."""
         cells = {}
         for block in self.blocks:

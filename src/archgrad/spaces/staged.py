@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from archgrad.operations import ReLUConvBN, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
+from archgrad.spaces.skeleton import StemName, single_stem
 from archgrad.spaces.space import Depth, SearchSpace
-from archgrad.spaces.stem import StemName, single_stem
 from archgrad.supernet import FixedCell, MixedCell
 from archgrad.training.weight_training import WeightTraining
 
