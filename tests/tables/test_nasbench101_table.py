@@ -16,7 +16,7 @@ from archgrad.errors import UserError
 from archgrad.spaces import NASBench1Shot1
 from archgrad.spaces.nasbench101 import INPUT, MAXPOOL3X3, OUTPUT, Module, module_of
 from archgrad.tables import TABLES, CellOracle
-from archgrad.tables.nasbench101 import (
+from archgrad.tables.nasbench101.table import (
     PUBLISHED_OPTIMA,
     CellTable,
     find_cells,

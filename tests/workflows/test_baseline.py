@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from archgrad.spaces import RESNET, Cost
-from archgrad.spaces.limits import cost_of
 from archgrad.workflows.baseline import Comparison, compare, equal_resnet
+from archgrad.workflows.limits import cost_of
 
 SHAPE = {"num_classes": 10, "input_channels": 3, "image_size": 32}
 

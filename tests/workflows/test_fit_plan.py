@@ -12,7 +12,6 @@ from archgrad.data import Data, ImageData
 from archgrad.errors import UserError
 from archgrad.loop.estimate import OVERHEAD
 from archgrad.spaces import Cost, Genotype, NASBench201
-from archgrad.spaces.limits import Limits, cost_of
 from archgrad.workflows import fit_plan, search_sizes
 from archgrad.workflows.fit_plan import (
     HEAVIEST,
@@ -24,6 +23,7 @@ from archgrad.workflows.fit_plan import (
     training_epochs,
     trainings,
 )
+from archgrad.workflows.limits import Limits, cost_of
 
 LIGHT = Genotype.parse(
     "|skip_connect~0|+|nor_conv_1x1~0|skip_connect~1|+|skip_connect~0|avg_pool_3x3~1|nor_conv_1x1~2|"

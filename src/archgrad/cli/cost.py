@@ -12,8 +12,8 @@ from archgrad.cli.architecture import Architecture
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
 from archgrad.spaces.cost import cost_table, measure_latency, training_memory
-from archgrad.spaces.limits import WIDEST, Limits, widest_within
 from archgrad.system.memory import check_memory
+from archgrad.workflows.limits import WIDEST, Limits, widest_within
 
 __all__ = ["measure_cost", "shape_of", "show_cost"]
 

@@ -102,7 +102,7 @@ class CostModel:
             with SavedRandomState(torch.device("cpu")).replay():
                 network = self.space.network(genotype, num_classes=classes, input_channels=channels)
             return measure_latency(network, channels, size)
-        found = self.space.count(genotype, *self.shape)
+        found = self.space.cost(genotype, **self.shape._asdict())
         return float(found.multiply_adds if self.metric == "madds" else found.parameters)
 
     def reduced(self, genotype: Genotype, probabilities: Mapping[str, Tensor], limit: float) -> Genotype:

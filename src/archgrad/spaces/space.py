@@ -224,14 +224,10 @@ class SearchSpace(ABC):
     def cost(
         self, genotype: Genotype, *, num_classes: Width = 10, input_channels: Width = 3, image_size: ImageSize = 32
     ) -> Cost:
-        """Measure the plain network of a genotype on one image of ``image_size`` × ``image_size`` pixels."""
-        network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
-        return cost(network, input_channels, image_size)
-
-    def count(self, genotype: Genotype, num_classes: int, input_channels: int, image_size: ImageSize) -> Cost:
-        """Return the same as :meth:`cost`, computing nothing; a space may have a faster formula."""
+        """Count the plain network of a genotype on one image; nothing is computed."""
         with torch.device("meta"):
-            return self.cost(genotype, num_classes=num_classes, input_channels=input_channels, image_size=image_size)
+            network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
+            return cost(network, input_channels, image_size)
 
     @checked
     def block(self, name: str) -> DecisionBlock:

@@ -10,6 +10,7 @@ from typing import Any
 
 from archgrad.loop import SearchResult
 from archgrad.spaces import Cost, Genotype
+from archgrad.spaces.cost_model import NetworkShape
 from archgrad.studies.plan import PlannedRun, StudyPlan
 from archgrad.studies.results import BenchmarkResults
 from archgrad.tables import tables_for
@@ -59,12 +60,12 @@ def top_of_benchmark(plan: StudyPlan, results: BenchmarkResults, k: int) -> list
     votes = Counter(run.genotype for run in runs if run.genotype is not None)
     config = plan.config(PlannedRun(results.benchmark, plan.variants[0], plan.seeds[0]))
     space, data = config.build_space(), config.load_data()
-    shape = (config.build_task().outputs(data), data.channels, data.image_size)
+    shape = NetworkShape(config.build_task().outputs(data), data.channels, data.image_size)._asdict()
     found = []
     for text, count in votes.most_common(k):
         genotype = Genotype.parse(text)
         accuracies = _accuracies(space.name, genotype)
-        found.append(TopArchitecture(genotype, space.count(genotype, *shape), accuracies, votes=count, of=len(runs)))
+        found.append(TopArchitecture(genotype, space.cost(genotype, **shape), accuracies, votes=count, of=len(runs)))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from archgrad.spaces import RESNET, Cost, ResNet
-from archgrad.spaces.limits import Limits, cost_of, widest_within
+from archgrad.workflows.limits import Limits, cost_of, widest_within
 
 __all__ = ["Comparison", "compare", "equal_resnet"]
 

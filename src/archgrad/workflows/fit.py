@@ -14,7 +14,6 @@ from archgrad.distributed.processes import joined
 from archgrad.errors import unknown
 from archgrad.loop.global_state import take_turns
 from archgrad.parts.fields import check_value
-from archgrad.spaces.limits import Limits
 from archgrad.system.amounts import read_amount, read_duration, read_seconds
 from archgrad.system.files import as_path
 from archgrad.workflows.continuing import continued_in
@@ -23,6 +22,7 @@ from archgrad.workflows.fit_images import load_images
 from archgrad.workflows.fit_plan import FitPlan, check_limits, plan_fit, shape_of
 from archgrad.workflows.fit_result import FitResult
 from archgrad.workflows.fit_steps import FitSteps
+from archgrad.workflows.limits import Limits
 
 __all__ = ["FitResult", "fit"]
 

@@ -12,7 +12,7 @@ from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import Genotype, SearchSpace, named_space
-from archgrad.spaces.limits import Limits, cost_of, widest_within
+from archgrad.workflows.limits import Limits, cost_of, widest_within
 from archgrad.workflows.search_sizes import fit_sizes
 from archgrad.workflows.time_plan import MOST_EPOCHS, epoch_seconds
 from archgrad.workflows.training_config import training_config

@@ -15,7 +15,6 @@ from archgrad.data import Data
 from archgrad.errors import UserError
 from archgrad.loop.entry import run_search
 from archgrad.spaces import RESNET, Genotype, SearchSpace
-from archgrad.spaces.limits import Limits
 from archgrad.workflows.baseline import compare, equal_resnet
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.fit_plan import (
@@ -29,6 +28,7 @@ from archgrad.workflows.fit_plan import (
     trainings,
 )
 from archgrad.workflows.fit_result import FitResult
+from archgrad.workflows.limits import Limits
 from archgrad.workflows.select import Selection, SelectionPlan, run_selection
 from archgrad.workflows.test_images import accuracy_interval, outputs_on
 from archgrad.workflows.time_plan import epoch_seconds

@@ -9,9 +9,8 @@ from typing import Any
 import torch
 
 from archgrad.errors import UserError
-from archgrad.spaces.cost import Cost, count_parameters, measure_latency
-from archgrad.spaces.genotype import Genotype
-from archgrad.spaces.space import SearchSpace
+from archgrad.spaces import Cost, Genotype, SearchSpace
+from archgrad.spaces.cost import count_parameters, measure_latency
 
 __all__ = ["WIDEST", "Limits", "cost_of", "widest_within"]
 
@@ -20,7 +19,7 @@ WIDEST = 10_000
 
 def cost_of(space: SearchSpace, genotype: Genotype, shape: dict[str, Any]) -> Cost:
     """Count a network; ``shape`` has ``num_classes``, ``input_channels`` and ``image_size``."""
-    return space.count(genotype, **shape)
+    return space.cost(genotype, **shape)
 
 
 @dataclass(frozen=True)

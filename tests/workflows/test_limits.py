@@ -10,9 +10,9 @@ from torch import nn
 
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, NASBench201
-from archgrad.spaces import limits as limits_module
-from archgrad.spaces.limits import WIDEST, Limits, cost_of, widest_within
+from archgrad.workflows import limits as limits_module
 from archgrad.workflows.fit_plan import HEAVIEST, FitPlan, check_limits
+from archgrad.workflows.limits import WIDEST, Limits, cost_of, widest_within
 
 SPACE = NASBench201(channels=8, cells_per_stage=1)
 SHAPE = {"num_classes": 5, "input_channels": 1, "image_size": 8}
