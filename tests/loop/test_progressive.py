@@ -159,11 +159,11 @@ def test_an_edge_that_loses_its_skip_may_lose_its_place() -> None:
     table[4, conv] = 0.3  # 3<-2
     probabilities = {"normal": table, "reduce": table}
     before, after = (one.select(space, probabilities)["normal"] for one in (Argmax(), LimitedSkips(Argmax(), 2)))
-    assert [str(one) for one in before if one.target == 3] == ["skip_connect@3<-0", "sep_conv_3x3@3<-2"]
-    assert [str(one) for one in after if one.target == 3] == ["sep_conv_3x3@3<-0", "sep_conv_3x3@3<-2"]
+    assert [str(one) for one in before.inputs_of(3)] == ["skip_connect@3<-0", "sep_conv_3x3@3<-2"]
+    assert [str(one) for one in after.inputs_of(3)] == ["sep_conv_3x3@3<-0", "sep_conv_3x3@3<-2"]
     table[3, conv] = 0.25  # 3<-1 is now stronger than 3<-0 without its skip
     after = LimitedSkips(Argmax(), 2).select(space, probabilities)["normal"]
-    assert [str(one) for one in after if one.target == 3] == ["sep_conv_3x3@3<-1", "sep_conv_3x3@3<-2"]
+    assert [str(one) for one in after.inputs_of(3)] == ["sep_conv_3x3@3<-1", "sep_conv_3x3@3<-2"]
 
 
 def test_where_there_is_nothing_but_skips_they_stay_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:

@@ -16,6 +16,7 @@ def test_decisions_print_where_they_are() -> None:
 
 
 def test_a_cell_counts_its_decisions() -> None:
+    assert CELL.inputs_of(2) == (Decision(2, 0, "conv"), Decision(2, 1, "skip"))
     assert (CELL.count("conv"), CELL.count("none")) == (2, 0)
 
 

@@ -53,6 +53,10 @@ class CellGenotype:
     def __iter__(self) -> Iterator[Decision]:
         return iter(self.decisions)
 
+    def inputs_of(self, target: int) -> tuple[Decision, ...]:
+        """Return the decisions that enter the node ``target``, in their order."""
+        return tuple(decision for decision in self.decisions if decision.target == target)
+
     @checked
     def count(self, choice: str) -> int:
         """Count the decisions for this choice."""
