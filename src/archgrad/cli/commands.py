@@ -193,8 +193,9 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|discretizers|callbacks|data",
-            help="What to list.",
+            metavar="WHAT",
+            help="spaces, methods, relaxations, hypergradients, optimizers, regularizers, discretizers, callbacks, "
+            "blackbox, tasks, data, genotypes or presets.",
         ),
     ],
     name: Annotated[str | None, typer.Argument(help="A method, or all: list every setting with its source.")] = None,
