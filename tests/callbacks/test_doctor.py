@@ -23,7 +23,7 @@ from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import Diagnosis
-from archgrad.diagnostics.collapse_rules import Verdict
+from archgrad.diagnostics.diagnosis import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import RunFolder, SearchResult
 from archgrad.loop.evaluation import supernet_evaluation

@@ -274,8 +274,7 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
         measured.append(steps)
         return float(steps)
 
-    for module in ("eigenvalue_stop", "arch_curvature"):
-        monkeypatch.setattr(f"archgrad.callbacks.{module}.largest_eigenvalue", note)
+    monkeypatch.setattr("archgrad.callbacks.arch_curvature.largest_eigenvalue", note)
     method = replace(darts(), stop=EigenvalueStop(1, steps=3))
     for standard in (True, False):
         for given in ((), (ArchCurvature(7, minimum=1),)):

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import archgrad as ag
-from archgrad.callbacks import Callback, CSVFile, MLflow, Search, Sink, TensorBoard, WandB
-from archgrad.callbacks.sinks import base
+from archgrad.callbacks import Callback, CSVFile, MLflow, Search, Sink, TensorBoard, WandB, sinks
 from archgrad.errors import UserError
 
 DATA = ag.data.digits(limit=40)
@@ -94,9 +93,9 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     def missing(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(base, "import_module", missing)
+    monkeypatch.setattr(sinks, "import_module", missing)
     with pytest.raises(UserError, match=r"the package wandb is not installed .*pip install 'archgrad\[wandb\]'"):
-        base.import_tool("wandb", "wandb")
+        sinks.import_tool("wandb", "wandb")
 
 
 def test_each_stage_has_a_sink_of_its_own(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock, SearchSpace
 
-__all__ = ["Callback", "Decision", "LanczosSteps", "Measures", "Need", "Stage", "Stop"]
+__all__ = ["Callback", "DecisionProgress", "LanczosSteps", "Measures", "Need", "StageStart", "Stop"]
 
 LanczosSteps = Annotated[int, Range(1, 1000)]
 """The number of Hessian products in one measurement."""
@@ -42,7 +42,7 @@ class Need(Enum):
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageStart:
     """Stage ``number`` of ``stages``, counted from 1, and the space that it searches."""
 
     number: int
@@ -51,7 +51,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionProgress:
     """Decision ``done`` of ``total`` of a slow discretizer; ``what`` says which."""
 
     what: str
@@ -117,7 +117,7 @@ class Callback:
         """Raise a UserError, before any training, if the callback does not fit a method of these parts."""
         return
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """React to the start of a stage of a progressive search; the search of that stage follows."""
 
     def on_search_start(self, search: Search) -> None:
@@ -126,7 +126,7 @@ class Callback:
     def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
         """React to a step; ``means`` are losses, metrics and measures, averaged over the epoch so far."""
 
-    def on_decision(self, search: Search, decision: Decision) -> None:
+    def on_decision(self, search: Search, decision: DecisionProgress) -> None:
         """React to a decision of a slow discretizer."""
 
     def on_epoch_end(self, search: Search, record: Record) -> None:

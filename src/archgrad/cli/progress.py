@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from archgrad.callbacks import Callback, Decision, Record, Search, Stage
+from archgrad.callbacks import Callback, DecisionProgress, Record, Search, StageStart
 from archgrad.cli.console import say
 from archgrad.cli.screen_words import screen_numbers
 from archgrad.errors import escaped
@@ -33,7 +33,7 @@ class _Progress(Callback):
         self.console, self.shows_cell = console, shows_cell
         self._clock = _Clock()
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """Say which stage begins."""
         self._print(_stage(stage))
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
@@ -44,7 +44,7 @@ class _Progress(Callback):
         if search.budget_line:
             self._print(search.budget_line)
 
-    def on_decision(self, search: Search, decision: Decision) -> None:
+    def on_decision(self, search: Search, decision: DecisionProgress) -> None:
         """Print the decision."""
         self._print(f"decision {decision.done}/{decision.total}: {decision.what}")
 
@@ -156,7 +156,7 @@ def _cell(record: dict[str, Any]) -> str:
     return f"{record['genotype']}{ties and f' (undecided: {ties})'}"
 
 
-def _stage(stage: Stage) -> str:
+def _stage(stage: StageStart) -> str:
     """Say which stage begins, with the number of its cells and of the choices on each edge."""
     blocks = stage.space.blocks
     cells = sum(block.cells for block in blocks)

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import mean
 from typing import Any
 
-from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.spaces import SKIP, Decision, Genotype
-from archgrad.tasks import MetricInfo
 
 __all__ = [
     "Record",
-    "Rules",
     "after_first_move",
     "changed_share",
     "decided_share",
@@ -95,27 +91,6 @@ def _decisions(genotype: str) -> frozenset[tuple[str, Decision]]:
 def _share_in(genotype: str, choice: str) -> float:
     found = Genotype.parse(genotype)
     return found.count(choice) / max(len(found.decisions), 1)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Rules that judge the ``records`` of a search by the ``limits``."""
-
-    limits: Thresholds
-    records: tuple[Record, ...]
-
-    def now(self, name: str) -> float | None:
-        """Return the mean of a number over the window, None if no record there has it."""
-        return mean_in(self.records[-self.limits.window :], name)
-
-    @property
-    def metric(self) -> MetricInfo:
-        """The main metric of the search."""
-        return MetricInfo.of_record(self.records[-1] if self.records else {})
-
-    def key(self, kind: str) -> str:
-        """Return the name of the main metric of a kind of images in a record, such as ``train_accuracy``."""
-        return f"{kind}_{self.metric.name}"
 
 
 def number_in(record: Record, name: str) -> float | None:
