@@ -10,24 +10,14 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from archgrad.callbacks.base import Callback
 from archgrad.callbacks.search import Record, Search
 from archgrad.errors import UserError
 from archgrad.system.files import write_text
 
-__all__ = ["CSVFile", "MLflow", "Sink", "TensorBoard", "WandB", "Writer", "import_tool", "numbers_of", "words_of"]
-
-
-class Writer(Protocol):
-    """Writes records in the format of a tool."""
-
-    def write(self, record: Record) -> None:
-        """Write the record of an epoch, so that it survives a kill."""
-
-    def close(self) -> None:
-        """Write what is left and release everything."""
+__all__ = ["CSVFile", "MLflow", "Sink", "TensorBoard", "WandB", "import_tool", "numbers_of", "words_of"]
 
 
 @dataclass(frozen=True)
@@ -41,18 +31,25 @@ class Sink(Callback, ABC):
     only_writes: ClassVar[bool] = True
 
     folder: str | None = None
-    _writers: list[Writer] = field(default_factory=list, init=False, repr=False, compare=False)
+    _opened: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     @abstractmethod
-    def open(self, folder: Path) -> Writer:
-        """Return a writer into ``folder`` that replaces what an earlier process wrote there."""
+    def open(self, folder: Path) -> Any:
+        """Return what the tool writes with into ``folder``; it replaces what an earlier process wrote there."""
+
+    @abstractmethod
+    def write(self, opened: Any, record: Record) -> None:
+        """Write the record of an epoch, so that it survives a kill."""
+
+    def close(self, opened: Any) -> None:
+        """Write what is left and release everything."""
 
     def on_search_start(self, search: Search) -> None:
-        """Open the writer, and write the epochs that are done."""
+        """Open the tool, and write the epochs that are done."""
         self._close()
-        self._writers.append(self.open(self._place(search)))
+        self._opened.append(self.open(self._place(search)))
         for record in search.history:
-            self._writers[0].write(dict(record))
+            self.write(self._opened[0], dict(record))
 
     def on_go_back(self, search: Search) -> None:
         """Drop the epochs after the one that the search went back to."""
@@ -60,32 +57,31 @@ class Sink(Callback, ABC):
 
     def on_epoch_end(self, search: Search, record: Record) -> None:
         """Write the record."""
-        for writer in self._writers:
-            writer.write(record)
+        for opened in self._opened:
+            self.write(opened, record)
 
     def on_search_end(self, search: Search) -> None:
-        """Close the writer."""
+        """Close the tool."""
         self._close()
 
     def _close(self) -> None:
-        while self._writers:
-            self._writers.pop().close()
+        while self._opened:
+            self.close(self._opened.pop())
 
     def _place(self, search: Search) -> Path:
-        name = type(self).__name__
-        if self.folder is None and search.folder is None:
+        name, folder = type(self).__name__, search.folder if self.folder is None else self.folder
+        if folder is None:
             raise UserError(
                 f"{name} has no folder to write to: the search has no run directory. Search with out=DIR, or give "
                 f"{name}(folder=DIR)."
             )
-        place = Path(self.folder) if self.folder is not None else Path(search.folder or "")
         try:
-            place.mkdir(parents=True, exist_ok=True)
+            Path(folder).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(
-                f"{name} cannot make the folder {place} ({error.strerror or error}); choose another folder."
+                f"{name} cannot make the folder {folder} ({error.strerror or error}); choose another folder."
             ) from error
-        return place
+        return Path(folder)
 
 
 def import_tool(module: str, extra: str) -> Any:
@@ -120,27 +116,20 @@ class CSVFile(Sink):
 
     kind: ClassVar[str] = "csv"
 
-    def open(self, folder: Path) -> Writer:
-        """Return the writer; it writes the whole file anew at every epoch, because a new measure is a new column."""
-        return _Table(folder / "metrics.csv")
+    def open(self, folder: Path) -> tuple[Path, list[Record]]:
+        """Return the path of the file, and its records so far."""
+        return folder / "metrics.csv", []
 
-
-@dataclass
-class _Table:
-    path: Path
-    records: list[Record] = field(default_factory=list)
-
-    def write(self, record: Record) -> None:
-        self.records.append(record)
-        columns = list(dict.fromkeys(name for record in self.records for name in record))
+    def write(self, opened: tuple[Path, list[Record]], record: Record) -> None:
+        """Write the whole file anew, because a new measure is a new column."""
+        path, records = opened
+        records.append(record)
         text = io.StringIO()
+        columns = list(dict.fromkeys(name for one in records for name in one))
         table = csv.DictWriter(text, columns, lineterminator="\n")
         table.writeheader()
-        table.writerows(self.records)
-        write_text(self.path, text.getvalue())
-
-    def close(self) -> None:
-        """Do nothing: every record is written already."""
+        table.writerows(records)
+        write_text(path, text.getvalue())
 
 
 @dataclass(frozen=True)
@@ -149,26 +138,23 @@ class TensorBoard(Sink):
 
     kind: ClassVar[str] = "tensorboard"
 
-    def open(self, folder: Path) -> Writer:
-        """Return the writer; TensorBoard ignores what earlier event files say of epochs from ``purge_step`` on."""
+    def open(self, folder: Path) -> Any:
+        """Return a writer of events; TensorBoard ignores what earlier files say of epochs from ``purge_step`` on."""
         import_tool("tensorboard", "tensorboard")
         summary = import_tool("torch.utils.tensorboard", "tensorboard")
-        return _Events(summary.SummaryWriter(str(folder / "tensorboard"), purge_step=1))
+        return summary.SummaryWriter(str(folder / "tensorboard"), purge_step=1)
 
-
-@dataclass
-class _Events:
-    summary: Any
-
-    def write(self, record: Record) -> None:
+    def write(self, opened: Any, record: Record) -> None:
+        """Write numbers as scalars and words as texts."""
         for name, value in numbers_of(record).items():
-            self.summary.add_scalar(name, value, record["epoch"])
+            opened.add_scalar(name, value, record["epoch"])
         for name, text in words_of(record).items():
-            self.summary.add_text(name, text, record["epoch"])
-        self.summary.flush()
+            opened.add_text(name, text, record["epoch"])
+        opened.flush()
 
-    def close(self) -> None:
-        self.summary.close()
+    def close(self, opened: Any) -> None:
+        """Close the event file."""
+        opened.close()
 
 
 @dataclass(frozen=True)
@@ -182,26 +168,21 @@ class WandB(Sink):
 
     project: str = "archgrad"
 
-    def open(self, folder: Path) -> Writer:
-        """Return the writer of a new offline run."""
-        tool = import_tool("wandb", "wandb")
+    def open(self, folder: Path) -> Any:
+        """Return a new offline run."""
+        tool, place = import_tool("wandb", "wandb"), folder.resolve()
         quiet = tool.Settings(silent=True, console="off", disable_git=True, x_disable_stats=True, x_disable_meta=True)
-        place = folder.resolve()
-        run = tool.init(
+        return tool.init(
             mode="offline", dir=str(place), project=self.project, name=place.name, settings=quiet, reinit="create_new"
         )
-        return _OfflineRun(run)
 
+    def write(self, opened: Any, record: Record) -> None:
+        """Log numbers and words."""
+        opened.log(numbers_of(record) | words_of(record), step=record["epoch"])
 
-@dataclass
-class _OfflineRun:
-    run: Any
-
-    def write(self, record: Record) -> None:
-        self.run.log(numbers_of(record) | words_of(record), step=record["epoch"])
-
-    def close(self) -> None:
-        self.run.finish()
+    def close(self, opened: Any) -> None:
+        """Finish the run."""
+        opened.finish()
 
 
 _MLFLOW_TAG = "archgrad.folder"
@@ -220,34 +201,32 @@ class MLflow(Sink):
     experiment: str = "archgrad"
     uri: str = ""
 
-    def open(self, folder: Path) -> Writer:
-        """Return the writer of a new run; delete the earlier run of this folder."""
+    def open(self, folder: Path) -> tuple[Any, str]:
+        """Return the client and the name of a new run; delete the earlier run of this folder."""
         place = folder.resolve()
         client = import_tool("mlflow.tracking", "mlflow").MlflowClient(self.uri or f"sqlite:///{place / 'mlflow.db'}")
-        experiment, tag = self._experiment(client, place), hashlib.sha256(str(place).encode()).hexdigest()[:16]
+        known = client.get_experiment_by_name(self.experiment)
+        artifacts = None if self.uri else f"file:{place / 'mlartifacts'}"
+        experiment = str(
+            client.create_experiment(self.experiment, artifact_location=artifacts)
+            if known is None
+            else known.experiment_id
+        )
+        tag = hashlib.sha256(str(place).encode()).hexdigest()[:16]
         for earlier in client.search_runs([experiment], f"tags.`{_MLFLOW_TAG}` = '{tag}'"):
             client.delete_run(earlier.info.run_id)
         run = client.create_run(experiment, run_name=place.name, tags={_MLFLOW_TAG: tag})
-        return _Run(client, run.info.run_id)
+        return client, run.info.run_id
 
-    def _experiment(self, client: Any, place: Path) -> str:
-        found = client.get_experiment_by_name(self.experiment)
-        if found is not None:
-            return str(found.experiment_id)
-        artifacts = None if self.uri else f"file:{place / 'mlartifacts'}"
-        return str(client.create_experiment(self.experiment, artifact_location=artifacts))
-
-
-@dataclass
-class _Run:
-    client: Any
-    identity: str
-
-    def write(self, record: Record) -> None:
+    def write(self, opened: tuple[Any, str], record: Record) -> None:
+        """Log numbers as metrics and words as tags."""
+        client, run = opened
         for name, value in numbers_of(record).items():
-            self.client.log_metric(self.identity, name, value, step=record["epoch"])
+            client.log_metric(run, name, value, step=record["epoch"])
         for name, text in words_of(record).items():
-            self.client.set_tag(self.identity, name, text)
+            client.set_tag(run, name, text)
 
-    def close(self) -> None:
-        self.client.set_terminated(self.identity)
+    def close(self, opened: tuple[Any, str]) -> None:
+        """Mark the run as finished."""
+        client, run = opened
+        client.set_terminated(run)
