@@ -70,8 +70,8 @@ class Callback:
     """Override what you need; every method does nothing by default.
 
     ``needs`` declares what the loop must compute for a callback. A search has at most one callback of each ``kind``.
-    ``requires`` names the kinds that must measure before it. One that ``only_writes`` or prints, and measures and asks
-    for nothing, is called only in the first of several processes; all others are called in each. Callbacks
+    ``requires`` names the kinds that must measure before it. Set ``only_writes`` for a callback that only writes or
+    prints: of several processes, only the first calls it. All other callbacks are called in every process. Callbacks
     never change the bits of weights and α, and a resumed search measures at the same steps.
 
     >>> class Patience(Callback):
@@ -87,9 +87,8 @@ class Callback:
     every: Count = 64
     """The number of steps between two measurements.
 
-    With a hypergradient of order 1, mixture gradients are measured in every step that moves the architecture. For them,
-    ``every`` applies where they are computed only for the measurement: in the other steps, such as those of a warm-up,
-    and in all steps with a hypergradient of order 2.
+    Mixture gradients are an exception: a step that computes them anyway always measures them. That is every step that
+    moves the architecture with a hypergradient of order 1. In all other steps ``every`` holds for them too.
     """
 
     def __post_init__(self) -> None:

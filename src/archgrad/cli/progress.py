@@ -21,7 +21,7 @@ __all__ = ["LiveProgress", "PlainProgress", "ScreenNumber", "progress_for", "rea
 
 
 def progress_for(console: Console, shows_cell: bool = True) -> LiveProgress | PlainProgress:
-    """Return the display that suits the console; a training, whose cell is given, does not show it."""
+    """Return the display that suits the console; ``shows_cell`` is False for a training, whose cell is given."""
     return (LiveProgress if console.is_terminal else PlainProgress)(console, shows_cell)
 
 

@@ -55,7 +55,7 @@ class Diagnosis:
 
     @property
     def alarming(self) -> bool:
-        """Whether a search should be warned, stopped or changed."""
+        """Whether to warn the user, and to stop or change the search."""
         return self.verdict in ALARMING
 
     def __str__(self) -> str:
@@ -219,7 +219,7 @@ class _CollapseRules(Rules):
         if verdict != "collapsing":
             return "" if verdict == "too early" and not self.over else _ADVICE.get(verdict, "")
         if self._nothing_is_left and not self._skips_are_most:
-            return "most of the network is gone; search without `none` (--set space.exclude=none where there is it)"
+            return "most of the network is gone; search without `none` (--set space.exclude=none)"
         return f"go back to an earlier epoch, or search again: {cure}"
 
     @cached_property

@@ -46,7 +46,7 @@ def layer_gradients(point: EvaluationPoint, hypergradient: Hypergradient) -> Mix
 
 @dataclass(frozen=True)
 class StageSimilarity:
-    """Mean cosines over the pairs of ``cells`` cells whose nodes have one shape (Λ-DARTS, Fig. 6).
+    """How alike the ``cells`` cells of one stage are: mean cosines over all pairs of them (Λ-DARTS, Fig. 6).
 
     ``node_gradients`` compares ∂L2/∂x of the same node in two cells. ``convolutions`` compares the outputs of the same
     convolution on the same edge, None if no edge offers one.
@@ -61,7 +61,7 @@ class StageSimilarity:
 
 @dataclass(frozen=True, eq=False)
 class _CellOutputs:
-    """The outputs of one cell: its nodes, with their graph, and its convolutions, without."""
+    """The outputs of one cell: its nodes, which gradients can flow through, and its convolutions, detached."""
 
     edges: tuple[Edge, ...]
     nodes: list[Tensor]
@@ -128,7 +128,7 @@ def _compared(cells: Sequence[_CellOutputs], gradients: Sequence[Sequence[Tensor
 
 
 def _cosines(rows: Sequence[Sequence[Tensor]]) -> list[float]:
-    """Return the cosine of each entry with that of every other row at its place; 0 if one is zero."""
+    """Return the cosines between all pairs of rows, entry by entry; 0 where an entry is zero."""
     return [
         torch.nn.functional.cosine_similarity(widened(one.flatten()), widened(other.flatten()), dim=0).item()
         for first, second in combinations(rows, 2)
@@ -159,7 +159,7 @@ def _record_cells(supernet: nn.Module) -> Iterator[list[_CellOutputs]]:
 
 
 def _convolutions(cell: MixedCell, nodes: Sequence[Tensor]) -> Iterator[tuple[Operation, Tensor]]:
-    """Yield every operation of a cell that has weights, except reducing skips, with its input."""
+    """Yield each operation with weights, except skips that reduce, and its input."""
     for edge in cell.connections:
         x = nodes[edge.source]
         for operation in edge.operations:

@@ -36,7 +36,7 @@ def of_last_stage(records: Sequence[Any]) -> list[Any]:
 
 
 def after_first_move(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the records from the first move of the architecture on, without those that have no genotype."""
+    """Return the records from the first epoch that moved the architecture, without those that have no genotype."""
     records = [record for record in records if record.get("genotype", "") is not None]
     for place, record in enumerate(records):
         if number_in(record, "movement") != 0:
@@ -45,7 +45,7 @@ def after_first_move(records: Sequence[Record]) -> Sequence[Record]:
 
 
 def decided_share(record: Record) -> float | None:
-    """Return the share of its maximum by which entropy has fallen, None if it was not measured.
+    """Return how far entropy has fallen below its maximum, as a share of that; None if it was not measured.
 
     >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
     0.5

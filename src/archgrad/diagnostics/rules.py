@@ -90,7 +90,7 @@ class Rules:
         return MetricInfo.of_record(self.records[-1] if self.records else {})
 
     def key(self, kind: str) -> str:
-        """Return the name of the main metric of a kind of images in a record, such as ``train_accuracy``."""
+        """Return what records call the main metric on these images: ``train_accuracy`` for ``train``."""
         return f"{kind}_{self.metric.name}"
 
 
@@ -202,7 +202,7 @@ class DecisionRules(Rules):
 
     @property
     def share(self) -> float | None:
-        """The share of its maximum by which entropy has fallen, over the window; None if it was not measured."""
+        """How far entropy has fallen below its maximum, as a share of that, over the window; None if unknown."""
         entropy = self.now("entropy")
         return None if entropy is None else decided_share({**self.records[-1], "entropy": entropy})
 
@@ -216,7 +216,7 @@ class DecisionRules(Rules):
 
     @property
     def kept(self) -> float | None:
-        """The part of the mixture's gain over chance that the one architecture keeps; None if unknown."""
+        """The architecture's gain over chance as a part of the mixture's, with the same weights; None if unknown."""
         metric, last = self.metric, self.records[-1] if self.records else {}
         mixture, one = (number_in(last, self.key(kind)) for kind in ("mixture", "discrete"))
         chance = number_in(last, "heldout_chance")
