@@ -249,16 +249,16 @@ class _Tenths:
             say(f"{self.what}: {10 * tenth} % of {whole}", self.console)
 
 
-_BEFORE = {
+_WORDS = {
     "train_loss": ("loss", "on the images that train the weights"),
     "train_{}": ("training {}", "on the images that train the weights"),
     "arch_loss": ("α loss", "on the images that train the architecture α"),
     "arch_{}": ("α {}", "on the images that train the architecture α"),
     "heldout_{}": ("held-out {}", "on images that train no weights"),
+    "decided": ("decided", "0 %: all operations are even, 100 %: one on each edge"),
+    "skips": ("skip connections", "in the current cell"),
 }
-"""The names in a record, titles and meanings; braces stand for the main metric."""
-_AFTER = {"skips": ("skip connections", "in the current cell")}
-_DECIDED = "0 %: all operations are even, 100 %: one on each edge"
+"""The names in a record, titles and meanings, in the order of the screen; braces stand for the main metric."""
 _TABLES = {"200ep": "NAS-Bench-201", "12ep": "NAS-Bench-201", "108ep": "NAS-Bench-101"}
 
 
@@ -276,30 +276,23 @@ def screen_numbers(record: Mapping[str, Any], metric: MetricInfo | None = None) 
     >>> screen_numbers({"entropy": 0.7, "entropy_max": 1.4})
     [ScreenNumber(name='decided', value='50 %', meaning='0 %: all operations are even, 100 %: one on each edge')]
     """
-    share = decided_share(record)
-    decided = [] if share is None else [ScreenNumber("decided", f"{100 * share:.0f} %", _DECIDED)]
-    tables = [_looked_up(name, record[name]) for name in record if name.startswith(("oracle_", "regret_"))]
-    metric = metric or MetricInfo.of_record(record)
-    named = {name.format(metric.name): words for name, words in _BEFORE.items()}
-    return [*_measured(record, named, metric), *decided, *_measured(record, _AFTER, metric), *tables]
-
-
-def _measured(
-    record: Mapping[str, Any], names: Mapping[str, tuple[str, str]], metric: MetricInfo
-) -> list[ScreenNumber]:
-    return [
-        ScreenNumber(title.format(metric.name), _value(name, record[name], metric), meaning)
-        for name, (title, meaning) in names.items()
-        if name in record
+    metric, share = metric or MetricInfo.of_record(record), decided_share(record)
+    shown = {} if share is None else {"decided": f"{100 * share:.0f} %"}
+    words = {name.format(metric.name): one for name, one in _WORDS.items()}
+    found = [
+        ScreenNumber(title.format(metric.name), shown.get(name) or _value(name, record[name], metric), meaning)
+        for name, (title, meaning) in words.items()
+        if name in shown or name in record
     ]
+    return found + [_looked_up(name, record[name]) for name in record if name.startswith(("oracle_", "regret_"))]
 
 
 def _value(name: str, value: float | None, metric: MetricInfo) -> str:
+    """Return a number as a screen shows it: with the unit of its metric, or as a count or a loss."""
     if isinstance(value, int | None):
         return "unknown" if value is None else str(value)
-    return (
-        metric.show(value, digits=2) if name.endswith(f"_{metric.name}") and metric.name != "loss" else f"{value:.3f}"
-    )
+    is_loss = metric.name == "loss" or not name.endswith(f"_{metric.name}")
+    return f"{value:.3f}" if is_loss else metric.show(value, digits=2)
 
 
 def _looked_up(name: str, value: float) -> ScreenNumber:
