@@ -44,6 +44,7 @@ HOUSE = (
     ("tables",),
     ("blackbox",),
     ("studies",),
+    ("pages",),
     ("cli",),
     ("__main__",),
 )
