@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
 from archgrad.pages.records import HEALTH, RunRecords, measures_of, page_run, read_run
 from archgrad.report.curves import Curve, curve_of
-from archgrad.report.page import Cells, FoundCell, Group, Page, PageRun
+from archgrad.report.page import Cells, FoundCell, Group, Listing, Page, PageRun
 
-__all__ = ["page_of_runs"]
+__all__ = ["band", "bands_of", "listing", "page_of_runs"]
 
 _SHOWN = (
     "method",
@@ -28,6 +28,7 @@ _SHOWN = (
     "threads",
 )
 """The options that a page names."""
+_COLUMNS = ("run", "state", "epoch", "held-out accuracy (%)", "accuracy in the table (%)", "skips", "seconds")
 _MOST_WITH_EVERY_CELL = 12
 """Of so many runs the cell of every epoch is drawn, of more only the last."""
 
@@ -45,6 +46,7 @@ def page_of_runs(folders: Sequence[Path], title: str | None = None) -> Page:
         page_run(run, _name(run, runs), groups.index(run.label), cells, measures, len(runs) <= _MOST_WITH_EVERY_CELL)
         for run in runs
     ]
+    named = [(groups.index(run.label), run) for run in runs if run.records]
     return Page(
         title=title or (drawn[0].name if len(runs) == 1 else f"{len(runs)} runs"),
         verdict=_verdict(runs),
@@ -53,7 +55,7 @@ def page_of_runs(folders: Sequence[Path], title: str | None = None) -> Page:
         health=[name for name in HEALTH if any(one.key == name for one in measures)],
         groups=[Group(name) for name in groups],
         runs=drawn,
-        bands=_bands(runs, groups, [one.key for one in measures]),
+        bands={"epochs": bands_of(named, [one.key for one in measures])} if len(groups) < len(runs) else {},
         found=_found(runs, drawn, cells),
         cells=cells.drawn,
         findings=[f"{one.name}: {text}" for one, run in zip(drawn, runs, strict=True) if (text := _finding(run))],
@@ -61,25 +63,44 @@ def page_of_runs(folders: Sequence[Path], title: str | None = None) -> Page:
     )
 
 
-def _bands(runs: Sequence[RunRecords], groups: Sequence[str], measures: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return mean and 95 % interval over the seeds of every group by epoch; nothing if no group has several."""
-    if len(groups) == len(runs):
-        return {}
-    histories = [[run.records for run in runs if run.label == name and run.records] for name in groups]
-    bands = {key: [_band(at, curve_of(one, key)) for at, one in enumerate(histories) if one] for key in measures}
-    return {"epochs": bands}
+def bands_of(runs: Sequence[tuple[int, RunRecords]], measures: Sequence[str]) -> dict[str, Any]:
+    """Return mean and 95 % interval (Student's t) by epoch of every group; ``runs`` are groups and their runs."""
+    histories: dict[int, list[Sequence[Mapping[str, Any]]]] = {}
+    for group, run in runs:
+        histories.setdefault(group, []).append(run.records)
+    return {key: [_band(group, curve_of(own, key)) for group, own in histories.items()] for key in measures}
 
 
 def _band(group: int, curve: Curve) -> dict[str, Any]:
     half = [point.interval or 0.0 for point in curve]
     means = [point.mean for point in curve]
-    return {
-        "group": group,
-        "x": [point.epoch for point in curve],
-        "mean": means,
-        "low": [middle - one for middle, one in zip(means, half, strict=True)],
-        "high": [middle + one for middle, one in zip(means, half, strict=True)],
-    }
+    lows, highs = ([middle + side * one for middle, one in zip(means, half, strict=True)] for side in (-1, 1))
+    return band(group, [point.epoch for point in curve], means, lows, highs)
+
+
+def band(
+    group: int, x: Sequence[float], mean: Sequence[float], low: Sequence[float], high: Sequence[float]
+) -> dict[str, Any]:
+    """Return a curve of a group with its band, as the page draws it."""
+    return {"group": group, "x": x, "mean": mean, "low": low, "high": high}
+
+
+def listing(home: Path, folders: Sequence[Path], links: Mapping[Path, str], runs: Sequence[RunRecords]) -> Listing:
+    """Return the list of runs, by their paths below ``home``; ``links`` are the addresses of their pages."""
+    rows = [
+        {"cells": _row(home, run), "link": links.get(folder, "")} for folder, run in zip(folders, runs, strict=True)
+    ]
+    return Listing(_COLUMNS, rows)
+
+
+def _row(home: Path, run: RunRecords) -> list[Any]:
+    last = run.records[-1] if run.records else {}
+    oracles = [last[name] for name in last if name.startswith("oracle_")]
+    numbers = [last.get("epoch"), last.get("heldout_accuracy"), *(oracles[:1] or [None]), last.get("skips")]
+    seconds = sum(one for record in run.records if isinstance(one := record.get("seconds"), int | float))
+    state = "finished" if run.finished else "begun" if run.records else "waiting"
+    plain = [one if isinstance(one, int | float) else None for one in numbers]
+    return [str(run.folder.relative_to(home))[:200], state, *plain, seconds]
 
 
 def _name(run: RunRecords, runs: Sequence[RunRecords]) -> str:

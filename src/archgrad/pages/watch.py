@@ -13,7 +13,6 @@ import secrets
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -24,15 +23,15 @@ from starlette.routing import Route
 
 from archgrad.errors import ArchgradError
 from archgrad.pages.records import RunRecords, read_run
-from archgrad.pages.runs import page_of_runs
-from archgrad.report.page import Listing, Page, to_html
+from archgrad.pages.runs import listing, page_of_runs
+from archgrad.pages.studies import page_of_study
+from archgrad.report.page import Page, to_html
 
 __all__ = ["Watched", "find_runs", "watch_app"]
 
 HOST = "127.0.0.1"
 _FILES = ("metrics.jsonl", "config.toml", "summary.json")
 _MOST_RUNS, _DEEPEST = 5000, 4
-_COLUMNS = ("run", "state", "epoch", "held-out accuracy (%)", "accuracy in the table (%)", "skips", "seconds")
 Stamp = tuple[tuple[int, int] | None, ...]
 
 
@@ -76,29 +75,17 @@ class Watched:
             return _GONE if run is None else _live(page_of_runs([run]))
         if len(runs) == 1 and runs[0] == self.folder:
             return _live(page_of_runs(runs))
-        rows = [self._row(run, f"{base}run/{self.key(run)}") for run in runs]
-        done = sum(row["cells"][1] == "finished" for row in rows)
-        return _live(
-            Page(
-                self.folder.name or str(self.folder),
-                f"{done} of {len(rows)} runs are finished.",
-                listing=Listing(_COLUMNS, rows),
-            )
-        )
+        links = {run: f"{base}run/{self.key(run)}" for run in runs}
+        if (self.folder / "study.toml").is_file():
+            return _live(page_of_study(self.folder, links))
+        listed = listing(self.folder, runs, links, [self._read(run) for run in runs])
+        done = sum(row["cells"][1] == "finished" for row in listed.rows)
+        title = self.folder.resolve().name
+        return _live(Page(title, f"{done} of {len(runs)} runs are finished.", listing=listed))
 
     def key(self, run: Path) -> str:
         """Return the name of a run in addresses, from which no path can be made."""
         return hashlib.sha256(os.fsencode(run.relative_to(self.folder))).hexdigest()[:16]
-
-    def _row(self, run: Path, link: str) -> dict[str, Any]:
-        read = self._read(run)
-        last = read.records[-1] if read.records else {}
-        oracles = [last[name] for name in last if name.startswith("oracle_cifar10_")]
-        numbers = [last.get("epoch"), last.get("heldout_accuracy"), *(oracles[:1] or [None]), last.get("skips")]
-        seconds = sum(one for record in read.records if isinstance(one := record.get("seconds"), int | float))
-        state = "finished" if read.finished else "begun"
-        plain = [one if isinstance(one, int | float) else None for one in numbers]
-        return {"cells": [str(run.relative_to(self.folder))[:200], state, *plain, seconds], "link": link}
 
     def _read(self, run: Path) -> RunRecords:
         stamp = tuple(_stamp(run / name) for name in _FILES)
