@@ -85,12 +85,9 @@ def band(
     return {"group": group, "x": x, "mean": mean, "low": low, "high": high}
 
 
-def listing(home: Path, folders: Sequence[Path], links: Mapping[Path, str], runs: Sequence[RunRecords]) -> Listing:
+def listing(home: Path, runs: Sequence[RunRecords], links: Mapping[Path, str]) -> Listing:
     """Return the list of runs, by their paths below ``home``; ``links`` are the addresses of their pages."""
-    rows = [
-        {"cells": _row(home, run), "link": links.get(folder, "")} for folder, run in zip(folders, runs, strict=True)
-    ]
-    return Listing(_COLUMNS, rows)
+    return Listing(_COLUMNS, [{"cells": _row(home, run), "link": links.get(run.folder, "")} for run in runs])
 
 
 def _row(home: Path, run: RunRecords) -> list[Any]:

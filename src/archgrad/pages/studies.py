@@ -50,6 +50,7 @@ def page_of_study(folder: Path, links: dict[Path, str] | None = None) -> Page:
     ]
     named = [(groups.index(_group(study, run)), read) for run, read in begun.items()]
     top = _top(study)
+    found = _found(top[:_TOP], cells)
     done = sum(one.state == "finished" for one in study.status)
     return Page(
         title=folder.resolve().name,
@@ -61,14 +62,14 @@ def page_of_study(folder: Path, links: dict[Path, str] | None = None) -> Page:
         runs=drawn,
         bands=_bands(study, groups, results, named, measures),
         cells=cells.drawn,
-        found=[FoundCell(f"found by {one.votes} of {one.of} runs", _about(one), number) for one in top[:_TOP] if (number := cells.number(str(one.genotype))) is not None],
+        found=found,
         scatters=_scatters(top),
         tables=[table for one in summaries for table in _tables(one, len(summaries) > 1)],
         notes=[sentence for one in summaries for sentence in one.unlike],
         findings=[f"{name}: {reason}" for one in summaries for name, reason in one.failed.items()],
         commands=[f"archgrad compare {folder}", f"archgrad plot {folder}", f"archgrad top {folder}"],
-        listing=listing(study.folder.path, [study.folder.run_folder(run) for run in runs], links or {}, list(runs.values())),
-    )  # fmt: skip
+        listing=listing(study.folder.path, list(runs.values()), links or {}),
+    )
 
 
 def _group(study: Study, run: Any) -> str:
@@ -135,6 +136,15 @@ def _top(study: Study) -> list[TopArchitecture]:
         return [one for found in study.top(_MOST_POINTS).values() for one in found]
     except ArchgradError:  # no run is finished, or its data is not here
         return []
+
+
+def _found(top: Sequence[TopArchitecture], cells: Cells) -> list[FoundCell]:
+    numbers = [cells.number(str(one.genotype)) for one in top]
+    return [
+        FoundCell(f"found by {one.votes} of {one.of} runs", _about(one), number)
+        for one, number in zip(top, numbers, strict=True)
+        if number is not None
+    ]
 
 
 def _about(one: TopArchitecture) -> str:

@@ -78,7 +78,7 @@ class Watched:
         links = {run: f"{base}run/{self.key(run)}" for run in runs}
         if (self.folder / "study.toml").is_file():
             return _live(page_of_study(self.folder, links))
-        listed = listing(self.folder, runs, links, [self._read(run) for run in runs])
+        listed = listing(self.folder, [self._read(run) for run in runs], links)
         done = sum(row["cells"][1] == "finished" for row in listed.rows)
         title = self.folder.resolve().name
         return _live(Page(title, f"{done} of {len(runs)} runs are finished.", listing=listed))
