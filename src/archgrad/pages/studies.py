@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from archgrad.errors import ArchgradError
 from archgrad.pages.records import HEALTH, RunRecords, measures_of, page_run, read_run
 from archgrad.pages.runs import band, bands_of, listing
-from archgrad.report.page import Cells, FoundCell, Group, Measure, Page, PageTable, Scatter
+from archgrad.report.page import Cells, FoundCell, Group, Measure, Page, PageRun, PageTable, Scatter
 from archgrad.studies import Study
 from archgrad.studies.curves import MeanPoint, study_curves
+from archgrad.studies.plan import PlannedRun
 from archgrad.studies.results import BenchmarkResults, TopArchitecture
 from archgrad.studies.summary import BenchmarkSummary, detail_table, main_table, pair_table
 from archgrad.studies.tables import ResultTable
@@ -25,33 +27,29 @@ _SHOWN = 12
 """So many measures besides the main one have curves."""
 
 
-def page_of_study(folder: Path, links: dict[Path, str] | None = None) -> Page:
+@dataclass(frozen=True)
+class _StudyRun:
+    """A planned run of a study: the name of its group, its seed, and what its folder says."""
+
+    group: str
+    seed: int
+    read: RunRecords
+
+
+def page_of_study(folder: Path, links: Mapping[Path, str] | None = None) -> Page:
     """Return the page of a study; ``links`` are the addresses of its runs on a live page."""
     study = Study.load(folder)
-    runs = {run: read_run(study.folder.run_folder(run)) for run in study.plan.runs()}
-    begun = {run: read for run, read in runs.items() if read.records}
-    groups = list(dict.fromkeys(_group(study, run) for run in runs))
-    measures, cells = measures_of(list(begun.values()))[: _SHOWN + 1], Cells()
-    try:
-        results, summaries = study.results, study.summaries()
-    except ArchgradError:  # no run is finished
-        results, summaries = [], []
-    first = {_group(study, run): run for run in reversed(begun)}
-    drawn = [
-        page_run(
-            read,
-            f"{_group(study, run)}, seed {run.seed}",
-            groups.index(_group(study, run)),
-            cells,
-            measures,
-            first[_group(study, run)] == run,
-        )
-        for run, read in begun.items()
+    runs = [
+        _StudyRun(_group(study, run), run.seed, read_run(study.folder.run_folder(run))) for run in study.plan.runs()
     ]
-    named = [(groups.index(_group(study, run)), read) for run, read in begun.items()]
-    top = _top(study)
+    groups = list(dict.fromkeys(run.group for run in runs))
+    begun = [run for run in runs if run.read.records]
+    measures = measures_of([run.read for run in begun])[: _SHOWN + 1]
+    results, summaries = _results(study)
+    top, cells = _top(study), Cells()
     found = _found(top[:_TOP], cells)
-    done = sum(one.state == "finished" for one in study.status)
+    drawn = _drawn(begun, groups, cells, measures)
+    done = sum(run.read.finished for run in runs)
     return Page(
         title=folder.resolve().name,
         verdict=" ".join(str(one.verdict) for one in summaries) or "No run is finished yet.",
@@ -60,7 +58,7 @@ def page_of_study(folder: Path, links: dict[Path, str] | None = None) -> Page:
         health=[name for name in HEALTH if any(one.key == name for one in measures)],
         groups=_groups(study, groups, summaries),
         runs=drawn,
-        bands=_bands(study, groups, results, named, measures),
+        bands=_bands(study, groups, results, [(groups.index(run.group), run.read) for run in begun], measures),
         cells=cells.drawn,
         found=found,
         scatters=_scatters(top),
@@ -68,13 +66,33 @@ def page_of_study(folder: Path, links: dict[Path, str] | None = None) -> Page:
         notes=[sentence for one in summaries for sentence in one.unlike],
         findings=[f"{name}: {reason}" for one in summaries for name, reason in one.failed.items()],
         commands=[f"archgrad compare {folder}", f"archgrad plot {folder}", f"archgrad top {folder}"],
-        listing=listing(study.folder.path, list(runs.values()), links or {}),
+        listing=listing(study.folder.path, [run.read for run in runs], links or {}),
     )
 
 
-def _group(study: Study, run: Any) -> str:
+def _results(study: Study) -> tuple[Sequence[BenchmarkResults], Sequence[BenchmarkSummary]]:
+    try:
+        return study.results, study.summaries()
+    except ArchgradError:  # no run is finished
+        return [], []
+
+
+def _drawn(
+    runs: Sequence[_StudyRun], groups: Sequence[str], cells: Cells, measures: Sequence[Measure]
+) -> list[PageRun]:
+    """Return the runs for the page; the first of every group has the cell of every epoch, the others the last."""
+    first = {run.group: run for run in reversed(runs)}
+    return [
+        page_run(
+            run.read, f"{run.group}, seed {run.seed}", groups.index(run.group), cells, measures, first[run.group] is run
+        )
+        for run in runs
+    ]
+
+
+def _group(study: Study, run: PlannedRun) -> str:
     several = len(study.plan.benchmarks) > 1
-    return f"{run.benchmark.name}, {run.variant.name}" if several else str(run.variant.name)
+    return f"{run.benchmark.name}, {run.variant.name}" if several else run.variant.name
 
 
 def _groups(study: Study, names: Sequence[str], summaries: Sequence[BenchmarkSummary]) -> list[Group]:
