@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # before any group, see `joined`
 
 from archgrad.distributed.collectives import all_gather, broadcast_bytes, noticing_losses
 from archgrad.distributed.environment import Launched, launched
@@ -62,7 +63,9 @@ def joined(device: str) -> Iterator[Processes]:
     """Join the processes that ``torchrun`` started, or those of a group that the caller has initialized.
 
     The first process alone writes and prints; the logs of the others are silent. The group ends with the block, if it
-    began there.
+    began there, and with it the threads of gloo: one that lives until Python ends may abort the process. They end only
+    when nobody holds the group any more. ``torch.distributed.nn.functional`` would hold it for ever, as the default of
+    its arguments, if the first optimizer imported it while there is a group.
     """
     place = launched()
     begins = place is not None and dist.is_available() and not dist.is_initialized()
@@ -72,6 +75,8 @@ def joined(device: str) -> Iterator[Processes]:
         me = processes()
         with _quiet_logs(me.rank > 0):
             yield me
+        if begins:
+            wait_for_all()  # nobody may leave while another still reads from it
     finally:
         if begins:
             dist.destroy_process_group()
