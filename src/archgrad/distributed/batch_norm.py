@@ -94,12 +94,12 @@ class _Norms(Function):
         needs, norms = needed_gradients(ctx, first=1), len(mean)
         images, grads = tensors[:norms], _filled(cotangents[:norms], tensors)
         of_x = any(needs[:norms]) or torch.is_grad_enabled()
-        found = apply_all(_Gradients, ctx.eps, of_x, mean, r, count, *grads, *images, *tensors[norms:])
+        found = apply_all(_JointGradients, ctx.eps, of_x, mean, r, count, *grads, *images, *tensors[norms:])
         gradients = (*found[:norms], *found[norms].unbind(), *found[norms + 1].unbind())
         return None, *(one if need else None for one, need in zip(gradients, needs, strict=True))
 
 
-class _Gradients(Function):
+class _JointGradients(Function):
     """g, x, w ↦ r·(u − ⟨u⟩ − x̂·⟨u·x̂⟩) with u = w·g of each norm, and Σ g·x̂ and Σ g over the own rows ``[n, C]``.
 
     ⟨·⟩ is the mean over a channel in all shards. The last output is ⟨u⟩ and ⟨u·x̂⟩.

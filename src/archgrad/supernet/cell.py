@@ -16,9 +16,8 @@ from archgrad.operations.kernels import mix
 from archgrad.supernet.mixture import CellMixture
 from archgrad.supernet.modifiers.auxiliary_skip import with_skip
 from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
-from archgrad.supernet.modifiers.partial_channels import PartialSource, bypass_weight
+from archgrad.supernet.modifiers.partial_channels import PartialSource, bypass_weight, shuffle
 from archgrad.supernet.modifiers.skip_dropout import is_skip, skip_dropout
-from archgrad.supernet.shuffle import shuffle
 
 __all__ = ["Edge", "FixedCell", "MixedCell", "set_drop_path"]
 
