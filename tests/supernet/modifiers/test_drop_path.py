@@ -154,7 +154,7 @@ def test_the_weights_do_not_change_who_is_dropped(monkeypatch: pytest.MonkeyPatc
     net, mixture = supernet_of(space), mixture_of(space)
     other = {key: value.detach() * 1.5 for key, value in net.named_parameters()}
     first, second = (
-        masks_of(lambda w=w: functional_call(net, w, (images(), mixture), {"drop_path": 0.4}), monkeypatch)
+        masks_of(lambda w=w: functional_call(net, w, (images(6), mixture), {"drop_path": 0.4}), monkeypatch)
         for w in (dict(net.named_parameters()), other)
     )
     # Two of the three cells reduce: there, the skip connections that leave the inputs are convolutions.
