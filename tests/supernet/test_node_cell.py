@@ -233,10 +233,10 @@ def test_the_doctor_does_not_speak_of_skip_connections_that_no_row_offers() -> N
     ],
 )
 def test_a_genotype_of_another_of_the_spaces_is_refused(text: str, number: int, message: str) -> None:
-    with pytest.raises(ag.errors.UserError, match=rf"{message} at node ., .*choose the space that"):
+    with pytest.raises(ag.errors.UserError, match=rf"{message}.*choose the space"):
         small(number).check(ag.Genotype.parse(text))
 
 
 def test_modules_are_of_genotypes_with_operations_on_nodes() -> None:
-    with pytest.raises(ag.errors.UserError, match=r"decides cell; modules of NAS-Bench-101 belong to genotypes that"):
+    with pytest.raises(ag.errors.UserError, match=r"none~2\|.*decides operations, inputs, output"):
         module_of(ag.Genotype.parse("|none~0|+|none~0|none~1|+|none~0|none~1|none~2|"))
