@@ -10,8 +10,8 @@ from archgrad.blackbox.base import BlackboxSearch
 from archgrad.callbacks import Record
 from archgrad.config import SearchConfig
 from archgrad.config.toml import config_to_toml
-from archgrad.loop.folder import RunFolder
-from archgrad.loop.identity import Identity
+from archgrad.loop.checkpoint import Identity
+from archgrad.loop.folder import RunFolder, summary_of
 from archgrad.parts.fields import Count, Positive, check_fields, checked
 from archgrad.parts.knobs import knobs_of, without_none
 from archgrad.parts.registry import class_path
@@ -83,11 +83,13 @@ class BlackboxResult:
         """
         place = Path(folder).expanduser()
         parts = {"method": self.search, "space": self.space, "budget": self.budget, "data": self.data}
-        run = RunFolder(place, Identity.of(seed=self.seed, **parts), {"config.toml": config_to_toml(self._config)})
+        files = {"config.toml": config_to_toml(self._config)}
+        run = RunFolder(place, Identity.of(seed=self.seed, **parts), files, run_kind="blackbox")
         with run.opened(resume=False):
             run.show(self.history, self.genotype)
             used = {"queries": self.queries, "simulated_seconds": self.simulated_seconds, "source": self.source}
-            run.conclude(self.history, self.genotype, self.queries, self.seconds, used)
+            found = self.history, self.genotype, self.queries, self.seconds
+            run.conclude(summary_of(run.identity, *found, used))
         return place
 
     @property
