@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import archgrad as ag
-from archgrad.cli.progress import LiveProgress, PlainProgress, progress_for
+from archgrad.callbacks.progress import LiveProgress, PlainProgress, progress_for
 
 
 @pytest.fixture(scope="module")

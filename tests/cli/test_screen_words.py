@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from archgrad.cli.screen_words import screen_numbers
+from archgrad.callbacks.screen_words import screen_numbers
 
 
 def test_the_screen_shows_the_accuracy_of_the_images_that_train_the_architecture() -> None:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from archgrad.autodiff.tensors import Alpha
 from archgrad.callbacks import Callback, Record, Stage
+from archgrad.callbacks.progress import Display
 from archgrad.config import SearchConfig
 from archgrad.data import as_data
 from archgrad.distributed.processes import check_same, joined, processes
@@ -88,6 +89,7 @@ class Search:
         interruptible: bool = False,
         callbacks: Sequence[Callback] = (),
         standard_callbacks: bool = True,
+        progress: bool | None = None,
         **options: Any,
     ) -> None:
         known = [one.name for one in fields(SearchConfig) if one.name not in _NO_OPTIONS]
@@ -96,15 +98,19 @@ class Search:
                 raise unknown("option of search:", name, known)
         folder = checked_folder(out, resume, interruptible)
         check_value("standard_callbacks", standard_callbacks, bool)
+        check_value("progress", progress, bool | None)
         if not isinstance(callbacks, Sequence):
             raise UserError(f"callbacks is {shortened(callbacks)}; it must be a list of callbacks.")
-        self._contexts, self._stage = ExitStack(), ExitStack()
+        files = _checked_files({} if files is None else files)
+        self._contexts, self._stage, display = ExitStack(), ExitStack(), Display(progress)
+        self._contexts.callback(display.close)
         with self._closed_by_errors():
             with take_turns():  # also while data is scanned, which seeds the global generators
                 config = SearchConfig(space=space, method=method, data=as_data(data), **options)
                 self._contexts.enter_context(joined(config.device))
                 begun = folder if resume else None
-                whole = prepare(config, callbacks, standard_callbacks=standard_callbacks, begun=begun)
+                watching = (*callbacks, *display.callbacks)
+                whole = prepare(config, watching, standard_callbacks=standard_callbacks, begun=begun, tell=display.tell)
             self._begin(whole, folder, resume, files, interruptible)
 
     @classmethod
@@ -221,6 +227,7 @@ class Search:
 
     def close(self) -> None:
         """End the processes that read data, and let others use the run directory; a complete search is closed."""
+        self._closed = True
         self._stage.close()
         self._contexts.close()
 
@@ -248,7 +255,7 @@ class Search:
         self._number = len(self._finished) + 1
         texts = {} if resume else {"config.toml": whole.describe()} if out is not None else {}
         texts |= {"oracle.txt": f"{whole.tables}\n"} if whole.tables else {}
-        texts |= _checked_files(files or {})
+        texts |= files or {}
         self._folder = None if out is None else RunFolder(out, whole.identity, texts, run_kind=kind)
         self._overall = None if whole.parts.method.progressive is None else OverallRecords(self._folder)
         self._contexts.enter_context(catch_signals(interruptible, self._interrupt))
@@ -361,7 +368,6 @@ class Search:
         try:
             yield
         except BaseException:
-            self._closed = True
             self.close()
             raise
 

@@ -2,26 +2,67 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from archgrad.callbacks import Callback, Decision, Record, Search, Stage
-from archgrad.cli.console import say
-from archgrad.cli.screen_words import screen_numbers
+from archgrad.callbacks.screen_words import screen_numbers
+from archgrad.distributed.environment import is_silent
 from archgrad.errors import escaped
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
 
-__all__ = ["LiveProgress", "PlainProgress", "progress_for", "reading_progress"]
+__all__ = ["Display", "LiveProgress", "PlainProgress", "progress_for", "reading_progress"]
+
+_log = logging.getLogger("archgrad")
+
+
+def _say(text: str, console: Console) -> None:
+    """Print text without markup, emoji or highlighting, and with control characters escaped."""
+    console.print(escaped(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def progress_for(console: Console, shows_cell: bool = True) -> LiveProgress | PlainProgress:
     """Return the display that suits the console; a training, whose cell is given, does not show it."""
     return (LiveProgress if console.is_terminal else PlainProgress)(console, shows_cell)
+
+
+class Display:
+    """Where a search in Python shows its progress: a terminal or a notebook; nowhere else, unless it is told to.
+
+    ``callbacks`` show the search, and :meth:`tell` prints a line about its preparation.
+    """
+
+    def __init__(self, wanted: bool | None = None) -> None:
+        shown = (sys.stderr.isatty() or "ipykernel" in sys.modules) if wanted is None else wanted
+        self._shown: LiveProgress | PlainProgress | None = None
+        if shown and not is_silent():
+            from rich.console import Console
+
+            self._shown = progress_for(Console(stderr=True, soft_wrap=True, highlight=False, emoji=False))
+
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:
+        """The callback that shows the search; none if nothing is shown."""
+        return () if self._shown is None else (self._shown,)
+
+    def tell(self, text: str) -> None:
+        """Print a line, or log it if nothing is shown."""
+        if self._shown is None:
+            _log.info("%s", text)
+        else:
+            _say(text, self._shown.console)
+
+    def close(self) -> None:
+        """Stop the display."""
+        if self._shown is not None:
+            self._shown.close()
 
 
 class _Progress(Callback):
@@ -58,7 +99,7 @@ class _Progress(Callback):
         """Stop the display; plain lines need no clean-up."""
 
     def _print(self, line: str) -> None:
-        say(line, self.console)
+        _say(line, self.console)
 
 
 class PlainProgress(_Progress):
@@ -245,4 +286,4 @@ class _Tenths:
         if tenth > self._told and not (self.images and total < _FEWEST_IMAGES):
             self._told = tenth
             whole = f"{total:,}" if self.images else f"{total / 1e6:.1f} MB"
-            say(f"{self.what}: {10 * tenth} % of {whole}", self.console)
+            _say(f"{self.what}: {10 * tenth} % of {whole}", self.console)
