@@ -34,7 +34,7 @@ from archgrad.cli.app import app
 from archgrad.cli.listing import FAMILIES, LISTS
 from archgrad.data import SOURCES, Augmentation
 from archgrad.errors import ArchgradError
-from archgrad.loop import evaluation, restore, threads
+from archgrad.loop import evaluation, saved_run, threads
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.run import Run
 from archgrad.models import export
@@ -649,7 +649,7 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     command, digits = typer.main.get_command(app), datasets.load_digits()
     replace(typer.main, "get_command", lambda app: command)
     replace(datasets, "load_digits", lambda: digits)
-    replace(restore, "evaluate_at_state", _begin)
+    replace(saved_run, "evaluate_at_state", _begin)
     replace(evaluation, "supernet_evaluation", _begin)
     replace(threads, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
     replace(threads, "_seconds", lambda *args: 1.0)

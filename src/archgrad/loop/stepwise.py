@@ -20,7 +20,7 @@ from archgrad.data import as_data
 from archgrad.distributed.processes import check_same, joined, processes
 from archgrad.errors import ProcessLostError, UserError, shortened, unknown
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.folder import OWN_FILES, RunFolder, StageOf, stage_folder
+from archgrad.loop.folder import RunFolder, StageOf, stage_folder
 from archgrad.loop.global_state import (
     Interrupt,
     catch_signals,
@@ -29,7 +29,7 @@ from archgrad.loop.global_state import (
     seed_globally,
     take_turns,
 )
-from archgrad.loop.prepare import prepare
+from archgrad.loop.prepare import checked_files, checked_folder, prepare
 from archgrad.loop.result import SearchResult, mixture_of, result_of
 from archgrad.loop.run import Run, lost
 from archgrad.loop.saved_run import config_of_run, reopen, save_stages
@@ -53,7 +53,7 @@ from archgrad.system.run_kind import RunKind
 from archgrad.system.warn_once import forget_warnings
 from archgrad.tasks import BaseTask
 
-__all__ = ["Search", "checked_folder"]
+__all__ = ["Search"]
 
 _log = logging.getLogger("archgrad")
 
@@ -101,7 +101,7 @@ class Search:
         check_value("progress", progress, bool | None)
         if not isinstance(callbacks, Sequence):
             raise UserError(f"callbacks is {shortened(callbacks)}; it must be a list of callbacks.")
-        files = _checked_files({} if files is None else files)
+        files = checked_files({} if files is None else files)
         self._contexts, self._stage, display = ExitStack(), ExitStack(), Display(progress)
         self._contexts.callback(display.close)
         with self._closed_by_errors():
@@ -387,28 +387,3 @@ def _compare_machines(saved: Mapping[str, Any]) -> None:
             "the search began with %d process%s and continues with %d, so the last bits of its numbers differ.",
             before, "" if before == 1 else "es", size,
         )  # fmt: skip
-
-
-def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts to write; reject names that leave the run folder or belong to the search."""
-    if not isinstance(files, Mapping):
-        raise UserError(f"files is {shortened(files)}; it must be a dictionary of texts by file name.")
-    for name, text in files.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise UserError(f"files has {shortened(name)}: {shortened(text)}; give texts by file name.")
-        if name in ("", ".", "..") or {"/", "\\", "\0", ":"} & set(name) or len(name.encode()) > 200:
-            raise UserError(f"files names {shortened(name)}; give a plain file name, which stays in the run folder.")
-        if name.startswith(("checkpoint", "healthy", "stage-", ".")) or name in OWN_FILES:
-            raise UserError(f"files names {name!r}, which the search itself writes; choose another name.")
-    return dict(files)
-
-
-def checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
-    """Return the run directory; reject what needs one if there is none."""
-    check_value("resume", resume, bool)
-    check_value("interruptible", interruptible, bool)
-    if resume and out is None:
-        raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
-    if interruptible and out is None:
-        raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
-    return None if out is None else as_path("out", out)
