@@ -636,7 +636,7 @@ def _begin(*arguments: object) -> Any:
 
 def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     """Let every search and every measurement of a run end where it would begin to compute."""
-    replace(Run, "go", _begin)
+    replace(Run, "start", _begin)
     replace(study_module, "run_missing", _begin)
     build = Experiment.initial_state
 

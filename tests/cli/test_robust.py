@@ -169,11 +169,11 @@ def test_missing_memory_is_a_sentence(archgrad, monkeypatch):
     def fail(*arguments):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
-    monkeypatch.setattr(Run, "go", fail)
+    monkeypatch.setattr(Run, "step", fail)
     code, _, err = archgrad("search", *TINY, "--epochs", 1)
     assert code == 1
     assert "error: the memory does not suffice; give --checkpoint-cells or smaller sizes" in err
-    monkeypatch.setattr(Run, "go", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(Run, "step", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         archgrad("search", *TINY, "--epochs", 1)
 
