@@ -84,7 +84,7 @@ def test_an_error_in_a_step_closes_the_search(tmp_path: Path, monkeypatch: pytes
 
 
 def test_sizes_that_nobody_gives_are_chosen_for_a_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("archgrad.loop.sizes.step_seconds", lambda *_: 1.0)
+    monkeypatch.setattr("archgrad.loop.sizes._step_seconds", lambda *_: 1.0)
     run = ag.Search("nasbench201", "gaea", "digits", time_limit=1.0, out=tmp_path)
     assert run.experiment.space.channels == 8
     assert run.experiment.weights.epochs * run.experiment.steps < 60

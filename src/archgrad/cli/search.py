@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from archgrad.callbacks import Callback
-    from archgrad.loop import Experiment, SearchResult
+    from archgrad.loop import Experiment
 
 __all__ = ["load", "new_folder", "run", "run_folder", "with_threads"]
 
@@ -27,6 +27,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
     Without ``out`` the run gets a new directory under ``runs/``. Of several processes only the first one returns them.
     """
+    from archgrad import report
     from archgrad.callbacks.progress import progress_for
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
@@ -43,7 +44,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     if processes().rank:
         return {}
     if not result.undecided:
-        _draw(result, home, console)
+        report.draw(result.genotype, home / "cell.svg")
     return result.summary | final_report(result, home)
 
 
@@ -113,15 +114,3 @@ def with_threads(config: SearchConfig) -> SearchConfig:
     if config.threads is not None:
         set_threads(config.threads)
     return config
-
-
-def _draw(result: SearchResult, out: Path, console: Console) -> None:
-    from archgrad import report
-    from archgrad.cli.console import say
-
-    drawn = report.draw(result.genotype, out / "cell.svg")
-    if drawn.suffix == ".txt":
-        say(
-            f"Graphviz (the program dot and the Python package) is missing; the cell is drawn as text: {drawn}",
-            console,
-        )

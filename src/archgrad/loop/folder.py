@@ -25,6 +25,7 @@ from archgrad.loop.checkpoint import Checkpoints, Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
 from archgrad.system.files import read_text, unfinished_files, write_text
+from archgrad.system.machine import describe_machine
 from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
 try:
@@ -295,6 +296,7 @@ def summary_of(
 
     return {
         "archgrad": __version__,
+        "machine": describe_machine(),
         "identity": identity.digest,
         **identity.data,
         "epochs": epochs,

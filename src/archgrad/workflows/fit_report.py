@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from archgrad.data import Data
-from archgrad.report import graphviz_available, to_svg, to_text
+from archgrad.report import to_svg
 from archgrad.spaces.latency import measure_latency
 
 if TYPE_CHECKING:
@@ -140,9 +140,4 @@ def _picture(data: Data, number: int) -> str:
 
 
 def _cell(result: FitResult) -> str:
-    genotype = result.genotype
-    text = f"<p><code>{escape(str(genotype))}</code></p>"
-    if not graphviz_available():
-        return f"{text}<pre>{escape(to_text(genotype))}</pre>"
-    svg = to_svg(genotype)
-    return text + svg[svg.index("<svg") :]
+    return f"<p><code>{escape(str(result.genotype))}</code></p>{to_svg(result.genotype)}"
