@@ -325,9 +325,10 @@ class Search:
         if self._closed:
             raise UserError("the search was closed before its end; load what was saved of it, or start a new one.")
         record = self._run.step()
-        found = record if record is None or self._overall is None else self.history[-1]
+        if record is not None and self._overall is not None:
+            *_, record = self._overall.so_far([record])
         self._go_to_next_stage()
-        return found
+        return record
 
     def _go_to_next_stage(self) -> None:
         """End a complete stage, and begin the next one; after the last, the search is complete."""
