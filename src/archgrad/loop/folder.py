@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.callbacks import Callback, Record
-from archgrad.callbacks import Search as SearchView
+from archgrad.callbacks import Callback, Record, SearchView
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
 from archgrad.errors import (
     DiskError,

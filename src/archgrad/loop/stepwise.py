@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.tensors import Alpha
-from archgrad.callbacks import Callback, Record, Stage
+from archgrad.callbacks import Callback, Record, StageStart
 from archgrad.callbacks.progress import Display
 from archgrad.config import SearchConfig
 from archgrad.data import as_data
@@ -312,7 +312,7 @@ class Search:
         if self._overall is not None:
             watching.insert(0, self._overall)
             for callback in watching:
-                callback.on_stage_start(Stage(self._number, number_of_stages(self._whole.parts), experiment.space))
+                callback.on_stage_start(StageStart(self._number, number_of_stages(self._whole.parts), experiment.space))
         if folder is not None:
             watching.insert(0, folder)
         check_same("other settings or data", lambda: experiment.identity.digest)
