@@ -27,8 +27,8 @@ from archgrad.diagnostics import Diagnosis
 from archgrad.diagnostics.diagnosis import Verdict
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import RunFolder, SearchResult
-from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.loaders import StepBatches
+from archgrad.loop.measuring import supernet_evaluation
 from archgrad.loop.saved_run import restore_run
 from archgrad.loop.steps import Stepper
 from archgrad.method.reactions import switched

@@ -34,7 +34,7 @@ from archgrad.cli.app import app
 from archgrad.cli.listing import FAMILIES, LISTS
 from archgrad.data import SOURCES, Augmentation
 from archgrad.errors import ArchgradError
-from archgrad.loop import threads
+from archgrad.loop import estimate
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.run import Run
 from archgrad.models import export
@@ -651,8 +651,8 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     replace(datasets, "load_digits", lambda: digits)
     replace(inspect, "evaluate_at_state", _begin)
     replace(inspect, "supernet_evaluation", _begin)
-    replace(threads, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
-    replace(threads, "_seconds", lambda *args: 1.0)
+    replace(estimate, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
+    replace(estimate, "_seconds", lambda *args: 1.0)
     replace(cost, "measure_latency", lambda *args, **sizes: 1.0)
     replace(export, "SUFFIXES", {**export.SUFFIXES, ".onnx": _begin, ".pt2": _begin})
 

@@ -15,7 +15,7 @@ from archgrad.data import measure
 from archgrad.diagnostics import Snapshot, measure_discretization
 from archgrad.discretizers import SupernetEvaluation
 from archgrad.errors import UserError
-from archgrad.loop.evaluation import supernet_evaluation
+from archgrad.loop.measuring import supernet_evaluation
 from archgrad.training.schedule import Level
 
 SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)

@@ -24,8 +24,8 @@ from archgrad.config.resolve import method_of
 from archgrad.discretizers import Argmax, Perturbation, SupernetEvaluation, Tuning
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import SearchResult
-from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.experiment import Experiment
+from archgrad.loop.measuring import supernet_evaluation
 from archgrad.loop.state import SearchState
 from archgrad.recipes import darts, darts_pt, lambda_darts
 from archgrad.relaxations import expand_to_cells

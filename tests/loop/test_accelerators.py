@@ -19,10 +19,10 @@ from archgrad.config import SearchConfig
 from archgrad.config.resolve import resolve
 from archgrad.data import Batch
 from archgrad.errors import DivergedError
-from archgrad.loop.divergence import check_state, reads_are_due
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.state import SearchState
+from archgrad.loop.step_checks import check_state, reads_are_due
 from archgrad.loop.steps import Stepper
 from archgrad.system import devices
 
@@ -113,7 +113,7 @@ def test_a_step_reads_no_number_of_the_device(method: str) -> None:
 def like_an_accelerator() -> Iterator[None]:
     """Take the branches of an accelerator on the CPU."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("archgrad.system.devices", "archgrad.autodiff.vectors", "archgrad.loop.divergence"):
+        for module in ("archgrad.system.devices", "archgrad.autodiff.vectors", "archgrad.loop.step_checks"):
             patch.setattr(f"{module}.reads_are_free", lambda device: False)
         yield
 

@@ -28,8 +28,8 @@ from archgrad.diagnostics import (
 from archgrad.diagnostics.records import of_last_stage
 from archgrad.errors import UserError
 from archgrad.hypergradients import T1T2, Amended, FirstOrder, Hypergradient, Neumann, Unrolled
-from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.folder import read_records
+from archgrad.loop.measuring import supernet_evaluation
 from archgrad.loop.saved_run import evaluate_at_state, reopen
 from archgrad.method.reactions import diagnosed
 from archgrad.report import draw_panels, panels_of

@@ -15,7 +15,7 @@ from archgrad.config import read_run_config
 from archgrad.config.resolve import resolve
 from archgrad.distributed.processes import from_first, joined, processes
 from archgrad.errors import UserError, look_up
-from archgrad.loop.threads import choose_threads
+from archgrad.loop.estimate import choose_threads
 from archgrad.parts.knobs import parse_setting
 from archgrad.system.files import exists
 from archgrad.tasks.classification import TOP5

@@ -15,7 +15,7 @@ from archgrad.autodiff.tensors import Mixture, Weights
 from archgrad.data import Data, Loader
 from archgrad.distributed.processes import processes
 from archgrad.errors import ArchgradError, UserError, shortened
-from archgrad.loop.part_checks import check_loss
+from archgrad.loop.step_checks import check_loss
 from archgrad.method.bundle import Method
 from archgrad.spaces import SearchSpace
 from archgrad.supernet import SearchTime, Supernet, SupernetOptions, merge_arguments

@@ -25,9 +25,9 @@ from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints, Identity
 from archgrad.loop.checks import check_before_training, check_norms
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
-from archgrad.loop.part_checks import check_instance, check_like, check_sums
 from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.state import SearchState, WeightAverage
+from archgrad.loop.step_checks import check_instance, check_like, check_sums
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.method.alpha_budget import AlphaBudget, BudgetChoice

@@ -17,11 +17,11 @@ from archgrad.config.search_config import SIZES
 from archgrad.data import Data
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened
+from archgrad.loop.estimate import choose_threads
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.folder import OWN_FILES
 from archgrad.loop.global_state import own_threads
 from archgrad.loop.sizes import candidate_sizes, fit_sizes
-from archgrad.loop.threads import choose_threads
 from archgrad.parts.fields import check_value
 from archgrad.system.devices import AUTO, usable_device
 from archgrad.system.files import as_path

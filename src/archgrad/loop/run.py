@@ -15,14 +15,13 @@ from archgrad.diagnostics import Snapshot
 from archgrad.distributed.processes import check_same, from_first, wait_for_all
 from archgrad.errors import DivergedError, ProcessLostError, SearchInterrupted, UserError
 from archgrad.loop import measuring
-from archgrad.loop.divergence import check_state, with_likely_cause
-from archgrad.loop.evaluation import evaluate_held_out, supernet_evaluation
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.folder import RunFolder
 from archgrad.loop.global_state import Interrupt, seed_globally
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.part_checks import check_first_pass, check_instance
+from archgrad.loop.measuring import evaluate_held_out, supernet_evaluation
 from archgrad.loop.state import SearchState
+from archgrad.loop.step_checks import check_first_pass, check_instance, check_state, with_likely_cause
 from archgrad.loop.steps import Stepper, StepResult
 from archgrad.loop.trust import compare_products, compare_regularizers
 from archgrad.spaces import Genotype
