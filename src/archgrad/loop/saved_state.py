@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened
 from archgrad.loop.metric_sums import COUNTS
 
-__all__ = ["check_saved", "load_optimizer"]
+__all__ = ["check_saved", "compare_machines", "load_optimizer"]
+
+_log = logging.getLogger("archgrad")
 
 _PLAIN = (str, int, float, type(None))
 
@@ -160,3 +164,20 @@ def _example_states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
         parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
     example.step()
     return [example.state.get(parameter, {}) for parameter in parameters]
+
+
+def compare_machines(saved: Mapping[str, Any]) -> None:
+    """Say that the last bits may differ if the saved part of a search was computed by other threads or processes."""
+    threads, now = saved["threads"], torch.get_num_threads()
+    if isinstance(threads, int) and threads != now:
+        _log.warning(
+            "the search began with %d threads and continues with %d, so the last bits of its numbers may differ; "
+            "torch.set_num_threads(%d) or --threads %d repeats them.",
+            threads, now, threads, threads,
+        )  # fmt: skip
+    before, size = saved["processes"], processes().size
+    if isinstance(before, int) and before != size:
+        _log.warning(
+            "the search began with %d process%s and continues with %d, so the last bits of its numbers differ.",
+            before, "" if before == 1 else "es", size,
+        )  # fmt: skip

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from archgrad.autodiff.tensors import Alpha
@@ -33,6 +31,7 @@ from archgrad.loop.prepare import checked_files, checked_folder, prepare
 from archgrad.loop.result import SearchResult, mixture_of, result_of
 from archgrad.loop.run import Run, lost
 from archgrad.loop.saved_run import config_of_run, reopen, save_stages
+from archgrad.loop.saved_state import compare_machines
 from archgrad.loop.stages import (
     OverallRecords,
     SearchedStages,
@@ -54,8 +53,6 @@ from archgrad.system.warn_once import forget_warnings
 from archgrad.tasks import BaseTask
 
 __all__ = ["Search"]
-
-_log = logging.getLogger("archgrad")
 
 _NO_OPTIONS = ("space", "method", "data", "needs")
 """The fields of a configuration that are no options of a search: its arguments, and what only a run directory has."""
@@ -294,7 +291,7 @@ class Search:
             saved = self._stage.enter_context(folder.opened(resume))
             if saved is not None:
                 state.restore(saved)
-                _compare_machines(saved)
+                compare_machines(saved)
         self._start(experiment, state, folder, watching, {})
 
     def _start(
@@ -371,20 +368,3 @@ class Search:
         except BaseException:
             self.close()
             raise
-
-
-def _compare_machines(saved: Mapping[str, Any]) -> None:
-    """Say that the last bits may differ if the saved part of a search was computed by other threads or processes."""
-    threads, now = saved["threads"], torch.get_num_threads()
-    if isinstance(threads, int) and threads != now:
-        _log.warning(
-            "the search began with %d threads and continues with %d, so the last bits of its numbers may differ; "
-            "torch.set_num_threads(%d) or --threads %d repeats them.",
-            threads, now, threads, threads,
-        )  # fmt: skip
-    before, size = saved["processes"], processes().size
-    if isinstance(before, int) and before != size:
-        _log.warning(
-            "the search began with %d process%s and continues with %d, so the last bits of its numbers differ.",
-            before, "" if before == 1 else "es", size,
-        )  # fmt: skip
