@@ -154,10 +154,10 @@ def test_a_finished_run_says_that_it_is_finished(archgrad):
 def test_a_second_interrupt_ends_cleanly_and_the_run_goes_on(archgrad, monkeypatch):
     step, taken = Run._step, []
 
-    def interrupted(self, state):
+    def interrupted(self):
         if len(taken) == 2:
             raise KeyboardInterrupt
-        taken.append(step(self, state))
+        taken.append(step(self))
 
     monkeypatch.setattr(Run, "_step", interrupted)
     code, _, err = archgrad("search", *TINY, "--epochs", 3, "--out", "run")

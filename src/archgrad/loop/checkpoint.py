@@ -25,7 +25,7 @@ from archgrad.system.memory import total_memory
 __all__ = ["Checkpoints", "Identity"]
 
 _log = logging.getLogger("archgrad")
-_FORMAT = "archgrad.checkpoint/2"
+_FORMAT = "archgrad.checkpoint/3"
 _DEEPEST = 100
 _SHARED_BYTES = 64 * 2**20
 """Tensors may share memory, as expanded ones do, but they may not be larger than their file by more than this."""
