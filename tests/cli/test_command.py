@@ -304,7 +304,7 @@ def test_genotypes_are_read_from_files_and_run_directories(archgrad):
         (["search", "--data", "digit"], "did you mean 'digits'?"),
         (["search", "--set", "arch_optimizer.lrr=1"], "did you mean 'lr'?"),
         (["search", "--set", "arch_optimiser.lr=1"], "did you mean 'arch_optimizer'?"),
-        (["search", "--set", "arch_optimizer.lr=fast"], "it must be a finite number"),
+        (["search", "--set", "arch_optimizer.lr=fast"], "it must be a number greater than 0"),
         (["search", "--set", "lr"], "part.knob=value"),
         (["search", "--set", "hypergradient.terms=2"], "has no knobs"),
         (["search", "--epochs", "0"], "must be at least 1"),

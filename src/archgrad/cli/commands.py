@@ -243,8 +243,9 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
+    from archgrad.cli.architecture import read_architecture
     from archgrad.cli.console import print_result
-    from archgrad.cli.query import find_best, look_up, read_architecture
+    from archgrad.tables import find_best, look_up
 
     if genotype is not None and not best:
         answer = look_up(read_architecture(genotype), table)
@@ -303,8 +304,8 @@ def draw(
 ) -> None:
     """Draw the cells of a genotype, or a module without its loose ends."""
     from archgrad import report
+    from archgrad.cli.architecture import read_drawable
     from archgrad.cli.console import say
-    from archgrad.cli.query import read_drawable
 
     cell = read_drawable(genotype)
     if out is None:

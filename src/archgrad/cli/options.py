@@ -125,9 +125,10 @@ STUDY: Mapping[str, str] = {
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Most used options": (
-        "data", "space", "method", "methods", "spaces", "preset", "protocol", "searches", "budget", "seeds", "seed",
+        "methods", "data", "space", "method", "spaces", "preset", "protocol", "searches", "budget", "seeds", "seed",
         "test", "time_limit", "published", "max_params", "max_madds", "max_latency", "target", "out", "dry_run",
     ),
+    "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),
     "Data": ("data_dir", "task", "image_size", "fit", "split", "held_out"),
     "Method and knobs": (
@@ -135,7 +136,6 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "start_from",
     ),
     "Watching": ("on_collapse", "oracle", "callback", "tensorboard"),
-    "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Machine": (
         "device", "precision", "threads", "workers", "compile", "checkpoint_cells", "deterministic", "local_batch_norm",
     ),

@@ -136,7 +136,7 @@ def plot_study(study: Study, measure: str | None, against: str, out: Path) -> di
 
 
 def _as_line(points: Sequence[MeanPoint]) -> Line:
-    """Return a line that holds each mean until the next; where one run has begun, the band has no width."""
+    """Return the points as a line with its band; where there is only one run, the band has no width."""
     bands = [(point.mean, point.mean) if point.band is None else point.band for point in points]
     has_band = any(point.band is not None for point in points)
     low, high = ([band[end] for band in bands] if has_band else None for end in (0, 1))

@@ -10,8 +10,7 @@ from typing import Literal
 
 from archgrad.diagnostics.records import Record, after_first_move, number_in, share_of, skip_share
 from archgrad.diagnostics.rules import DecisionRules, MetricRules, Rules, Thresholds
-from archgrad.errors import check_whole
-from archgrad.parts.fields import checked
+from archgrad.parts.fields import Count, check_value, checked
 
 __all__ = ["ALARMING", "CURES", "Diagnosis", "Verdict", "diagnose", "first_moved_epoch", "last_usable_epoch"]
 
@@ -84,7 +83,7 @@ def diagnose(
       go back to an earlier epoch, or search again: λ-DARTS (--regularizer +layer-alignment) or GAEA (--method gaea) \
 usually cures it
     """
-    check_whole("epochs", epochs)
+    check_value("epochs", epochs, Count)
     limits = thresholds or Thresholds()
     found = _CollapseRules.of(records, epochs, limits)
     since = None

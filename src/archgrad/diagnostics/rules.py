@@ -7,7 +7,7 @@ from itertools import pairwise
 from statistics import mean
 
 from archgrad.diagnostics.records import Record, changed_share, decided_share, mean_in, number_in
-from archgrad.errors import check_number, check_whole
+from archgrad.parts.fields import Count, NonNegative, Positive, check_value
 from archgrad.tasks import MetricInfo
 
 __all__ = ["DecisionRules", "MetricRules", "Rules", "Thresholds"]
@@ -58,9 +58,10 @@ class Thresholds:
     images: int = 20
 
     def __post_init__(self) -> None:
-        check_whole("window of Thresholds", self.window)
+        check_value("window of Thresholds", self.window, Count)
         for knob in fields(self):
-            check_number(f"{knob.name} of Thresholds", getattr(self, knob.name), positive=knob.name != "early")
+            kind = NonNegative if knob.name == "early" else Positive
+            check_value(f"{knob.name} of Thresholds", getattr(self, knob.name), kind)
 
 
 @dataclass(frozen=True)

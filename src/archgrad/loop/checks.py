@@ -22,7 +22,7 @@ from archgrad.supernet import SearchTime, Supernet, SupernetOptions, merge_argum
 from archgrad.system import random_streams
 from archgrad.system.memory import check_memory, total_memory
 from archgrad.tasks import BaseTask, align
-from archgrad.training.weight_training import OF_NETWORKS, WeightTraining
+from archgrad.training.weight_training import NETWORK_ONLY, WeightTraining
 
 if TYPE_CHECKING:
     from archgrad.loop.experiment import Experiment
@@ -179,7 +179,7 @@ def check_heads(experiment: Experiment) -> None:
 def check_network_settings(experiment: Experiment) -> None:
     """Reject settings that only the training of one architecture has, and parts of batches that are too small."""
     weights, images = experiment.weights, experiment.weight_loader.batch_size
-    for name in OF_NETWORKS:
+    for name in NETWORK_ONLY:
         if experiment.blocks and getattr(weights, name) != getattr(WeightTraining, name):
             raise UserError(
                 f"weights.{name} is {getattr(weights, name)}, but a search does not use it; leave it out, and give it "

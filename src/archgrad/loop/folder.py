@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from archgrad.callbacks import Callback, Record, SearchView
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
@@ -18,10 +18,10 @@ from archgrad.errors import (
     DiskError,
     FolderInUseError,
     UserError,
-    check_whole,
 )
 from archgrad.loop.checkpoint import Checkpoints, Identity
 from archgrad.loop.state import nothing_decided
+from archgrad.parts.fields import Range, check_value
 from archgrad.spaces import Genotype
 from archgrad.system.files import read_text, unfinished_files, write_text
 from archgrad.system.machine import describe_machine
@@ -345,4 +345,4 @@ def _check_record(record: Any, number: int, count: int) -> None:
         if not is_number and not (value is None or (isinstance(value, str) and not name.startswith("oracle_"))):
             raise UserError(f"{name} is no number.")
         if name in ("stage", "stopped_to", "switched_from"):
-            check_whole(name, value, most=count if name == "stopped_to" else 10**9)
+            check_value(name, value, Annotated[int, Range(1, count if name == "stopped_to" else 10**9)])

@@ -128,7 +128,7 @@ class SearchResult:
     def cost(self, genotype: Genotype) -> Cost:
         """Count parameters and multiply-adds of a genotype's network at the searched size, on the searched images."""
         shape, data = self._last.network_shape, self._last.weight_loader.data
-        return self.space.count(genotype, shape["num_classes"], shape["input_channels"], data.image_size)
+        return self.space.cost(genotype, **shape, image_size=data.image_size)
 
     def save(self, folder: Path | str) -> Path:
         """Write a run directory, as ``search(..., out=folder)`` does, and return its path."""

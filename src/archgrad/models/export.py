@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_number, unknown
+from archgrad.errors import UserError, unknown
 from archgrad.models.classifier import CLASSES
 from archgrad.models.model import Model
 from archgrad.models.model_file import describe_model
 from archgrad.models.onnx_model import ENTRY, check_installed, open_session, run_session
 from archgrad.models.standalone_file import to_python
+from archgrad.parts.fields import NonNegative, check_value
 from archgrad.system.files import as_path, atomic_write, exists, shown_path
 from archgrad.system.warn_once import silenced
 
@@ -57,7 +58,7 @@ def export_model(model: Model, path: Path | str, tolerance: float = TOLERANCE) -
     target = as_path("path", path)
     if target.suffix not in SUFFIXES:
         raise unknown("format of a model:", target.suffix or target.name, SUFFIXES)
-    check_number("tolerance", tolerance)
+    check_value("tolerance", tolerance, NonNegative)
     here = replace(model, network=_on_cpu(model.network).eval())
     try:
         contents, run = SUFFIXES[target.suffix](here, target)

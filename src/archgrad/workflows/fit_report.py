@@ -13,7 +13,7 @@ from torch import Tensor
 
 from archgrad.data import Data
 from archgrad.report import to_svg
-from archgrad.spaces.latency import measure_latency
+from archgrad.spaces.cost import measure_latency
 
 if TYPE_CHECKING:
     from archgrad.workflows.fit_result import FitResult

@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from official201 import NAMES, SETS, cell, content, pack, results, trial, write_folder
+from official201 import NAMES, cell, content, pack, results, write_folder
 
 from archgrad.errors import UserError
-from archgrad.tables import convert_table, open_table
-from archgrad.tables.nasbench201 import official_files
-from archgrad.tables.nasbench201.cells import CELLS
+from archgrad.tables import convert_table, open_short_trainings, open_table
+from archgrad.tables.nasbench201 import official_folder
 
 FEW = NAMES[:3]
 ENDS = ((60.0, 61.0, 63.5), (10.0,), (20.0, 21.0))
@@ -32,7 +31,7 @@ cifar10_valid_12ep,cifar100_valid_12ep,imagenet16_valid_12ep,cifar10_test_12ep,c
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> dict[int, Any]:
     """Three cells, which are all that the benchmark has in this test."""
-    monkeypatch.setattr(official_files, "CELLS", 3)
+    monkeypatch.setattr(official_folder, "CELLS", 3)
     return {index: cell(name, ends) for index, (name, ends) in enumerate(zip(FEW, ENDS, strict=True))}
 
 
@@ -62,31 +61,15 @@ def test_a_folder_without_long_trainings_on_the_training_half_leaves_their_colum
     assert [counts["cifar10_valid"], counts["cifar100_valid"], counts["cifar10_test"]] == [2, 3, 3]
 
 
-def test_all_cells_become_a_table_that_can_be_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file with the names is read; packing and unpacking 15,625 cells would take minutes."""
-    seeds = {dataset: [777] for dataset in SETS}
-    shared = [
-        {epochs: {(dataset, 777): trial(dataset, 777, epochs, 50 + end) for dataset in SETS} for epochs in (12, 200)}
-        for end in range(7)
-    ]
-    cells = {
-        f"{index:06d}.pickle.pbz2": {
-            str(epochs): {"arch_str": name, "all_results": shared[index % 7][epochs], "dataset_seed": seeds}
-            for epochs in (12, 200)
-        }
-        for index, name in enumerate(NAMES)
-    }
-    folder = write_folder(tmp_path / "all", {}, NAMES)
-    for name in cells:
-        (folder / name).touch()
-    unpack = official_files._read_packed
-    monkeypatch.setattr(official_files, "_read_packed", lambda path: cells.get(path.name) or unpack(path))
-    convert_table(folder, tmp_path / "table.csv")
+def test_the_table_can_be_queried(tmp_path: Path, few: dict[int, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("csv_file", "table"):
+        monkeypatch.setattr(f"archgrad.tables.nasbench201.{module}.CELLS", 3)
+    convert_table(write_folder(tmp_path / "folder", few, FEW), tmp_path / "table.csv")
     table = open_table(tmp_path / "table.csv")
-    assert [table.query(NAMES[code])["cifar10"] for code in range(8)] == [50, 51, 52, 53, 54, 55, 56, 50]
-    assert table.query(NAMES[CELLS - 1])["cifar100"] == 52 + (CELLS - 1) % 7
+    assert [table.query(name)["cifar10"] for name in FEW] == [61.5, 10.0, 20.5]
     assert table.validation is not None
-    assert table.validation.query(NAMES[CELLS - 1])["cifar100"] == 51 + (CELLS - 1) % 7
+    assert [table.validation.query(name)["cifar100"] for name in FEW] == [62.5, 11.0, 21.5]
+    assert open_short_trainings("imagenet16-120", tmp_path / "table.csv").accuracy(FEW[0]) == 61.0
 
 
 # --- files that are not what they should be -------------------------------------------------------------------------
@@ -108,16 +91,16 @@ def set_accuracy(value: object) -> Callable[[dict[int, Any]], None]:
     ("change", "problem"),
     [
         (lambda few: few.pop(1), r"lacks .*cell"),
-        (lambda few: few[1].pop("200"), "cell 1 .* has no trainings of 200 epochs"),
-        (lambda few: few[1].update({"200": 5}), "has no trainings of 200 epochs"),
+        (lambda few: few[1].pop("200"), "cell 1 .* has no valid entry '200'"),
+        (lambda few: few[1].update({"200": 5}), "has no valid entry '200'"),
         (lambda few: few[1]["200"].update(arch_str=FEW[0]), "its results are those of another cell"),
-        (lambda few: few[1]["200"].pop("all_results"), "has no dicts"),
-        (lambda few: few[1]["200"]["dataset_seed"].pop("cifar10"), "was not trained on cifar10 for 200 epochs"),
-        (lambda few: few[1]["200"]["dataset_seed"].update(cifar10=5), "has no list of seeds for cifar10"),
-        (lambda few: few[1]["200"]["dataset_seed"].update(cifar10=[1]), "has no accuracy ori-test@199 on cifar10"),
-        (set_accuracy(101.0), "has no accuracy x-test@199 on cifar100"),
-        (set_accuracy(float("nan")), "has no accuracy x-test@199 on cifar100"),
-        (set_accuracy("90"), "has no accuracy x-test@199 on cifar100"),
+        (lambda few: few[1]["200"].pop("all_results"), "has no valid entry 'all_results'"),
+        (lambda few: few[1]["200"]["dataset_seed"].pop("cifar10"), "has no valid entry 'cifar10'"),
+        (lambda few: few[1]["200"]["dataset_seed"].update(cifar10=5), "has no valid entry 'cifar10'"),
+        (lambda few: few[1]["200"]["dataset_seed"].update(cifar10=[1]), r"has no valid entry \('cifar10', 1\)"),
+        (set_accuracy(101.0), r"accuracies \[101.0\] on cifar100, not from 0 to 100"),
+        (set_accuracy(float("nan")), r"accuracies \[nan\] on cifar100"),
+        (set_accuracy("90"), "has no valid entry 'x-test@199'"),
         (lambda few: few[1]["200"].update(more=Hostile()), r"asks to run (posix|nt)\.mkdir"),
         (lambda few: few[1]["200"].update(more=torch.ones(2)), "holds trained weights"),
     ],
@@ -165,16 +148,16 @@ GOOD = pickle.dumps(content(FEW), protocol=4)
         (damage(META, bz2.compress(GOOD[:-20])), "is truncated or damaged"),
         (damage(META, bz2.compress(GOOD)[:-20]), "is truncated or damaged"),
         (damage(META, bz2.compress(b"")), "is truncated or damaged"),
-        (damage(META, bz2.compress(pickle.dumps([1]))), "has no list 'meta_archs'"),
-        (damage(META, pickled(FEW[:2])), "names 2 cells in 2 places; it needs all 3 once"),
-        (damage(META, pickled([*FEW[:2], FEW[0]])), "names 2 cells in 3 places"),
-        (damage(META, pickled(["8:16:24:32:40"])), "size space"),
-        (damage(META, pickled([{}])), "size space"),
+        (damage(META, bz2.compress(pickle.dumps([1]))), "has no valid entry 'meta_archs'"),
+        (damage(META, pickled(FEW[:2])), "names 2 cells, 0 of them not in NAS-Bench-201; it needs all 3 once"),
+        (damage(META, pickled([*FEW[:2], FEW[0]])), "names 3 cells"),
+        (damage(META, pickled(["8:16:24:32:40"])), "names 1 cells, 1 of them not in"),
+        (damage(META, pickled([{}])), "names 1 cells, 1 of them not in"),
         (damage(FIRST, b""), "000000.pickle.pbz2 is truncated or damaged"),
         (damage(FIRST, bz2.compress(GOOD[:-20])), "000000.pickle.pbz2 is truncated or damaged"),
-        (damage(FIRST, bz2.compress(GOOD)), "cell 0 .* has no trainings of 200 epochs"),
+        (damage(FIRST, bz2.compress(GOOD)), "cell 0 .* has no valid entry '200'"),
         (lambda folder: (folder / FIRST).unlink(), "lacks 1 of 3 cells, the first of them 000000"),
-        (lambda folder: (folder / META).unlink(), "has no meta.pickle.pbz2"),
+        (lambda folder: (folder / META).unlink(), "is no folder with the file meta.pickle.pbz2"),
         (lambda folder: replace_by(folder / FIRST, os.mkfifo), "is a pipe"),
         (lambda folder: replace_by(folder / FIRST, Path.mkdir), "is a folder"),
     ],
@@ -198,7 +181,7 @@ def test_wrong_folders_are_answered_with_a_sentence(
         (lambda path: path.write_bytes(GOOD), FOLDER),
         (lambda path: path.write_bytes(bz2.compress(GOOD)), FOLDER),
         (lambda path: torch.save(content(FEW), path), FOLDER),
-        (os.mkfifo, "is a pipe"),
+        (os.mkfifo, FOLDER),
         (lambda path: None, "there is no benchmark file"),
     ],
 )
@@ -231,7 +214,7 @@ def test_a_table_that_cannot_be_written_is_said_before_reading(
     source = pack(tmp_path / "source.pbz2", 5)
     before = source.read_bytes()
     (tmp_path / "folder").mkdir()
-    monkeypatch.setattr("archgrad.tables.nasbench201.conversion.read_cells", None)
+    monkeypatch.setattr(official_folder, "_read_cells", None)
     with pytest.raises(UserError, match="cannot be written"):
         convert_table(source, tmp_path / out)
     assert source.read_bytes() == before

@@ -1,4 +1,4 @@
-"""Stratified sampling: every class keeps its share."""
+"""Labels: checks, names of classes, and stratified samples, in which every class keeps its share."""
 
 from __future__ import annotations
 
@@ -7,10 +7,43 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shown_names
 from archgrad.system import random_streams
 
-__all__ = ["indices_by_class", "proportional_shares", "stratified_sample"]
+__all__ = ["check_labels", "indices_by_class", "numbered_classes", "proportional_shares", "stratified_sample"]
+
+
+def check_labels(name: str, labels: Tensor, classes: Sequence[str], every: bool = False) -> None:
+    """Reject labels [N] that are empty or outside the classes, or do not have ``every`` class."""
+    if len(labels) == 0:
+        raise UserError(f"the data {name!r} has no images; check its path.")
+    wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
+    if len(wrong):
+        first = int(wrong[0])
+        raise UserError(
+            f"the data {name!r} is mislabeled: image {first} has the label {int(labels[first])}, but the classes are "
+            f"0 to {len(classes) - 1} ({len(wrong)} such images in all); fix the labels."
+        )
+    if len(classes) < 2:
+        raise UserError(f"the data {name!r} has {len(classes)} class; give data with at least 2.")
+    counts = torch.bincount(labels, minlength=len(classes)).tolist() if every else []
+    if empty := [classes[number] for number, count in enumerate(counts) if count == 0]:
+        raise UserError(
+            f"the data {name!r} has no images of {len(empty)} of its {len(classes)} classes ({shown_names(empty)}); "
+            f"add images, or number the classes 0, 1, 2, … without gaps (numpy.unique(labels, return_inverse=True)[1])."
+        )
+
+
+def numbered_classes(name: str, labels: Tensor) -> tuple[str, ...]:
+    """Name the classes "0", "1", … up to the highest of the labels [N]."""
+    highest = int(labels.max()) if len(labels) else -1
+    # Otherwise a stray identifier in the label column would make billions of classes.
+    if highest >= max(len(labels), 2):
+        raise UserError(
+            f"the data {name!r} is mislabeled: it has {len(labels)} images but a label {highest}; "
+            f"number the classes 0, 1, 2, …"
+        )
+    return tuple(map(str, range(highest + 1)))
 
 
 def indices_by_class(labels: Tensor, seed: int, stream: str) -> list[Tensor]:
