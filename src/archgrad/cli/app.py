@@ -12,6 +12,7 @@ from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, resum
 from archgrad.cli.convert import convert
 from archgrad.cli.model_commands import export, predict
 from archgrad.cli.options import GroupedCommand
+from archgrad.cli.page_commands import report, watch
 from archgrad.cli.study_commands import compare, status, top
 from archgrad.cli.workflow_commands import fit, select, train
 from archgrad.distributed.environment import launched
@@ -113,8 +114,8 @@ def _options(
 
 
 _COMMANDS = (
-    search, resume, fit, train, select, compare, status, top, inspect, list_, query, convert, cost, draw, plot, export,
-    predict,
+    search, resume, fit, train, select, compare, status, top, inspect, list_, query, convert, cost, draw, plot, report,
+    watch, export, predict,
 )  # fmt: skip
 for _command in _COMMANDS:
     app.command(_command.__name__.removesuffix("_"), cls=GroupedCommand)(_command)

@@ -90,7 +90,7 @@ def _problem_of(target: Path) -> str:
 
 def _export(model: Model, target: Path, home: Path) -> list[str]:
     try:
-        return list(map(str, export_model(model, target).files if target.suffix else [model.save(target)]))
+        return [str(export_model(model, target).file if target.suffix else model.save(target))]
     except UserError as error:
         raise UserError(f"{error} The model itself is in {shown_path(home / 'model')}.") from error
 

@@ -149,6 +149,11 @@ def _check_compile(config: SearchConfig, method: Method) -> None:
                 f"{type(regularizer).__name__} as it is set differentiates the supernet twice, which torch.compile "
                 f"cannot do; search without compile, or set difference=interleaved and objective=inner."
             )
+    if method.relaxation.sparse:
+        raise UserError(
+            f"{type(method.relaxation).__name__} computes different operations in each step, so torch.compile would "
+            f"compile again every time; search without compile, or with a dense relaxation."
+        )
 
 
 def _all_callbacks(
