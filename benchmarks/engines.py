@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from archgrad.loop.threads import usable_cores
+from archgrad.loop.estimate import usable_cores
 from archgrad.studies.coordinator import run_missing
 from archgrad.studies.engines import Job, make_engine
 from archgrad.studies.folder import StudyFolder

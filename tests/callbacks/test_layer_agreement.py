@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments import experiment_of
 from listening import Event, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
-from archgrad.callbacks import Callback, LayerAgreement, Search, standard
+from archgrad.callbacks import Callback, LayerAgreement, SearchView, standard
 from archgrad.config import SearchConfig
 from archgrad.errors import SearchInterrupted
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
@@ -140,7 +141,7 @@ def test_a_gradient_that_is_measured_now_and_then_stands_for_the_steps_between()
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_search_that_is_interrupted_in_an_epoch_goes_on_with_the_same_averages(tmp_path: Path, steps: int) -> None:
     class Interrupt(Callback):
-        def on_step_end(self, search: Search, means: Any) -> None:
+        def on_step_end(self, search: SearchView, means: Any) -> None:
             if search.index == steps:
                 signal.raise_signal(signal.SIGINT)
 
@@ -153,9 +154,8 @@ def test_a_search_that_is_interrupted_in_an_epoch_goes_on_with_the_same_averages
 
 def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     from archgrad.loop.loaders import StepBatches
-    from archgrad.loop.setup import Setup
 
-    setup = Setup.of(TINY, ag.recipes.darts(), DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
+    setup = experiment_of(TINY, ag.recipes.darts(), DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         state = setup.initial_state()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import archgrad as ag
-from archgrad.callbacks import Callback, CSVFile, MLflow, Search, Sink, TensorBoard, WandB, sinks
+from archgrad.callbacks import Callback, CSVFile, MLflow, SearchView, Sink, TensorBoard, WandB, sinks
 from archgrad.errors import UserError
 
 DATA = ag.data.digits(limit=40)
@@ -21,7 +21,7 @@ SPACE = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 class Killed(Callback):
     """Ends a search in its third epoch, as a kill would."""
 
-    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+    def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
         if search.epoch == 2:
             raise KeyboardInterrupt
 

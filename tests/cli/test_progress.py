@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import archgrad as ag
-from archgrad.cli.progress import LiveProgress, PlainProgress, progress_for, screen_numbers
+from archgrad.callbacks.progress import LiveProgress, PlainProgress, progress_for, screen_numbers
 
 
 @pytest.fixture(scope="module")

@@ -154,10 +154,10 @@ def test_a_finished_run_says_that_it_is_finished(archgrad):
 def test_a_second_interrupt_ends_cleanly_and_the_run_goes_on(archgrad, monkeypatch):
     step, taken = Run._step, []
 
-    def interrupted(self, state):
+    def interrupted(self):
         if len(taken) == 2:
             raise KeyboardInterrupt
-        taken.append(step(self, state))
+        taken.append(step(self))
 
     monkeypatch.setattr(Run, "_step", interrupted)
     code, _, err = archgrad("search", *TINY, "--epochs", 3, "--out", "run")
@@ -171,11 +171,11 @@ def test_missing_memory_is_a_sentence(archgrad, monkeypatch):
     def fail(*arguments):
         raise RuntimeError("[enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory: 9 bytes")
 
-    monkeypatch.setattr(Run, "go", fail)
+    monkeypatch.setattr(Run, "step", fail)
     code, _, err = archgrad("search", *TINY, "--epochs", 1)
     assert code == 1
     assert "--checkpoint-cells" in err
-    monkeypatch.setattr(Run, "go", lambda *arguments: 1 / 0)
+    monkeypatch.setattr(Run, "step", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         archgrad("search", *TINY, "--epochs", 1)
 

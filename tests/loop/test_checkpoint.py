@@ -21,7 +21,7 @@ from listening import Event, SearchStarted, StepFinished, listening
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.loop import Checkpoints, RunFolder, SearchResult
-from archgrad.loop.identity import Identity
+from archgrad.loop.checkpoint import Identity
 from archgrad.regularizers import Regularizer
 
 DATA = ag.data.digits(limit=64)
@@ -66,7 +66,7 @@ def test_the_last_two_are_kept(two: Checkpoints) -> None:
 
 def test_a_plain_safe_load_reads_it(two: Checkpoints) -> None:
     body = torch.load(two.current, weights_only=True)
-    assert body["format"] == "archgrad.checkpoint/2"
+    assert body["format"] == "archgrad.checkpoint/3"
     assert body["identity"] == dict(IDENTITY.data)
     assert same(body["content"], content(2))
 
@@ -124,9 +124,9 @@ class Bomb:
 
 def foreign(kind: str, path: Path) -> None:
     if kind == "pickle":
-        path.write_bytes(pickle.dumps({"format": "archgrad.checkpoint/2", "content": Bomb()}))
+        path.write_bytes(pickle.dumps({"format": "archgrad.checkpoint/3", "content": Bomb()}))
     elif kind == "torch pickle":
-        torch.save({"format": "archgrad.checkpoint/2", "content": Bomb()}, path)
+        torch.save({"format": "archgrad.checkpoint/3", "content": Bomb()}, path)
     elif kind == "zip":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("data.txt", "hello")
@@ -141,7 +141,7 @@ def foreign(kind: str, path: Path) -> None:
             {"format": "archgrad.checkpoint/1", "identity": dict(IDENTITY.data), "content": {}, "digest": ""}, path
         )
     elif kind == "no digest":
-        torch.save({"format": "archgrad.checkpoint/2", "identity": dict(IDENTITY.data), "content": {}}, path)
+        torch.save({"format": "archgrad.checkpoint/3", "identity": dict(IDENTITY.data), "content": {}}, path)
     elif kind == "folder":
         path.mkdir()
     else:
@@ -271,7 +271,8 @@ def test_a_finished_search_is_returned_without_training(
 def test_the_folder_says_what_was_found(folder: Path, finished: tuple[Path, SearchResult]) -> None:
     result = finished[1]
     assert sorted(path.name for path in folder.iterdir()) == [
-        "checkpoint.previous.pt", "checkpoint.pt", "config.toml", "genotype.json", "metrics.jsonl", "summary.json",
+        "checkpoint.previous.pt", "checkpoint.pt", "config.toml", "genotype.json", "metrics.jsonl", "run.json",
+        "summary.json",
     ]  # fmt: skip
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     assert tuple(json.loads(line) for line in lines) == result.history
@@ -517,7 +518,7 @@ BOMBS = {
 
 @pytest.mark.parametrize("sentence", BOMBS)
 def test_a_bomb_is_refused_before_it_is_touched(two: Checkpoints, sentence: str) -> None:
-    bomb = {"format": "archgrad.checkpoint/2", "identity": {}, "content": BOMBS[sentence](), "digest": ""}
+    bomb = {"format": "archgrad.checkpoint/3", "identity": {}, "content": BOMBS[sentence](), "digest": ""}
     two.previous.unlink()
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(200_000)
@@ -534,7 +535,7 @@ def test_an_archive_that_would_swell_is_not_opened(
     two: Checkpoints, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "memory" in sentence:
-        monkeypatch.setattr("archgrad.loop.checkpoint_file.total_memory", lambda: 1000)
+        monkeypatch.setattr("archgrad.loop.checkpoint.total_memory", lambda: 1000)
     else:
         with zipfile.ZipFile(two.current) as archive:
             parts = {name: archive.read(name) for name in archive.namelist()}

@@ -13,11 +13,14 @@ import torch
 
 import archgrad as ag
 from archgrad.config import SearchConfig
-from archgrad.loop import threads
-from archgrad.loop.threads import choose_threads, usable_cores
+from archgrad.config.resolve import resolve
+from archgrad.loop import estimate
+from archgrad.loop.estimate import choose_threads, usable_cores
+from archgrad.loop.run import Run
 
 DATA = ag.data.digits(limit=40)
 CONFIG = SearchConfig(space="nasbench201", method="darts", channels=2, cells=1, epochs=1, batch_size=10)
+PARTS = resolve(CONFIG)
 
 
 @pytest.fixture(autouse=True)
@@ -40,42 +43,42 @@ def _threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_more_threads_are_taken_while_they_are_faster(
     seconds: dict[int, float], chosen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(threads, "usable_cores", lambda: 6)
-    monkeypatch.setattr(threads, "_seconds", lambda *args: seconds[torch.get_num_threads()])
-    assert choose_threads(CONFIG, DATA) == chosen == torch.get_num_threads()
+    monkeypatch.setattr(estimate, "usable_cores", lambda: 6)
+    monkeypatch.setattr(estimate, "_seconds", lambda *args: seconds[torch.get_num_threads()])
+    assert choose_threads(PARTS, DATA) == chosen == torch.get_num_threads()
 
 
 def test_real_steps_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []  # not set, because two threads on a busy machine wait for each other
     with monkeypatch.context() as patch:
         patch.setattr(torch, "set_num_threads", asked.append)
-        patch.setattr(threads, "usable_cores", lambda: 2)
-        chosen = choose_threads(CONFIG, DATA)
+        patch.setattr(estimate, "usable_cores", lambda: 2)
+        chosen = choose_threads(PARTS, DATA)
     assert asked == [1, 2, chosen]
 
 
 def test_an_unknown_device_is_a_sentence() -> None:
     with pytest.raises(ag.UserError, match="the device 'foo' cannot be used"):
-        choose_threads(replace(CONFIG, device="foo"), DATA)
+        choose_threads(resolve(replace(CONFIG, device="foo")), DATA)
 
 
 def test_steps_that_diverge_leave_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "usable_cores", lambda: 2)
-    assert choose_threads(replace(CONFIG, settings={"weights.lr": 1e30}), DATA) == 1 == torch.get_num_threads()
+    monkeypatch.setattr(estimate, "usable_cores", lambda: 2)
+    assert choose_threads(resolve(replace(CONFIG, settings={"weights.lr": 1e30})), DATA) == 1 == torch.get_num_threads()
 
 
 def test_what_the_environment_fixes_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     torch.set_num_threads(3)
-    monkeypatch.setattr(threads, "_seconds", lambda *args: pytest.fail("nothing is to be timed"))
-    assert choose_threads(CONFIG, DATA) == 3
+    monkeypatch.setattr(estimate, "_seconds", lambda *args: pytest.fail("nothing is to be timed"))
+    assert choose_threads(PARTS, DATA) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="there is no affinity here")
 def test_affinity_and_containers_limit_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
     for quota, cores in ((math.inf, 6), (2.5, 2), (0.3, 1), (64.0, 6)):
-        monkeypatch.setattr(threads, "_quota", lambda quota=quota: quota)
+        monkeypatch.setattr(estimate, "_quota", lambda quota=quota: quota)
         assert usable_cores() == cores
 
 
@@ -98,7 +101,7 @@ def test_limits_of_control_groups_are_read(tmp_path: Path, group: str, files: di
         path = tmp_path / "groups" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
-    assert threads._quota(tmp_path / "groups", tmp_path / "own") == granted
+    assert estimate._quota(tmp_path / "groups", tmp_path / "own") == granted
 
 
 def test_the_command_records_the_number_and_a_resume_keeps_it(archgrad) -> None:
@@ -108,10 +111,15 @@ def test_the_command_records_the_number_and_a_resume_keeps_it(archgrad) -> None:
     assert "threads = 1\n" in Path("run/config.toml").read_text()
     torch.set_num_threads(2)
     assert archgrad("resume", "run")[0] == 0
-    assert torch.get_num_threads() == 1
+    assert "threads = 1\n" in Path("run/config.toml").read_text()
 
 
-def test_a_search_from_python_leaves_the_threads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "set_num_threads", lambda number: pytest.fail("the library sets no threads"))
-        ag.search(CONFIG.build_space(), "darts", DATA, epochs=1, batch_size=10)
+def test_a_search_from_python_leaves_the_threads_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(Run, "step", lambda run, step=Run.step: (seen.append(torch.get_num_threads()), step(run))[1])
+    torch.set_num_threads(3)
+    run = ag.Search(PARTS.space, "darts", DATA, epochs=1, batch_size=10, threads=2)
+    run.result()
+    assert set(seen) == {2}
+    assert torch.get_num_threads() == 3
+    assert run.experiment.config.threads == 2

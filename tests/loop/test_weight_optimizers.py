@@ -16,7 +16,7 @@ from archgrad.callbacks import Callback
 from archgrad.discretizers import Perturbation
 from archgrad.errors import UserError
 from archgrad.hypergradients import HYPERGRADIENTS, Hypergradient, Neumann
-from archgrad.loop import SearchResult, evaluation
+from archgrad.loop import SearchResult, measuring
 from archgrad.loop.state import SearchState
 
 DATA = ag.data.digits(limit=60)
@@ -104,8 +104,8 @@ def test_another_optimizer_does_not_resume(tmp_path: Path) -> None:
 
 def test_a_discretizer_that_tunes_does_so_with_the_same_optimizer(monkeypatch: pytest.MonkeyPatch) -> None:
     copies: list[SearchState] = []
-    original = evaluation._copied
-    monkeypatch.setattr(evaluation, "_copied", lambda *given: copies.append(original(*given)) or copies[-1])
+    original = measuring._copied
+    monkeypatch.setattr(measuring, "_copied", lambda *given: copies.append(original(*given)) or copies[-1])
     weights = ag.WeightTraining(optimizer="adamw", lr=1e-3)
     run(method=replace(ag.recipes.darts(), discretizer=Perturbation(tune_epochs=1)), weights=weights, epochs=1)
     assert [type(copy.optimizer) for copy in copies] == [torch.optim.AdamW]

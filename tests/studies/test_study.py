@@ -11,7 +11,7 @@ import torch
 
 import archgrad as ag
 from archgrad import UserError
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.study import resume_study, run_study
 from archgrad.system.run_kind import read_kind

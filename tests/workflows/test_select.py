@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import archgrad as ag
+from archgrad.config.resolve import space_of
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.spaces import Cost, Genotype, NASBench201
 from archgrad.tasks import MetricInfo
@@ -48,7 +49,7 @@ class FakedTraining:
         self.held_out: list[float] = []
 
     def __call__(self, plan: TrainingPlan, **more: Any) -> TrainResult:
-        space: Any = plan.config.build_space()
+        space: Any = space_of(plan.config)
         number, epochs = CELLS.index(space.fixed), plan.config.epochs or 0
         self.calls.append((number, epochs, plan.seeds, plan.test))
         self.held_out.append(plan.config.held_out)

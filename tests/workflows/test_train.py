@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import archgrad as ag
+from archgrad.config.resolve import space_of
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, NASBench201
 from archgrad.workflows import SingleArchitecture
@@ -40,7 +41,7 @@ def test_other_data_than_that_of_the_model(tmp_path: Path) -> None:
     config = training_config("nasbench201", CELL, "digits", "quick", str(tmp_path / "first"), channels=4, cells=1)
     for classes in (10, 3):
         torch.manual_seed(7)
-        own = config.build_space().supernet(num_classes=classes, input_channels=1).state_dict()
+        own = space_of(config).supernet(num_classes=classes, input_channels=1).state_dict()
         same = {name for name, value in tensors(first.model).items() if _equal(value, own[f"body.{name}"])}
         new = set(tensors(first.model)) - same
         assert new == (set() if classes == 10 else {"classifier.weight", "classifier.bias"})
@@ -149,8 +150,8 @@ def test_a_batch_of_one_image_leaves_the_statistics_alone() -> None:
 def test_a_space_with_a_size_keeps_it() -> None:
     space = DARTS(channels=6, cells=4)
     config = training_config(space, "darts-v2", "digits", "cifar-darts")
-    assert config.build_space() == SingleArchitecture(
+    assert space_of(config) == SingleArchitecture(
         of="darts", architecture=str(ag.workflows.training_config.as_genotype("darts-v2")), channels=6, cells=4
     )
     restricted = space.restricted({"normal": [("sep_conv_3x3", "none")] * 14})
-    assert training_config(restricted, "darts-v2", "digits").build_space().of == "darts"  # type: ignore[attr-defined]
+    assert space_of(training_config(restricted, "darts-v2", "digits")).of == "darts"  # type: ignore[attr-defined]

@@ -18,18 +18,17 @@ from archgrad.blackbox.tpe import BOHB, TPE
 from archgrad.blackbox.zero_cost import ZeroCost
 from archgrad.callbacks import Measures, Record
 from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.resolve import space_of
 from archgrad.config.toml import config_to_toml
 from archgrad.data import Data
 from archgrad.errors import UserError
-from archgrad.loop.folder import RunFolder
-from archgrad.loop.identity import Identity
-from archgrad.loop.records import read_records
+from archgrad.loop.checkpoint import Identity
+from archgrad.loop.folder import RunFolder, read_records, summary_of
 from archgrad.parts.fields import Count, Positive, check_fields, checked
 from archgrad.parts.knobs import knobs_of, with_settings, without_none
 from archgrad.parts.registry import Registry, class_path
 from archgrad.spaces import SPACES, Genotype, SearchSpace
 from archgrad.system.files import read_text
-from archgrad.system.run_kind import write_kind
 from archgrad.tables import datasets, tables_for
 
 __all__ = ["SEARCHES", "BlackboxResult", "Budget", "resume_blackbox", "run_blackbox"]
@@ -114,12 +113,13 @@ class BlackboxResult:
         """
         place = Path(folder).expanduser()
         parts = {"method": self.search, "space": self.space, "budget": self.budget, "data": self.data}
-        run = RunFolder(place, Identity.of(seed=self.seed, **parts), {"config.toml": config_to_toml(self._config)})
+        files = {"config.toml": config_to_toml(self._config)}
+        run = RunFolder(place, Identity.of(seed=self.seed, **parts), files, run_kind="blackbox")
         with run.opened(resume=False):
-            write_kind(place, "blackbox")
             run.show(self.history, self.genotype)
             used = {"queries": self.queries, "simulated_seconds": self.simulated_seconds, "source": self.source}
-            run.conclude(self.history, self.genotype, self.queries, self.seconds, used)
+            found = self.history, self.genotype, self.queries, self.seconds
+            run.conclude(summary_of(run.identity, *found, used))
         return place
 
     @property
@@ -193,7 +193,7 @@ def resume_blackbox(folder: str | Path) -> BlackboxResult:
     except (ValueError, KeyError, TypeError, IndexError, RecursionError):
         raise UserError(f"{home} was not written to its end; delete it, and run the search again.") from None
     return BlackboxResult(
-        found, history, member, str(config.method), config.build_space(), str(config.data), config.seed, budget,
+        found, history, member, str(config.method), space_of(config), str(config.data), config.seed, budget,
         source, seconds, config.oracle, config.data_dir,
     )  # fmt: skip
 

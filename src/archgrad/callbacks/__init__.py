@@ -8,7 +8,7 @@ from archgrad.callbacks.base import Callback, DecisionProgress, Measures, Need, 
 from archgrad.callbacks.doctor import Doctor
 from archgrad.callbacks.inner_curvature import InnerCurvature
 from archgrad.callbacks.layer_agreement import LayerAgreement
-from archgrad.callbacks.search import Record, Search
+from archgrad.callbacks.search import Record, SearchView
 from archgrad.callbacks.sinks import CSVFile, MLflow, Sink, TensorBoard, WandB
 from archgrad.callbacks.stationarity import Stationarity
 from archgrad.parts.registry import Registry
@@ -29,7 +29,7 @@ __all__ = [
     "Measures",
     "Need",
     "Record",
-    "Search",
+    "SearchView",
     "Sink",
     "StageStart",
     "Stationarity",

@@ -14,7 +14,7 @@ from archgrad.autodiff.krylov import extreme_eigenvalues
 from archgrad.autodiff.products import ProductKind, products_of
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.callbacks.base import Callback, LanczosSteps, Measures, Need, Stop
-from archgrad.callbacks.search import Search
+from archgrad.callbacks.search import SearchView
 from archgrad.discretizers import Discretizer
 from archgrad.errors import UserError
 from archgrad.hypergradients import EvaluationPoint
@@ -102,7 +102,7 @@ class EigenvalueStop(_CurvatureMeasure):
         """Measure every epoch, before its last step."""
         return (index + 1) % steps == 0
 
-    def stop(self, search: Search) -> Stop | None:
+    def stop(self, search: SearchView) -> Stop | None:
         """Apply the rule to all epochs so far."""
         return self.verdict([record["alpha_eigenvalue"] for record in search.history], search.warmup_epochs)
 

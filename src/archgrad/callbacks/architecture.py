@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archgrad.callbacks.base import Callback, Measures, Need
-from archgrad.callbacks.search import Search
+from archgrad.callbacks.search import SearchView
 from archgrad.diagnostics import Snapshot, entropy, measure_discretization, movement, operations, skip_connections
 from archgrad.parts.fields import Count
 
@@ -19,7 +19,7 @@ class ArchitectureMeasures(Callback):
 
     kind: ClassVar[str] = "architecture"
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+    def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Return ``entropy``, ``lead``, ``probability_NAME``, ``skips``, ``movement`` and more."""
         return {**entropy(snapshot), **operations(snapshot), **skip_connections(snapshot), **movement(snapshot)}
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.autodiff.products import ProductKind
-from archgrad.callbacks.search import Record, Search
+from archgrad.callbacks.search import Record, SearchView
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import Discretizer
 from archgrad.hypergradients import EvaluationPoint
@@ -119,25 +119,25 @@ class Callback:
     def on_stage_start(self, stage: StageStart) -> None:
         """React to the start of a stage of a progressive search; the search of that stage follows."""
 
-    def on_search_start(self, search: Search) -> None:
+    def on_search_start(self, search: SearchView) -> None:
         """React to the start; after a resume, this need not be the first step of the search."""
 
-    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+    def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
         """React to a step; ``means`` are losses, metrics and measures, averaged over the epoch so far."""
 
-    def on_decision(self, search: Search, decision: DecisionProgress) -> None:
+    def on_decision(self, search: SearchView, decision: DecisionProgress) -> None:
         """React to a decision of a slow discretizer."""
 
-    def on_epoch_end(self, search: Search, record: Record) -> None:
+    def on_epoch_end(self, search: SearchView, record: Record) -> None:
         """React to the record of an epoch; the search is now at the beginning of the next."""
 
-    def on_go_back(self, search: Search) -> None:
+    def on_go_back(self, search: SearchView) -> None:
         """React to a return to an earlier epoch."""
 
-    def on_save(self, search: Search) -> None:
+    def on_save(self, search: SearchView) -> None:
         """Save what must not be lost: the process may end now."""
 
-    def on_search_end(self, search: Search) -> None:
+    def on_search_end(self, search: SearchView) -> None:
         """React to the end, after the last epoch or after an early stop."""
 
     def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
@@ -151,7 +151,7 @@ class Callback:
         """Measure at the weights and α before a step that is due; the record gets the epoch's mean."""
         return {}
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+    def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Measure at the end of every epoch; ``search.history[-1]`` is its record so far."""
         return {}
 
@@ -159,14 +159,14 @@ class Callback:
         """Measure the architecture that the search returns, once at its end, for the last record."""
         return {}
 
-    def stop(self, search: Search) -> Stop | None:
+    def stop(self, search: SearchView) -> Stop | None:
         """Ask to end the search after the epoch just recorded."""
         return None
 
-    def keep_state(self, search: Search) -> bool:
+    def keep_state(self, search: SearchView) -> bool:
         """Ask, between two epochs, to save the present state for :meth:`go_back`."""
         return False
 
-    def go_back(self, search: Search) -> str | None:
+    def go_back(self, search: SearchView) -> str | None:
         """Ask, between two epochs, to go back to the saved state, once; return how the search continues from there."""
         return None

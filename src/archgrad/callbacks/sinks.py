@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from archgrad.callbacks.base import Callback
-from archgrad.callbacks.search import Record, Search
+from archgrad.callbacks.search import Record, SearchView
 from archgrad.errors import UserError
 from archgrad.system.files import write_text
 
@@ -44,23 +44,23 @@ class Sink(Callback, ABC):
     def close(self, opened: Any) -> None:
         """Write what is left and release everything."""
 
-    def on_search_start(self, search: Search) -> None:
+    def on_search_start(self, search: SearchView) -> None:
         """Open the tool, and write the epochs that are done."""
         self._close()
         self._opened.append(self.open(self._place(search)))
         for record in search.history:
             self.write(self._opened[0], dict(record))
 
-    def on_go_back(self, search: Search) -> None:
+    def on_go_back(self, search: SearchView) -> None:
         """Drop the epochs after the one that the search went back to."""
         self.on_search_start(search)
 
-    def on_epoch_end(self, search: Search, record: Record) -> None:
+    def on_epoch_end(self, search: SearchView, record: Record) -> None:
         """Write the record."""
         for opened in self._opened:
             self.write(opened, record)
 
-    def on_search_end(self, search: Search) -> None:
+    def on_search_end(self, search: SearchView) -> None:
         """Close the tool."""
         self._close()
 
@@ -68,7 +68,7 @@ class Sink(Callback, ABC):
         while self._opened:
             self.close(self._opened.pop())
 
-    def _place(self, search: Search) -> Path:
+    def _place(self, search: SearchView) -> Path:
         name, folder = type(self).__name__, search.folder if self.folder is None else self.folder
         if folder is None:
             raise UserError(

@@ -7,15 +7,15 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.callbacks.progress import progress_for
 from archgrad.cli.console import say
 from archgrad.cli.options import FIT
-from archgrad.cli.progress import progress_for
 from archgrad.cli.search import run_folder, with_threads
 from archgrad.config import SearchConfig
 from archgrad.data.catalog import absolute_name
 from archgrad.distributed.processes import joined, processes
 from archgrad.errors import UserError
-from archgrad.loop.threads import usable_cores
+from archgrad.loop.estimate import usable_cores
 from archgrad.models.export import SUFFIXES, export_model
 from archgrad.models.onnx_model import check_installed
 from archgrad.system.files import as_path, exists, list_folder, shown_path

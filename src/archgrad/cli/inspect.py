@@ -15,6 +15,7 @@ from archgrad.blackbox import SEARCHES
 from archgrad.cli.console import say
 from archgrad.cli.search import with_threads
 from archgrad.config import read_run_config
+from archgrad.config.resolve import method_of
 from archgrad.diagnostics import (
     Snapshot,
     average,
@@ -27,10 +28,9 @@ from archgrad.diagnostics import (
 from archgrad.diagnostics.records import of_last_stage
 from archgrad.errors import UserError
 from archgrad.hypergradients import T1T2, Amended, FirstOrder, Hypergradient, Neumann, Unrolled
-from archgrad.loop.evaluation import supernet_evaluation
-from archgrad.loop.records import read_records
-from archgrad.loop.restore import evaluate_at_state
-from archgrad.loop.saved_result import reopen
+from archgrad.loop.folder import read_records
+from archgrad.loop.measuring import supernet_evaluation
+from archgrad.loop.saved_run import evaluate_at_state, reopen
 from archgrad.method.reactions import diagnosed
 from archgrad.report import draw_panels, panels_of
 from archgrad.report.figure import can_draw
@@ -40,8 +40,7 @@ from archgrad.tasks import MetricInfo
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archgrad.loop import SearchState
-    from archgrad.loop.setup import Setup
+    from archgrad.loop import Experiment, SearchState
 
 __all__ = [
     "inspect_diagnosis",
@@ -76,7 +75,7 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     found |= {"stopped_to": last.get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
     if config.method in SEARCHES:
         return found
-    diagnosis = diagnosed(records, config.epochs or 0, config.build_method())
+    diagnosis = diagnosed(records, config.epochs or 0, method_of(config))
     curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
     picture = _draw(records, folder, out, diagnosis.since)
     return found | {"diagnosis": {**asdict(diagnosis), "text": str(diagnosis)}, "curves": curves, "picture": picture}
@@ -272,7 +271,7 @@ def show_estimates(found: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
+def _reopen(folder: Path, device: str | None) -> tuple[Experiment, SearchState, int | None]:
     """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
     config = read_run_config(folder)
     found = reopen(with_threads(config if device is None else replace(config, device=device)), folder)

@@ -7,14 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.callbacks.progress import progress_for, reading_progress
 from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
-from archgrad.cli.progress import progress_for, reading_progress
 from archgrad.cli.search import new_folder, with_threads
-from archgrad.config import read_run_config, validate
+from archgrad.config import read_run_config
+from archgrad.config.resolve import resolve
 from archgrad.distributed.processes import from_first, joined, processes
 from archgrad.errors import UserError, look_up
-from archgrad.loop.threads import choose_threads
+from archgrad.loop.estimate import choose_threads
 from archgrad.parts.knobs import parse_setting
 from archgrad.system.files import exists
 from archgrad.tasks.classification import TOP5
@@ -62,12 +63,12 @@ def training_plan(
 def load_training(plan: TrainingPlan, console: Console) -> tuple[TrainingPlan, Data]:
     """Load the training images, and choose the number of threads if it is left open."""
     config = with_threads(plan.config)
-    validate(config)
+    parts = resolve(config)
     say(f"loading {str(config.data)[:100]}", console)
     with reading_progress(console, images=True) as progress:
         data = config.load_data(progress)
     if config.threads is None:
-        config = replace(config, threads=choose_threads(config, data))
+        config = replace(config, threads=choose_threads(parts, data))
         say(f"{config.threads} thread{'' if config.threads == 1 else 's'} (--threads)", console)
     if config.epochs is None and PRESETS[plan.preset].minutes:
         say("timing a few steps, to choose the number of epochs", console)
@@ -100,8 +101,8 @@ def _title(plan: TrainingPlan) -> str:
 
 def _begin(plan: TrainingPlan, seed: int, data: Data, home: Path) -> str:
     config = plan.config
-    space = config.build_space()
-    epochs = config.build_training(space, config.build_method()).epochs
+    parts = resolve(config)
+    space, epochs = parts.space, parts.training.epochs
     images = f"{len(data):,} images, {data.shape[1]}×{data.shape[2]} pixels"
     size = f"{space.channels} channels, depth {space.cells}"  # type: ignore[attr-defined]
     return f"training with seed {seed}: {size}, {epochs} epochs, {images}, run directory {str(home)[:200]}"

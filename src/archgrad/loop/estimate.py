@@ -1,30 +1,35 @@
-"""Estimates of the time and memory of a search, from a few of its steps."""
+"""Estimates of the time and memory of a search from a few of its steps, and its fastest number of threads."""
 
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from statistics import mean
 
 import torch
 
-from archgrad.callbacks import Callback, Search
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import ResolvedSearch, resolve, space_of
 from archgrad.data import Data, ImageData
 from archgrad.discretizers import Argmax
+from archgrad.distributed.environment import launched
 from archgrad.distributed.processes import from_first
-from archgrad.loop.entry import search
-from archgrad.loop.progressive import method_of
-from archgrad.loop.setup import Setup
-from archgrad.method.bundle import Method
+from archgrad.errors import DivergedError
+from archgrad.loop.experiment import Experiment
+from archgrad.loop.global_state import Interrupt, own_global_state, seed_globally
+from archgrad.loop.run import Run
+from archgrad.loop.stages import example_stages
 from archgrad.recipes import published_run
-from archgrad.spaces import SearchSpace
 from archgrad.system import random_streams
+from archgrad.system.devices import usable_device
 
-__all__ = ["OVERHEAD", "Estimate", "estimate", "published_seconds", "stages_of", "step_seconds"]
+__all__ = ["OVERHEAD", "Estimate", "choose_threads", "estimate", "published_seconds", "step_seconds", "usable_cores"]
 
 OVERHEAD = 1.25
 """The time of an epoch relative to its steps: measurements and checkpoints add to it."""
@@ -51,27 +56,21 @@ class Estimate:
     peak_megabytes: float | None
 
 
-def estimate(config: SearchConfig, data: Data) -> Estimate:
+def estimate(parts: ResolvedSearch, data: Data) -> Estimate:
     """Estimate the cost of a search of these images by a few of its steps; leave no files behind."""
     _forget_peak()
-    stages = list(stages_of(config.build_space(), config.build_method()))
-    setups = [Setup.of(*stage, data, config) for stage in stages]
-    times = [step_seconds(config, *stage, data) for stage in stages]
-    steps = [setup.weights.epochs * setup.steps for setup in setups]
+    stages = [Experiment.of(stage, data) for stage in example_stages(parts)]
+    times = [step_seconds(stage.parts, data) for stage in stages]
+    steps = [stage.weights.epochs * stage.steps for stage in stages]
     seconds = sum(count * taken for count, taken in zip(steps, times, strict=True))
-    return Estimate(
-        max(
-            sum(
-                weight.numel() for weight in setup.space.supernet(setup.options, num_classes=setup.outputs).parameters()
-            )
-            for setup in setups
-        ),
-        sum(steps),
-        sum(setup.arch_steps for setup in setups),
-        seconds / sum(steps),
-        seconds * OVERHEAD,
-        _peak(),
-    )
+    sizes = [_parameters(stage) for stage in stages]
+    arch_steps = sum(stage.arch_steps for stage in stages)
+    return Estimate(max(sizes), sum(steps), arch_steps, seconds / sum(steps), seconds * OVERHEAD, _peak())
+
+
+def _parameters(stage: Experiment) -> int:
+    supernet = stage.space.supernet(stage.options, num_classes=stage.outputs)
+    return sum(weight.numel() for weight in supernet.parameters())
 
 
 def published_seconds(recipe: str, space: str, at_most: float = 5.0) -> float:
@@ -81,74 +80,44 @@ def published_seconds(recipe: str, space: str, at_most: float = 5.0) -> float:
     ``at_most`` seconds in each stage, and takes their time to grow with the batch.
     """
     usual = SearchConfig(space=space, method=recipe)
-    run = published_run(recipe, usual.build_space())
+    run = published_run(recipe, space_of(usual))
     size = max(run.batch_size // _SHARE, 2)
-    config, count = replace(usual, batch_size=size, held_out=0.0), max(2 * size, 4 * _CLASSES)
+    parts, count = resolve(replace(usual, batch_size=size, held_out=0.0)), max(2 * size, 4 * _CLASSES)
     noise = torch.randint(256, (count, 3, 32, 32), dtype=torch.uint8, generator=random_streams.generator(0, "estimate"))
     data = ImageData("noise", noise, torch.arange(count) % _CLASSES, tuple(map(str, range(_CLASSES))))
-    stages = stages_of(config.build_space(), config.build_method())
-    step = sum(step_seconds(config, *stage, data, at_most) for stage in stages)
+    step = sum(step_seconds(stage, data, at_most) for stage in example_stages(parts))
     return run.weight_steps * step * run.batch_size / size * OVERHEAD
 
 
-def step_seconds(
-    config: SearchConfig, space: SearchSpace, method: Method, data: Data, at_most: float = math.inf
-) -> float:
+def step_seconds(parts: ResolvedSearch, data: Data, at_most: float = math.inf) -> float:
     """Measure a step of a search: the mean of a few after the first, without warm-up, early stop and diagnostics.
 
-    ``space`` and ``method`` are those of the configuration, or of a stage. The measurement ends early when it has taken
-    ``at_most`` seconds and has timed two steps after the first.
+    ``parts`` are those of a search without stages, or of one stage. The measurement ends early when it has taken
+    ``at_most`` seconds and has timed two steps after the first. The timed steps are a multiple of ``inner_steps``, so
+    that the architecture has its share of them.
     """
+    method, end, times = parts.method, time.perf_counter() + at_most, list[float]()
     schedule = replace(method.schedule, warmup_epochs=0)
     derivation = Argmax() if method.discretizer.measures else method.discretizer
-    timer = _StepTimer(schedule.inner_steps, at_most)
-    weights = replace(config.build_training(space, method), epochs=10 * timer.most)
     method = replace(method, schedule=schedule, discretizer=derivation, stop=None, progressive=None)
-    with suppress(_TimedEnough):
-        search(
-            space, method, data, task=config.build_task(), weights=weights, seed=config.seed, split=config.split,
-            held_out=config.held_out, device=config.device, workers=config.workers,
-            checkpoint_cells=config.checkpoint_cells, callbacks=[timer], standard_callbacks=False,
-            on_collapse="ignore", alpha_budget="off",
-        )  # fmt: skip
-    return from_first(lambda: max((timer.times[-1] - timer.times[0]) / (len(timer.times) - 1), 1e-6))
-
-
-class _TimedEnough(Exception):  # noqa: N818 - it is no error, it ends a measurement
-    """Raised by the callback that measures time."""
-
-
-class _StepTimer(Callback):
-    """Records when steps end, and ends the search after some of them.
-
-    The timed steps are a multiple of ``inner_steps``, so that the architecture has its share of them.
-    """
-
-    def __init__(self, inner_steps: int, at_most: float) -> None:
-        self.inner_steps = inner_steps
-        self.least, self.most = (math.ceil(count / inner_steps) * inner_steps for count in (_LEAST_TIMED, _TIMED))
-        self.end, self.times = time.perf_counter() + at_most, list[float]()
-
-    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
-        self.times.append(time.perf_counter())
-        timed = len(self.times) - 1
-        late = self.times[-1] >= self.end and timed >= self.least and timed % self.inner_steps == 0
-        if from_first(lambda: late) or timed >= self.most:
-            raise _TimedEnough
-
-
-def stages_of(space: SearchSpace, method: Method) -> Iterator[tuple[SearchSpace, Method]]:
-    """Yield the space and method of each stage, with choices dropped at random; a method without stages has one."""
-    plan = method.progressive
-    if plan is None:
-        yield space, method
-        return
-    searched, generator = plan.sized(space, 0), random_streams.generator(0, "estimate")
-    for number in range(1, len(plan.stages) + 1):
-        yield searched, method_of(method, plan, number, searched)
-        if number < len(plan.stages):
-            drawn = {block.name: torch.rand(block.shape, generator=generator) for block in searched.blocks}
-            searched = plan.narrowed(searched, drawn, number)
+    inner = schedule.inner_steps
+    least, most = (math.ceil(count / inner) * inner for count in (_LEAST_TIMED, _TIMED))
+    config = replace(parts.config, alpha_budget="off", compile=False)
+    training = replace(parts.training, epochs=10 * most)
+    timed = replace(parts, config=config, method=method, training=training, callbacks=())
+    experiment = Experiment.of(timed, data)
+    with own_global_state(experiment.device), experiment.reading():
+        seed_globally(random_streams.seed_of(experiment.seed, "global"), experiment.device)
+        run = Run(experiment, experiment.initial_state(), (), None, Interrupt())
+        run.start()
+        late = False
+        while len(times) <= most and not late:
+            run.step()
+            times.append(time.perf_counter())
+            count = len(times) - 1
+            late = times[-1] >= end and count >= least and count % inner == 0
+            late = from_first(partial(bool, late))
+    return from_first(lambda: max((times[-1] - times[0]) / (len(times) - 1), 1e-6))
 
 
 def _forget_peak() -> None:
@@ -164,3 +133,96 @@ def _peak() -> float | None:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) / 1024
     return None
+
+
+_GAIN = 0.9
+"""More threads must take at most this share of the time: a machine may become busier, and then fewer are better."""
+_STEPS = 3
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def choose_threads(parts: ResolvedSearch, data: Data) -> int:
+    """Time a few weight steps of a search with 1, 2, 4, … threads as long as more are faster; set and return the best.
+
+    Where other processes are busy, many threads wait for each other and are slower than one. A number that the
+    environment fixes (OMP_NUM_THREADS) stays, and so does that of a search on another device than the CPU.
+    """
+    device = usable_device(parts.config.device)
+    fixed = any(os.environ.get(name) for name in _VARIABLES) or device.type != "cpu"
+    most = torch.get_num_threads() if fixed else max(usable_cores() // _processes_here(), 1)
+    best = most if fixed else 1
+    torch.set_num_threads(best)
+    if best < most:
+        *_, last = example_stages(parts)
+        experiment = Experiment.of(replace(last, config=replace(parts.config, workers=0)), data)
+        with own_global_state(device), suppress(DivergedError):  # the search itself says what diverges
+            best = _fastest(experiment, most)
+    torch.set_num_threads(best)
+    return best
+
+
+def _fastest(experiment: Experiment, most: int) -> int:
+    state = experiment.initial_state()
+    step = partial(experiment.stepper(state).weight_step, state, experiment.weight_loader.batch(0))
+    best, fastest = 1, _seconds(step)
+    while best < most:
+        more = min(2 * best, most)
+        torch.set_num_threads(more)
+        taken = _seconds(step, fastest)
+        if taken > _GAIN * fastest:
+            break
+        best, fastest = more, taken
+    return best
+
+
+def _seconds(step: Callable[[], object], fastest: float = math.inf) -> float:
+    """Return the mean time of a few steps after the first; of the first alone if it is much slower than the fastest."""
+    times = []
+    for _ in range(1 + _STEPS):
+        started = time.perf_counter()
+        step()
+        taken = time.perf_counter() - started
+        times.append(from_first(partial(float, taken)))
+        if times[0] > 2 * fastest:
+            return times[0]
+    return mean(times[1:])
+
+
+def _processes_here() -> int:
+    """Return how many processes of this search share the machine."""
+    place = launched()
+    return 1 if place is None else place.local_size
+
+
+def usable_cores() -> int:
+    """Return the number of cores that this process may use: by its affinity, and by the limits of its containers."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = (os.cpu_count() or 1) if affinity is None else len(affinity(0))
+    return max(1, int(min(cores, _quota())))
+
+
+def _quota(root: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")) -> float:
+    """Return the number of cores that control groups of Linux grant, infinity if they set no limit."""
+    granted = math.inf
+    with suppress(OSError, ValueError):
+        for line in own.read_text().splitlines():
+            _, controllers, place = line.split(":", 2)
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            home = root / controllers if controllers else root
+            folder = home / place.strip("/")
+            for group in (folder, *folder.parents):
+                if group.is_relative_to(home):
+                    granted = min(granted, _limit(group))
+    return granted
+
+
+def _limit(group: Path) -> float:
+    """Return quota / period of one control group, of version 2 or 1."""
+    with suppress(OSError, ValueError):
+        quota, period = (group / "cpu.max").read_text().split()
+        return math.inf if quota == "max" else int(quota) / int(period)
+    with suppress(OSError, ValueError):
+        quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return math.inf if int(quota) < 0 else int(quota) / int(period)
+    return math.inf

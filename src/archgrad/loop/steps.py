@@ -18,11 +18,17 @@ from archgrad.diagnostics import layer_gradients
 from archgrad.discretizers import Tuning
 from archgrad.hypergradients import Batches, Hypergradient, HypergradientState
 from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
-from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite, reads_are_due
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.metric_sums import BatchMetrics
-from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.state import SearchState
+from archgrad.loop.step_checks import (
+    check_alpha,
+    check_arch_gradient,
+    check_finite,
+    check_instance,
+    check_like,
+    reads_are_due,
+)
 from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.loop.weight_pass import pass_in_parts, pass_weights
 from archgrad.method.bundle import Method

@@ -17,10 +17,9 @@ from archgrad.data import Batch
 from archgrad.discretizers import Tuning
 from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.processes import processes
-from archgrad.loop.divergence import check_finite, reads_are_due
-from archgrad.loop.part_checks import check_like, check_loss, check_relaxed, check_scalar
 from archgrad.loop.precision import lowered
 from archgrad.loop.state import SearchState
+from archgrad.loop.step_checks import check_finite, check_like, check_loss, check_relaxed, check_scalar, reads_are_due
 from archgrad.method.bundle import Method
 from archgrad.regularizers import OuterStep, PerturbStep, Regularizer
 from archgrad.relaxations import Relaxed

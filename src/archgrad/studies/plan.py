@@ -157,7 +157,9 @@ class StudyPlan:
 
     def space(self, run: PlannedRun) -> SearchSpace:
         """Return the space that a run searches."""
-        return self.config(run).build_space()
+        from archgrad.config.resolve import space_of
+
+        return space_of(self.config(run))
 
     def without(self, names: Sequence[str]) -> StudyPlan:
         """Return this plan without the variants of these names."""

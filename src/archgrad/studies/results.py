@@ -9,10 +9,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from archgrad.config.resolve import space_of, task_of
 from archgrad.diagnostics.records import Record, number_in, share_of
 from archgrad.errors import UserError, unknown
 from archgrad.loop import SearchResult
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from archgrad.spaces import SKIP, Cost, Genotype
 from archgrad.spaces.cost_model import NetworkShape
 from archgrad.studies.folder import StudyFolder
@@ -189,8 +190,8 @@ def top_of_benchmark(plan: StudyPlan, results: BenchmarkResults, k: int) -> list
     runs = [run for seed in results.seeds for own in results.runs.values() if (run := own.get(seed)) is not None]
     votes = Counter(run.genotype for run in runs if run.genotype is not None)
     config = plan.config(PlannedRun(results.benchmark, plan.variants[0], plan.seeds[0]))
-    space, data = config.build_space(), config.load_data()
-    shape = NetworkShape(config.build_task().outputs(data), data.channels, data.image_size)
+    space, data = space_of(config), config.load_data()
+    shape = NetworkShape(task_of(config).outputs(data), data.channels, data.image_size)
     found = []
     for text, count in votes.most_common(k):
         genotype = Genotype.parse(text)

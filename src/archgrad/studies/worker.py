@@ -32,13 +32,14 @@ def run_planned(folder: StudyFolder, plan: StudyPlan, run: PlannedRun) -> None:
 
     from archgrad import tables
     from archgrad.config import read_run_config
+    from archgrad.config.resolve import space_of
     from archgrad.loop.checkpoint import Checkpoints
     from archgrad.loop.entry import run_search
 
     begun = Checkpoints(home).exist()
     config = read_run_config(home) if begun else with_oracle(plan.config(run))
     torch.set_num_threads(config.threads or 1)
-    oracles, sources = tables.oracles_for(config.build_space(), config.oracle_datasets(tables.datasets()))
+    oracles, sources = tables.oracles_for(space_of(config), config.oracle_datasets(tables.datasets()))
     files = {"oracle.txt": f"{sources}\n"} if sources else {}
     run_search(config, out=home, resume=begun, files=files, interruptible=True, callbacks=oracles)
 

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from archgrad.callbacks import Callback, Measures, Search
+from archgrad.callbacks import Callback, Measures, SearchView
 from archgrad.diagnostics import Snapshot
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module
@@ -48,7 +48,7 @@ class CellLookup(Callback):
     def measures_of(self, genotype: Genotype) -> Measures:
         """Return what the table knows of a cell, by the names of measures."""
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+    def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Return the measures of the current cell."""
         return {} if snapshot.undecided else self.measures_of(snapshot.genotype)
 

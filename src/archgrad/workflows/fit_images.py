@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from archgrad.config import SearchConfig
+from archgrad.config.images import check_data
 from archgrad.data import Data
 from archgrad.data import split as split_data
 from archgrad.errors import ImageSizeError, UserError
@@ -29,7 +30,7 @@ def load_images(config: SearchConfig, test: Any, seconds: float, plan: FitPlan |
         if config.image_size not in (None, plan.image_size):
             raise UserError(f"image_size is {config.image_size}, but that of the plan is {plan.image_size}; give one.")
         config = replace(config, image_size=plan.image_size)
-    config.check_data()
+    check_data(config)
     config, images = _load(config, seconds)
     tests = find_test_images(config, images, test)
     if tests is None:

@@ -10,10 +10,10 @@ from typing import Any
 from archgrad.config import SearchConfig
 from archgrad.data import Data
 from archgrad.errors import UserError
+from archgrad.loop.sizes import fit_sizes
 from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import Genotype, SearchSpace, named_space
 from archgrad.workflows.limits import Limits, cost_of, widest_within
-from archgrad.workflows.search_sizes import fit_sizes
 from archgrad.workflows.time_plan import MOST_EPOCHS, epoch_seconds
 from archgrad.workflows.training_config import training_config
 

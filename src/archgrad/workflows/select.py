@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
+from archgrad.config.resolve import resolve
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import joined
 from archgrad.errors import UserError, look_up
@@ -208,7 +209,7 @@ def run_selection(
     with take_turns(), joined(plan.training.config.device), continued_in(folder):
         training, data, tests = plan.training.complete(data)
         plan.check(tests)
-        final = training.config.build_training(training.config.build_space(), training.config.build_method()).epochs
+        final = resolve(training.config).training.epochs
         if folder is not None:
             begin_selection(folder, plan, training, data, resume)
         trainings = _Trainings(training, data, folder, resume, interruptible, callbacks, tell)

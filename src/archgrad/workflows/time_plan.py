@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve
 from archgrad.data import Data
 from archgrad.loop.estimate import step_seconds
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
 
 __all__ = ["epoch_seconds", "fitting_epochs"]
 
@@ -19,9 +20,8 @@ MOST_EPOCHS = 300
 
 def epoch_seconds(config: SearchConfig, data: Data, at_most: float = _LONGEST) -> float:
     """Measure a few steps, for about ``at_most`` seconds, and return the time of an epoch."""
-    space, method = config.build_space(), config.build_method()
-    steps = Setup.of(space, method, data, config).steps
-    return steps * step_seconds(config, space, method, data, at_most) * _OVERHEAD
+    parts = resolve(config)
+    return Experiment.of(parts, data).steps * step_seconds(parts, data, at_most) * _OVERHEAD
 
 
 def fitting_epochs(config: SearchConfig, data: Data, seconds: float) -> int:

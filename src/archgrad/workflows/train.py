@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
+from archgrad.config.resolve import resolve
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import joined, processes
 from archgrad.loop.entry import run_search
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import own_global_state, take_turns
 from archgrad.loop.result import SearchResult
-from archgrad.loop.setup import Setup
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.system.files import as_path, exists
 from archgrad.tasks import BaseTask
@@ -120,10 +121,9 @@ def run_training(
 
 def _check_start(plan: TrainingPlan, data: Data) -> None:
     """Raise the error of a training that cannot start, before anything is written."""
-    config = plan.config
-    setup = Setup.of(config.build_space(), config.build_method(), data, config)
-    with own_global_state(setup.device), setup.reading():
-        setup.initial_state()
+    experiment = Experiment.of(resolve(plan.config, standard_callbacks=False), data)
+    with own_global_state(experiment.device), experiment.reading():
+        experiment.initial_state()
 
 
 def _train_seed(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config
+from archgrad.config.resolve import resolve
 from archgrad.data import Data
 from archgrad.distributed.processes import in_first_process
 from archgrad.errors import UserError, look_up, shortened
@@ -30,9 +31,7 @@ def begin(folder: Path, plan: TrainingPlan, data: Data) -> None:
         raise UserError(
             f"{folder} is not empty; choose a new folder, or continue what is there: `archgrad resume {folder}`."
         )
-    config = plan.config
-    space, method = config.build_space(), config.build_method()
-    described = config_to_toml(named_config(config, space, method, config.build_training(space, method), data))
+    described = config_to_toml(named_config(resolve(plan.config), data))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_text(folder / "config.toml", described)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import method_of, space_of, training_of
 from archgrad.data import Data
 from archgrad.data.catalog import absolute_name
 from archgrad.errors import UserError, shortened
@@ -70,10 +71,10 @@ class TrainingPlan:
         The warm-up of the learning rate is at most a fifth of the epochs. ``held_out`` is the share of images that
         train nothing, None: as it is.
         """
-        space = self.config.build_space()
+        space = space_of(self.config)
         changed = replace(space, architecture=str(genotype))  # type: ignore[call-arg]
         settings = {path: one for path, one in self.config.settings.items() if not path.startswith("space.")}
-        weights = self.config.build_training(space, self.config.build_method())
+        weights = training_of(self.config, space, method_of(self.config))
         settings["weights.lr_warmup_epochs"] = min(weights.lr_warmup_epochs, epochs // 5)
         share = self.config.held_out if held_out is None else held_out
         config = replace(self.config, space=changed, epochs=epochs, settings=settings, held_out=share)

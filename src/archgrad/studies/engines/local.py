@@ -72,7 +72,7 @@ class LocalEngine(Engine):
     def __init__(self, threads: int = 1, processes: int | None = None) -> None:
         if processes is not None:
             check_value("processes", processes, Annotated[int, Range(1, 1024)])
-        from archgrad.loop.threads import usable_cores  # it needs PyTorch, which a job of Slurm does without
+        from archgrad.loop.estimate import usable_cores  # it needs PyTorch, which a job of Slurm does without
 
         self.capacity = processes or max(usable_cores() // threads, 1)
         self._running: dict[subprocess.Popen[bytes], Job] = {}

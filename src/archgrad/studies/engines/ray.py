@@ -91,7 +91,7 @@ def _connected(address: str | None) -> Any:
             _check_answer(address)
         import ray
 
-        from archgrad.loop.threads import usable_cores
+        from archgrad.loop.estimate import usable_cores
 
         own: dict[str, Any] = {
             "num_cpus": usable_cores(), "object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False,
