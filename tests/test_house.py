@@ -44,6 +44,7 @@ HOUSE = (
     ("tables",),
     ("blackbox",),
     ("studies",),
+    ("resuming",),
     ("cli",),
     ("__main__",),
 )

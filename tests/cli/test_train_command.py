@@ -62,7 +62,7 @@ def test_the_run_of_a_search_brings_space_data_and_task(archgrad: Any, monkeypat
         ([CELL, "--data", "npz:wide.npz"], "takes square ones; give image_size"),
         (["resnet", "--stem", "imagenet"], "have one kind of stem"),
         ([CELL, "--set", "supernet.partial=4"], "is for searches, not for one architecture"),
-        ([CELL, "--set", "relaxation.tau=4"], "is for searches; a training has knobs of"),
+        ([CELL, "--set", "relaxation.tau=4"], "is for searches; give knobs of"),
         ([CELL, "--start-from", "missing"], "missing"),
         ([CELL, "--out", "full"], "is not empty"),
         (["darts-v9"], "unknown well-known cell 'darts-v9'"),

@@ -16,7 +16,7 @@ from archgrad.loop import setup_checks
 from archgrad.loop.setup import Setup
 from archgrad.loop.weight_pass import pass_in_parts
 from archgrad.relaxations import Relaxed
-from archgrad.workflows.training_config import training_config
+from archgrad.workflows import Training
 from tests.workflows.small import CELL, TINY, trained
 
 
@@ -24,7 +24,7 @@ from tests.workflows.small import CELL, TINY, trained
 def made() -> Iterator[Setup]:
     torch.set_default_dtype(torch.float64)
     data = ag.data.digits(limit=100)
-    config = training_config("nasbench201", CELL, data, **{**TINY, "limit": None, "batch_size": 7})
+    config = Training.of("nasbench201", CELL, data, **{**TINY, "limit": None, "batch_size": 7}).config
     yield Setup.of(config.build_space(), config.build_method(), data, config)
     torch.set_default_dtype(torch.float32)
 

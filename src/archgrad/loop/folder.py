@@ -20,6 +20,7 @@ from archgrad.loop.identity import Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
 from archgrad.system.files import unfinished_files, write_text
+from archgrad.system.run_kind import write_kind
 
 try:
     import fcntl
@@ -133,6 +134,8 @@ class RunFolder(Callback):
                     f"{self.path} is not empty: it holds {', '.join(found[:3])}{', …' if len(found) > 3 else ''}; "
                     f"choose a new or an empty folder for the run."
                 )
+            if self.part is None:
+                write_kind(self.path, "search")  # unless the files say otherwise
             write_text(self.path / _METRICS, "")
             for name, text in self.files.items():
                 write_text(self.path / name, text)

@@ -27,6 +27,7 @@ from archgrad.spaces.shared_weights import copy_shared_weights, measure_norms
 from archgrad.supernet import Supernet
 
 if TYPE_CHECKING:
+    import archgrad
     from archgrad.data import Normalization
     from archgrad.loop.setup import Setup
     from archgrad.loop.state import SearchState
@@ -135,6 +136,12 @@ class SearchResult:
         """Count parameters and multiply-adds of a genotype's network at the searched size, on the searched images."""
         shape, data = self._setup.network_shape, self._setup.weight_loader.data
         return self.space.count(genotype, shape["num_classes"], shape["input_channels"], data.image_size)
+
+    def train(self, data: Any = None, **options: Any) -> archgrad.TrainResult:
+        """Train the network of the genotype from scratch, by default on the searched data: ``archgrad.train(self)``."""
+        import archgrad
+
+        return archgrad.train(self, data=data, **options)
 
     def save(self, folder: Path | str) -> Path:
         """Write a run directory, as ``search(..., out=folder)`` does, and return its path."""

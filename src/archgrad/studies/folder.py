@@ -16,6 +16,7 @@ from typing import Any, Literal
 from archgrad.errors import UserError
 from archgrad.studies.plan import PlannedRun, StudyPlan, digest_in, digest_of, plan_from_toml, plan_to_toml
 from archgrad.system.files import exists, read_text, write_text
+from archgrad.system.run_kind import RUN_FILE, write_kind
 
 try:
     import fcntl
@@ -88,13 +89,14 @@ class StudyFolder:
     def write_plan(self, plan: StudyPlan) -> None:
         """Write the plan."""
         with self.writing():
+            write_kind(self.path, "study")
             write_text(self.path / _PLAN, f'digest = "{digest_of(plan)}"\n{plan_to_toml(plan)}')
 
     def _reject_other_content(self) -> None:
         """Reject a folder that holds something else than a study, and leave nothing in it."""
         if self.exists() or not exists(self.path):
             return
-        other = sorted({one.name for one in self.path.iterdir()} - {_LOCK, _HEARTBEAT, _FAILURES, _LOGS})
+        other = sorted({one.name for one in self.path.iterdir()} - {RUN_FILE, _LOCK, _HEARTBEAT, _FAILURES, _LOGS})
         if other:
             raise UserError(f"{self.path} is no study, but holds {', '.join(other[:3])}; choose a new folder.")
 
