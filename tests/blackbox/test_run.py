@@ -86,7 +86,7 @@ def test_a_run_directory_reads_like_that_of_a_search_by_gradients(tmp_path: Path
     result = run_blackbox("regularized-evolution", NASBench201(exclude=("none",)), seed=7, queries=12)
     folder = result.save(tmp_path / "run")
     assert sorted(path.name for path in folder.iterdir()) == [
-        "config.toml", "genotype.json", "metrics.jsonl", "summary.json",
+        "config.toml", "genotype.json", "metrics.jsonl", "run.json", "summary.json",
     ]  # fmt: skip
     assert read_records(folder) == list(result.history)
     assert Genotype.parse((folder / "genotype.json").read_text(encoding="utf-8")) == result.genotype

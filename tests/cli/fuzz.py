@@ -301,7 +301,7 @@ def _make_hostile(home: Path) -> None:
     (home / "circle").symlink_to("circle")
     with (home / "sparse.toml").open("wb") as file:
         file.truncate(2**40)
-    for name in ("config.toml", "metrics.jsonl", "genotype.json"):
+    for name in ("config.toml", "run.json", "metrics.jsonl", "genotype.json"):
         for kind, link in (("zero", "/dev/zero"), ("folder", str(home / "a folder")), ("fifo", str(home / "fifo"))):
             folder = home / f"run-{kind}-{name.partition('.')[0]}"
             shutil.copytree(STORED, folder)

@@ -414,7 +414,7 @@ def test_lists(archgrad, what):
         (["search", "--set", "space.num_classes=3"], "unknown knob of space (NASBench201): 'num_classes'"),
         (["search", "--device", "meta"], "cannot be used"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
-        (["resume", "nowhere"], "config.toml"),
+        (["resume", "nowhere"], "run.json"),
         (["list", "space"], "did you mean 'spaces'?"),
         (["query", "|a~0|"], "unknown"),
         (["query", BEST, "--table", "none.csv"], "none.csv"),

@@ -14,6 +14,7 @@ from archgrad.workflows import fit_plan
 from archgrad.workflows.fit_folder import FIT
 from tests.workflows.small_fit import PLAN, Killer, write_images
 
+FULL = {"data": "digits", "budget": "30m"}
 SMALL = ("fit", "--limit", 100, "--threads", 1)
 
 
@@ -100,7 +101,7 @@ def test_a_budget_of_a_second_is_too_short_or_ends_soon(archgrad, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "request_", [None, 7, {"plan": {}}, {"out": "x"}, {"data": []}, {"data": "digits", "seed": "x"}], ids=str
+    "request_", [None, 7, {"plan": {}}, {"data": []}, {**FULL, "seed": "x"}, {**FULL, "out": "x"}], ids=str
 )
 def test_a_request_from_a_file_is_checked(archgrad, tmp_path, request_):
     content = {

@@ -50,7 +50,8 @@ class FitFolder:
     def request(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that the fit was begun with; ``given`` are objects that its file could not name."""
         request = self._content["request"]
-        if not isinstance(request, dict) or not all(isinstance(one, str | int | float) for one in request.values()):
+        plain = isinstance(request, dict) and all(isinstance(one, str | int | float) for one in request.values())
+        if not plain or not {"data", "budget"} <= set(request):
             raise UserError(f"the request in {self.path} is {shortened(request)}; start a new fit in another folder.")
         request = {**request, **given}
         missing = [f"{name}=…" for name, one in request.items() if isinstance(one, str) and one == IN_PYTHON]
