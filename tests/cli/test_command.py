@@ -472,17 +472,17 @@ def test_configuration_round_trips(tmp_path):
 def test_how_images_become_square_is_kept(archgrad, tmp_path):
     images = torch.randint(0, 256, (40, 12, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8).numpy()
     numpy.savez(tmp_path / "toy.npz", x=images, y=numpy.arange(40) % 2)
-    options = ["--data", "npz:toy.npz", "--image-size", 8, "--fit", "pad", "--epochs", 1]
+    options = ["--data", "npz:toy.npz", "--image-size", 8, "--resize", "pad", "--epochs", 1]
     assert archgrad("search", *TINY, *options, "--out", "run")[0] == 0
-    assert 'fit = "pad"' in Path("run/config.toml").read_text()
+    assert 'resize = "pad"' in Path("run/config.toml").read_text()
     code, _, err = archgrad("resume", "run")
     assert code == 0, err
 
 
 def test_a_wrong_fit_is_refused(archgrad):
-    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--fit", "fill")
+    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--resize", "fill")
     assert code == 2
-    assert "unknown value of fit: 'fill'. Choose from: crop, pad, stretch" in err
+    assert "unknown value of resize: 'fill'. Choose from: crop, pad, stretch" in err
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(archgrad):

@@ -252,7 +252,7 @@ def cost(
     classes: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Outputs of the network. [the run's, or 10]")
     ] = None,
-    fit_madds: Annotated[
+    max_madds: Annotated[
         str | None, typer.Option(help="Find the width within this many multiply-adds, such as 600M, and measure that.")
     ] = None,
     latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the time on this machine.")] = True,
@@ -264,7 +264,7 @@ def cost(
     from archgrad.cli.cost import measure_cost, shape_of, show_cost
     from archgrad.system.amounts import read_amount
 
-    limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
+    limit = None if max_madds is None else read_amount("--max-madds", max_madds)
     found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})
     given = {"input_channels": input_channels, "image_size": image_size, "num_classes": classes}
     known = {name: one for name, one in given.items() if one is not None}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data, Shape, check_labels, described
-from archgrad.data.resize import FITS, resize
+from archgrad.data.resize import RESIZE_MODES, resize
 from archgrad.data.stratified_sampling import stratified_sample
 from archgrad.errors import UserError, check_one_of, check_whole
 from archgrad.parts.fields import check_fields
@@ -29,7 +29,7 @@ def no_progress(done: int, total: int) -> None:
 class LoadOptions:
     """Which images to load, and how.
 
-    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``fit`` tells how images that
+    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``resize`` tells how images that
     are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may call
     ``progress(done, total)``.
     """
@@ -37,12 +37,12 @@ class LoadOptions:
     train: bool = True
     limit: int | None = None
     image_size: int | None = None
-    fit: str = "crop"
+    resize: str = "crop"
     seed: int = 0
     progress: Callable[[int, int], None] = field(default=no_progress, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_one_of("fit", self.fit, FITS)
+        check_one_of("resize", self.resize, RESIZE_MODES)
         for name in ("limit", "image_size"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
@@ -54,7 +54,7 @@ class LoadOptions:
     def apply(self, data: Data) -> Data:
         """Limit and resize data that is already loaded."""
         limited = data if self.limit is None else data.limited(self.limit, self.seed)
-        return limited if self.image_size is None else limited.resized(self.image_size, self.fit)
+        return limited if self.image_size is None else limited.resized(self.image_size, self.resize)
 
 
 @dataclass(frozen=True)
@@ -122,10 +122,10 @@ class ImageData(Data):
         """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
         return self.select(stratified_sample(self.targets, count, seed))
 
-    def resized(self, size: int, fit: str = "crop") -> ImageData:
+    def resized(self, size: int, mode: str = "crop") -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
         augmentation = self.augmentation.scaled(self.image_size, size)
-        return replace(self, images=resize(self.images, size, fit), augmentation=augmentation, origin=None)
+        return replace(self, images=resize(self.images, size, mode), augmentation=augmentation, origin=None)
 
     def digest(self) -> str:
         """Return a hash of the shape, pixels and labels: 16 letters."""

@@ -52,7 +52,7 @@ def to_python(model: Model, weights: str) -> str:
         "LARGE_IMAGES": getattr(model.space, "stem", "cifar") == "imagenet",
         "CLASSES": list(model.classes),
         "IMAGE_SIZE": about.image_size,
-        "FIT": about.fit,
+        "RESIZE": about.resize,
         "MEAN": list(about.normalization.mean),
         "STD": list(about.normalization.std),
         "WEIGHTS": weights,

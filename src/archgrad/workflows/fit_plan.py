@@ -251,5 +251,5 @@ def _load(config: SearchConfig, seconds: float) -> tuple[SearchConfig, Data]:
         raise UserError(f"the targets of {images.name!r} are no classes, which fit needs; use search and train.")
     config = replace(config, image_size=size)
     if images.shape[1:] != (size, size):
-        images = config.load_data() if images.lazy else images.resized(size, config.fit)
+        images = config.load_data() if images.lazy else images.resized(size, config.resize)
     return config, images

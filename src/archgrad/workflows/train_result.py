@@ -132,7 +132,7 @@ def trained_seed(found: SearchResult, seed: int, tests: Data | None, folder: Pat
     space = _single(found)
     model = Model(
         network.cpu(), space.base, space.fixed,
-        Preprocessing(data.channels, data.image_size, normalization, setup.config.fit),
+        Preprocessing(data.channels, data.image_size, normalization, setup.config.resize),
         data.classes or tuple(map(str, range(setup.outputs))), about,
     )  # fmt: skip
     return TrainedSeed(seed, model, found.history, found.seconds, held, test, folder)

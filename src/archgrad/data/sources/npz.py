@@ -56,7 +56,7 @@ class Npz(DataSource):
         chosen = options.choose(labels)
         pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
         data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
-        return data if options.image_size is None else data.resized(options.image_size, options.fit)
+        return data if options.image_size is None else data.resized(options.image_size, options.resize)
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:

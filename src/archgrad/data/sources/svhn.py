@@ -52,7 +52,7 @@ class Svhn(DataSource):
         chosen = options.choose(targets)
         images = torch.from_numpy(np.ascontiguousarray(pixels[..., chosen.numpy()].transpose(3, 2, 0, 1)))
         data = ImageData("svhn", images, targets[chosen], _CLASSES, Augmentation(crop_padding=4))
-        return data if options.image_size is None else data.resized(options.image_size, options.fit)
+        return data if options.image_size is None else data.resized(options.image_size, options.resize)
 
 
 def _arrays(file: Path) -> tuple[NDArray[np.uint8], NDArray[Any]]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from archgrad.models.standalone.staged import Network
 
 INPUT_CHANNELS, CLASSES = 3, ["a", "b"]
-IMAGE_SIZE, FIT, MEAN, STD, WEIGHTS = 8, "crop", [0.5], [0.5], "weights.safetensors"
+IMAGE_SIZE, RESIZE, MEAN, STD, WEIGHTS = 8, "crop", [0.5], [0.5], "weights.safetensors"
 
 __all__ = ["load", "prepare"]
 
@@ -32,9 +32,9 @@ def prepare(path: str | Path) -> Tensor:
 
     image = Image.open(path).convert("L" if INPUT_CHANNELS == 1 else "RGB")
     size = (IMAGE_SIZE, IMAGE_SIZE)
-    if FIT == "crop":
+    if RESIZE == "crop":
         image = ImageOps.fit(image, size, Image.Resampling.BILINEAR)
-    elif FIT == "pad":
+    elif RESIZE == "pad":
         image = ImageOps.pad(image, size, Image.Resampling.BILINEAR)
     else:
         image = image.resize(size, Image.Resampling.BILINEAR)
