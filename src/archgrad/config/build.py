@@ -183,8 +183,8 @@ def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None 
     """Load the images; ``progress(done, total)`` is told how many are read."""
     if isinstance(config.data, str):
         images = data.load(
-            config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size, resize=config.resize,
-            seed=config.seed, progress=progress or data.no_progress,
+            config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size,
+            resize=config.resize, seed=config.seed, progress=progress or data.no_progress,
         )  # fmt: skip
         augmentation = _published_augmentation(config, images)
     else:

@@ -29,8 +29,8 @@ def load(
 ) -> Data:
     """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
 
-    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``resize`` tells how
-    (:class:`LoadOptions`). ``progress(done, total)`` is told how many images are read.
+    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``resize`` tells
+    how (:class:`LoadOptions`). ``progress(done, total)`` is told how many images are read.
 
     >>> load("digits", limit=50, image_size=4).images.shape
     torch.Size([50, 1, 4, 4])

@@ -29,9 +29,9 @@ def no_progress(done: int, total: int) -> None:
 class LoadOptions:
     """Which images to load, and how.
 
-    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``resize`` tells how images that
-    are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may call
-    ``progress(done, total)``.
+    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``resize`` tells how images
+    that are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may
+    call ``progress(done, total)``.
     """
 
     train: bool = True
