@@ -50,10 +50,6 @@ def test_a_fit_leaves_a_model_a_report_and_its_result(done: FitResult) -> None:
     assert f"{done.accuracy:.2f} % of 20 test images" in (done.folder / "report.html").read_text()
 
 
-def test_a_fit_without_a_folder_finds_the_same(done: FitResult) -> None:
-    assert same(done, small_fit())
-
-
 def test_test_images_train_nothing(done: FitResult, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: set[bytes] = set()
     tests, read = {bytes(one.numpy()) for one in done.tests.read(torch.arange(20))}, ImageData.read
@@ -82,7 +78,7 @@ def test_rounds_are_not_tested(done: FitResult) -> None:
     assert "test" in json.loads((done.folder / "selection/final/result.json").read_text())
 
 
-@pytest.mark.parametrize("part", ["search 2", "round 1 of 1: architecture 2", "training ResNet"])
+@pytest.mark.parametrize("part", ["search 2", "round 1 of 1: architecture 2"])
 def test_a_killed_fit_continues_to_the_same_bits(done: FitResult, tmp_path: Path, part: str) -> None:
     killer, home = Killer(part), tmp_path / "fit"
     with pytest.raises(SearchInterrupted, match=re.escape(f"continue with `archgrad resume {home}`.")):

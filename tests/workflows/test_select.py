@@ -187,7 +187,6 @@ def test_a_killed_selection_continues_to_the_same_bits(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("protocol", "part", "last"),
     [
-        ("gaea", "round 1 of 1: architecture 2", "final"),
         ("gaea", "training the best one with 2 fresh seeds", "final"),
         ("amended", "round 1 of 1: architecture 2", "round-1"),
     ],

@@ -33,7 +33,7 @@ def test_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     assert_same_bits(whole, ag.resume(tmp_path / "run"))  # nothing is left to do
 
 
-def test_in_the_second_seed(tmp_path: Path) -> None:
+def test_in_the_second_seed_by_the_command(archgrad: Any, tmp_path: Path) -> None:
     whole = trained(seeds=2, seed=5, epochs=1)
     with pytest.raises(SearchInterrupted, match=rf"seed 6; continue with `archgrad resume {tmp_path}/run`"):
         trained(
@@ -42,23 +42,13 @@ def test_in_the_second_seed(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "seed-5" / "model" / "model.json").exists()
     with pytest.raises(UserError, match=r"seed-6 holds one seed of a training; continue all of it with `archgrad res"):
         ag.resume(tmp_path / "run" / "seed-6")
+    code, out, err = archgrad("resume", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert untimed(json.loads(out)) == untimed(whole.to_dict())
     resumed = ag.resume(tmp_path / "run")
     assert_same_bits(whole, resumed)
     assert [run.seed for run in resumed.runs] == [5, 6]
     assert not torch.equal(*(next(run.model.network.parameters()) for run in resumed.runs))
-
-
-def test_by_the_command(archgrad: Any, tmp_path: Path) -> None:
-    whole = trained(seeds=2, epochs=1, preset="cifar-darts")
-    with pytest.raises(SearchInterrupted):
-        trained(seeds=2, epochs=1, preset="cifar-darts", out="run", interruptible=True, callbacks=interrupting(1, 2))
-    code, _, err = archgrad("resume", "run/seed-1")
-    assert code == 2
-    assert "holds one seed of a training" in " ".join(err.split())
-    code, out, err = archgrad("resume", "run", "--json")
-    assert code == 0, err
-    assert untimed(json.loads(out)) == untimed(whole.to_dict())
-    assert untimed(json.loads(Path("run/result.json").read_text())) == untimed(whole.to_dict())
 
 
 def test_seeds_by_their_numbers_with_few_images(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from archgrad.parts.fields import Count, Positive, check_fields, checked
 from archgrad.parts.knobs import knobs_of, without_none
 from archgrad.parts.registry import class_path
 from archgrad.spaces import SPACES, Genotype, SearchSpace
-from archgrad.system.run_kind import RUN_FILE, kind_text
 
 __all__ = ["PUBLISHED_SECONDS", "BlackboxResult", "Budget"]
 
@@ -84,8 +83,8 @@ class BlackboxResult:
         """
         place = Path(folder).expanduser()
         parts = {"method": self.search, "space": self.space, "budget": self.budget, "data": self.data}
-        files = {RUN_FILE: kind_text("blackbox"), "config.toml": config_to_toml(self._config)}
-        run = RunFolder(place, Identity.of(seed=self.seed, **parts), files)
+        files = {"config.toml": config_to_toml(self._config)}
+        run = RunFolder(place, Identity.of(seed=self.seed, **parts), files, run_kind="blackbox")
         with run.opened(resume=False):
             run.show(self.history, self.genotype)
             used = {"queries": self.queries, "simulated_seconds": self.simulated_seconds, "source": self.source}

@@ -26,8 +26,8 @@ _logger = logging.getLogger(__name__)
 def resize(images: Tensor, size: int, mode: str = "crop") -> Tensor:
     """Resize uint8 images [N, C, H, W] to [N, C, size, size].
 
-    ``mode`` is one of :data:`RESIZE_MODES`. When H and W are multiples of the new ones, each new pixel is the exact mean
-    of its block, halves rounded up; otherwise the antialiased bilinear filter is used.
+    ``mode`` is one of :data:`RESIZE_MODES`. When H and W are multiples of the new ones, each new pixel is the exact
+    mean of its block, halves rounded up; otherwise the antialiased bilinear filter is used.
     """
     if size < 1:
         raise UserError(f"the image size is {size}; give a positive number of pixels, such as 16 or 32.")

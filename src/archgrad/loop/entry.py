@@ -39,6 +39,7 @@ from archgrad.spaces import SearchSpace
 from archgrad.system import random_streams
 from archgrad.system.devices import AUTO, usable_device
 from archgrad.system.files import as_path
+from archgrad.system.run_kind import RunKind
 from archgrad.system.warn_once import forget_warnings
 from archgrad.tasks import BaseTask
 
@@ -138,10 +139,14 @@ def run_search(
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
     standard_callbacks: bool = True,
+    kind: RunKind = "search",
 ) -> SearchResult:
-    """Run the search that a configuration describes; ``images`` are its data if already loaded."""
+    """Run the search that a configuration describes; ``images`` are its data if already loaded.
+
+    ``kind`` is what its run directory says that it is.
+    """
     with take_turns(), joined(config.device):
-        return _run_joined(config, images, out, resume, files, interruptible, callbacks, standard_callbacks)
+        return _run_joined(config, images, out, resume, files, interruptible, callbacks, standard_callbacks, kind)
 
 
 def _run_joined(
@@ -153,6 +158,7 @@ def _run_joined(
     interruptible: bool,
     callbacks: Sequence[Callback],
     standard_callbacks: bool,
+    kind: RunKind,
 ) -> SearchResult:
     folder = _checked_folder(out, resume, interruptible)
     check_value("standard_callbacks", standard_callbacks, bool)
@@ -175,7 +181,7 @@ def _run_joined(
         stages = Stages(config, space, method, method.progressive, images)
         return stages.search(run_one, out=folder, files=texts, resume=resume, callbacks=watched)
     setup = Setup.of(space, method, images, config, folder if resume else None)
-    return run_one(setup, RunFolder(folder, setup.identity, texts) if folder else None, resume, watched)
+    return run_one(setup, RunFolder(folder, setup.identity, texts, run_kind=kind) if folder else None, resume, watched)
 
 
 def _described(config: SearchConfig, space: SearchSpace, method: Method, images: Data) -> str:

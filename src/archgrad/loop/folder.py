@@ -20,7 +20,7 @@ from archgrad.loop.identity import Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
 from archgrad.system.files import unfinished_files, write_text
-from archgrad.system.run_kind import write_kind
+from archgrad.system.run_kind import RunKind, write_kind
 
 try:
     import fcntl
@@ -68,11 +68,12 @@ class RunFolder(Callback):
         identity: Identity,
         files: Mapping[str, str] | None = None,
         part: StageOf | None = None,
+        run_kind: RunKind = "search",
     ) -> None:
         self.path = path
         self.identity = identity
         self.files = dict(files or {})
-        self.part = part
+        self.part, self.run_kind = part, run_kind
         self.checkpoints = Checkpoints(path)
         self.fallback = _FallbackCheckpoints(path)
 
@@ -135,7 +136,7 @@ class RunFolder(Callback):
                     f"choose a new or an empty folder for the run."
                 )
             if self.part is None:
-                write_kind(self.path, "search")  # unless the files say otherwise
+                write_kind(self.path, self.run_kind)
             write_text(self.path / _METRICS, "")
             for name, text in self.files.items():
                 write_text(self.path / name, text)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.system.files import exists, read_text, write_text
 
-__all__ = ["RUN_FILE", "RunKind", "kind_text", "read_kind", "write_kind"]
+__all__ = ["RUN_FILE", "RunKind", "read_kind", "write_kind"]
 
 RunKind = Literal["search", "blackbox", "training", "selection", "fit", "study"]
 RUN_FILE = "run.json"
@@ -18,12 +18,7 @@ _LONGEST = 10_000
 
 def write_kind(folder: Path, kind: RunKind) -> None:
     """Say in a run directory what it is: the first file that a run writes."""
-    write_text(folder / RUN_FILE, kind_text(kind))
-
-
-def kind_text(kind: RunKind) -> str:
-    """Return the content of ``run.json``."""
-    return json.dumps({"kind": kind}) + "\n"
+    write_text(folder / RUN_FILE, json.dumps({"kind": kind}) + "\n")
 
 
 def read_kind(folder: Path) -> RunKind:

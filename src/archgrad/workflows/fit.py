@@ -37,7 +37,6 @@ from archgrad.workflows.fit_plan import (
     shape_of,
     sized_space,
     training_epochs,
-    trainings,
 )
 from archgrad.workflows.fit_report import FitResult, compare, report_page
 from archgrad.workflows.folders import run_alone
@@ -166,21 +165,16 @@ class _Steps:
     callbacks: Sequence[Callback]
 
     def announcement(self) -> str:
-        """Say what will be done, and how long each part takes, unless the plan has all epochs."""
+        """Say what will be done."""
         plan, data = self.plan, self.images
-        baseline = (REST - SEARCH_SHARE) / trainings(plan.searches)
-
-        def about(share: float) -> str:
-            return "" if plan.train_epochs else f", about {share * self.seconds / 60:.2g} minutes"
-
         images = "all images" if plan.search_limit is None else f"{plan.search_limit:,} images"
         size = "as large as the time allows" if plan.channels is None else f"with up to {plan.channels} channels"
         return (
             f"{len(data):,} images of {data.num_classes} classes at {data.image_size}×{data.image_size} pixels, "
-            f"{len(self.tests):,} more to test{about(1.0)}: {plan.searches} search{'' if plan.searches == 1 else 'es'} "
-            f"({plan.search_channels} channels, {plan.search_epochs} epochs, {images}{about(SEARCH_SHARE)}), selection "
-            f"and training (a network {size}{about(REST - SEARCH_SHARE - baseline)}), and ResNet-20 of equal size to "
-            f"compare with{about(baseline)}"
+            f"{len(self.tests):,} more to test, {self.seconds / 60:.2g} minutes for everything: {plan.searches} "
+            f"search(es) ({plan.search_channels} channels, {plan.search_epochs} epochs, {images}, about "
+            f"{SEARCH_SHARE:.0%} of the time), selection and training of a network {size}, and ResNet-20 of equal size "
+            f"to compare with"
         )
 
     def search(self) -> list[Genotype]:

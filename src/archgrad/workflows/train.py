@@ -18,7 +18,6 @@ from archgrad.loop.global_state import own_global_state, take_turns
 from archgrad.loop.setup import Setup
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.system.files import as_path, exists, write_text
-from archgrad.system.run_kind import RUN_FILE, kind_text
 from archgrad.workflows.folders import run_alone, to_json
 from archgrad.workflows.train_result import TrainedSeed, TrainResult, result_of, trained_seed
 from archgrad.workflows.training import PLAN, Training
@@ -113,10 +112,10 @@ def run_training(
             home = folder / f"seed-{seed}" if folder is not None and several else folder
             with run_alone(training.config.device, folder, f", seed {seed}"):
                 found = _train_seed(training, seed, data, home, resume, interruptible, callbacks)
-            runs.append(trained_seed(found, seed, tests, home))
+            runs.append(trained_seed(found, training.network, seed, tests, home))
             if home is not None and processes().rank == 0:
                 runs[-1].model.save(home / "model")
-        result = result_of(found, tuple(runs))
+        result = result_of(found, training.network, tuple(runs))
         if folder is not None and processes().rank == 0:
             write_text(folder / RESULT, to_json(result.to_dict()))
         return result
@@ -140,10 +139,9 @@ def _train_seed(
 ) -> SearchResult:
     """Train with one seed in its folder, from its beginning or from its checkpoint."""
     begun = resume and (home is None or exists(home / "config.toml"))
-    texts = {} if home is None or begun else {RUN_FILE: kind_text("training")}
-    if texts and len(training.seeds) == 1:
-        texts[PLAN] = training.to_text()
+    described = home is not None and not begun and len(training.seeds) == 1
     return run_search(
-        replace(training.config, seed=seed), images=data, out=home, resume=begun, files=texts,
-        interruptible=interruptible, callbacks=callbacks, standard_callbacks=False,
+        replace(training.config, seed=seed), images=data, out=home, resume=begun, interruptible=interruptible,
+        files={PLAN: training.to_text()} if described else None, callbacks=callbacks, standard_callbacks=False,
+        kind="training",
     )  # fmt: skip
