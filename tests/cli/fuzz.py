@@ -320,7 +320,7 @@ class Lines:
         self.paths += ["other/run", "/dev/zero", "/dev/full", "/proc/self/mem", "missing"]
         self.runs = [path for path in self.paths if re.match("run|records|config-|genotype-|other", path)]
         self.outs = [
-            "new", "a.svg", "a.png", "a.pdf", "a.txt", "a.dot", "a", "folder.svg", "a folder", "fifo.svg", "missing/x",
+            "new", "a.svg", "a.png", "a.pdf", "a.txt", "a", "folder.svg", "a folder", "fifo.svg", "missing/x",
             "x" * 300, "x" * 300 + ".svg", f"{ESCAPES}.svg", "\udcff.svg", "circle", "run", "records-empty",
             "circle/a.svg", "half.toml", "half.toml/x.svg", "runs",
         ]  # fmt: skip

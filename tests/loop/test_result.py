@@ -111,22 +111,13 @@ def test_networks_of_other_supernets(method: ag.Method) -> None:
             result.network(trained=True)
 
 
-def test_notebooks_show_the_cell(found: ag.SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebooks_show_the_cell(found: ag.SearchResult) -> None:
     decided = replace(found, history=({"epoch": 1, "genotype": str(found.genotype)},))
     html = decided._repr_html_()
     assert html.startswith("<p><b>SearchResult</b>: diagnosis ")
     assert escape(str(found.genotype)) in html
-    monkeypatch.setattr("archgrad.loop.result.graphviz_available", lambda: False)
-    assert decided._repr_svg_() is None
-    assert escape(ag.report.to_text(found.genotype)) in decided._repr_html_()
+    assert decided._repr_svg_() == ag.report.to_svg(found.genotype)
+    assert html.endswith(ag.report.to_svg(found.genotype))
     undecided = replace(found, history=({"epoch": 1, "genotype": None},))
     assert "no genotype" in undecided._repr_html_()
     assert undecided._repr_svg_() is None
-
-
-def test_notebooks_show_a_picture(found: ag.SearchResult, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.loop.result.graphviz_available", lambda: True)
-    monkeypatch.setattr("archgrad.loop.result.to_svg", lambda genotype: f"<?xml?><svg>{genotype.names[0]}</svg>")
-    decided = replace(found, history=({"epoch": 1, "genotype": str(found.genotype)},))
-    assert decided._repr_svg_() == "<?xml?><svg>cell</svg>"
-    assert decided._repr_html_().endswith("</p><svg>cell</svg>")

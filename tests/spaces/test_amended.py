@@ -9,7 +9,7 @@ import torch
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
-from archgrad.report import to_dot, to_text
+from archgrad.report import to_svg, to_text
 from archgrad.spaces import SPACES, AmendedA1, AmendedA2, Genotype, SearchSpace
 
 EDGES = ["2<-0", "2<-1", "3<-0", "3<-2", "4<-0", "4<-3", "5<-0", "5<-4"]
@@ -91,10 +91,10 @@ def test_the_printed_form_of_a1() -> None:
 
 def test_every_cell_of_a2_is_drawn() -> None:
     genotype = random_genotype(AmendedA2())
-    text, dot = to_text(genotype), to_dot(genotype)
+    text, picture = to_text(genotype), to_svg(genotype)
     assert [line for line in text.splitlines() if line.startswith("cell_")] == list(genotype.names)
     assert text.count("skip_connect") == genotype.count("skip_connect") > 0
-    assert all(f'label="{name}"' in dot for name in genotype.names)
+    assert all(f">{name}</text>" in picture for name in genotype.names)
 
 
 def test_cells_of_a2_decide_alone() -> None:

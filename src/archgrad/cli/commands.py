@@ -277,22 +277,19 @@ def draw(
         str, typer.Argument(help="A genotype, a NAS-Bench-101 module as JSON, or a file or run directory with one.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="FILE.svg, .png, .pdf, .dot or .txt. [print as text]")
+        Path | None, typer.Option("--out", "-o", help="FILE.svg, .png, .pdf or .txt. [print as text]")
     ] = None,
 ) -> None:
     """Draw the cells of a genotype, or a module without its loose ends."""
     from archgrad import report
-    from archgrad.cli.console import errors, say
+    from archgrad.cli.console import say
     from archgrad.cli.query import read_drawable
 
     cell = read_drawable(genotype)
     if out is None:
         say(report.to_text(cell))
         return
-    drawn = report.draw(cell, out)
-    if drawn != out:
-        say(f"{out} needs Graphviz (the program dot and the Python package); the cell is drawn as text:", errors())
-    say(str(drawn))
+    say(str(report.draw(cell, out)))
 
 
 def plot(

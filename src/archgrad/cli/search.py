@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from archgrad.callbacks import Callback
     from archgrad.data import Data
-    from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
 DEFAULT_MINUTES = 5.0
@@ -38,7 +37,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
     Without ``out`` the run gets a new directory under ``runs/``. Of several processes only the first one returns them.
     """
-    from archgrad import tables
+    from archgrad import report, tables
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
     from archgrad.cli.progress import progress_for
@@ -67,7 +66,7 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     if not writes:
         return {}
     if not result.undecided:
-        _draw(result, out, console)
+        report.draw(result.genotype, out / "cell.svg")
     summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
     return summary | final_report(result, config, data, out)
 
@@ -183,15 +182,3 @@ def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tupl
     elif config.oracle not in ("auto", "none"):
         say(f"no oracle accuracy: there is no table of {config.oracle} for the space {space.name!r}", console)
     return watched, said
-
-
-def _draw(result: SearchResult, out: Path, console: Console) -> None:
-    from archgrad import report
-    from archgrad.cli.console import say
-
-    drawn = report.draw(result.genotype, out / "cell.svg")
-    if drawn.suffix == ".txt":
-        say(
-            f"Graphviz (the program dot and the Python package) is missing; the cell is drawn as text: {drawn}",
-            console,
-        )

@@ -21,7 +21,7 @@ from archgrad.method.bundle import Method
 from archgrad.method.reactions import diagnosed
 from archgrad.parts.fields import check_value
 from archgrad.relaxations import expand_to_cells
-from archgrad.report import graphviz_available, to_svg, to_text
+from archgrad.report import to_svg
 from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.spaces.shared_weights import copy_shared_weights, measure_norms
 from archgrad.supernet import Supernet
@@ -177,17 +177,15 @@ class SearchResult:
         return f"diagnosis {self.diagnosis.verdict}, {epochs}, {self.seconds:.1f} seconds"
 
     def _repr_svg_(self) -> str | None:
-        """Return the drawn cell for notebooks; None if nothing is decided or Graphviz is missing."""
-        return None if self.undecided or not graphviz_available() else to_svg(self.genotype)
+        """Return the drawn cell for notebooks; None if nothing is decided."""
+        return None if self.undecided else to_svg(self.genotype)
 
     def _repr_html_(self) -> str:
-        """Return a few lines and the drawn cell for notebooks, as text if Graphviz is missing."""
+        """Return a few lines and the drawn cell for notebooks."""
         head = f"<p><b>SearchResult</b>: {escape(self._summary)}</p>"
         if self.undecided:
             return f"{head}<p>no genotype: all choices tie exactly</p>"
-        svg = self._repr_svg_()
-        picture = f"<pre>{escape(to_text(self.genotype))}</pre>" if svg is None else svg[svg.index("<svg") :]
-        return f"{head}<p><code>{escape(str(self.genotype))}</code></p>{picture}"
+        return f"{head}<p><code>{escape(str(self.genotype))}</code></p>{to_svg(self.genotype)}"
 
 
 def result_of(setup: Setup, state: SearchState, describe: Callable[[], str]) -> SearchResult:

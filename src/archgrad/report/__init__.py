@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from archgrad.report.curves import Curve, CurvePoint, curve_of, draw_curves
-from archgrad.report.dot import to_dot
-from archgrad.report.drawing import draw, graphviz_available, to_svg
+from archgrad.report.drawing import draw
 from archgrad.report.panels import draw_panels, panels_of
+from archgrad.report.svg import to_svg
 from archgrad.report.text import to_text
 
 __all__ = [
@@ -15,9 +15,7 @@ __all__ = [
     "draw",
     "draw_curves",
     "draw_panels",
-    "graphviz_available",
     "panels_of",
-    "to_dot",
     "to_svg",
     "to_text",
 ]

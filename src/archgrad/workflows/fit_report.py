@@ -14,7 +14,7 @@ from torch import Tensor
 
 from archgrad.data import Data
 from archgrad.models import Model
-from archgrad.report import graphviz_available, to_svg, to_text
+from archgrad.report import to_svg
 from archgrad.spaces import Genotype
 from archgrad.spaces.latency import measure_latency
 from archgrad.workflows.fit_plan import FitPlan
@@ -134,9 +134,6 @@ def report_page(result: FitResult) -> str:
     """Return the page."""
     low, high = result.interval
     wrong = worst(result.outputs, result.tests.targets)
-    genotype = result.genotype
-    svg = to_svg(genotype) if graphviz_available() else ""
-    cell = svg[svg.index("<svg") :] if svg else f"<pre>{escape(to_text(genotype))}</pre>"
     parts = [
         f"<h1>{result.accuracy:.2f} % of {len(result.tests):,} test images are right</h1>",
         f"<p>95 % interval: {low:.2f} to {high:.2f} %. {escape(str(result.comparison))}.</p>",
@@ -145,7 +142,7 @@ def report_page(result: FitResult) -> str:
         _confusions(confusion(result.outputs, result.tests.targets), result.tests.classes),
         "<h2>Worst examples</h2>",
         "".join(_figure(result, number) for number in wrong) or "<p>No test image is wrong.</p>",
-        f"<h2>Cell</h2><p><code>{escape(str(genotype))}</code></p>{cell}",
+        f"<h2>Cell</h2><p><code>{escape(str(result.genotype))}</code></p>{to_svg(result.genotype)}",
     ]
     head = f'<meta charset="utf-8"><title>archgrad fit</title><style>{_STYLE}</style>'
     return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>\n'
