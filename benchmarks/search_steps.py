@@ -9,9 +9,10 @@ from functools import partial
 import torch
 
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve
 from archgrad.data import Augmentation, ImageData
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.setup import Setup
 from archgrad.method.bundle import Method
 from archgrad.regularizers import LayerAlignment, Regularizer
 from archgrad.system import random_streams
@@ -29,7 +30,9 @@ class SearchSteps:
     def __init__(self, case: Case, method: Method) -> None:
         method = replace(method, schedule=replace(method.schedule, warmup_epochs=0))
         method = replace(method, regularizers=tuple(map(at_full_strength, method.regularizers)))
-        self.setup = Setup.of(case.build(), method, random_images(case), SearchConfig(batch_size=case.batch))
+        self.setup = Experiment.of(
+            resolve(SearchConfig(space=case.build(), method=method, batch_size=case.batch)), random_images(case)
+        )
         torch.manual_seed(0)
         self.state = self.setup.initial_state()
         self.stepper = self.setup.stepper(self.state)

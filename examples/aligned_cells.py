@@ -21,7 +21,8 @@ import archgrad as ag
 from archgrad.autodiff.tensors import Weights
 from archgrad.autodiff.vectors import cosine, norm
 from archgrad.config import SearchConfig
-from archgrad.loop.setup import Setup
+from archgrad.config.resolve import resolve
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.state import SearchState
 from archgrad.regularizers import LayerAlignment, WeightStep
 
@@ -40,10 +41,12 @@ class Kept(LayerAlignment):
         self.found.append(super().weight_gradient(step) or {})
 
 
-def trained(steps: int = 60) -> tuple[Setup, SearchState]:
+def trained(steps: int = 60) -> tuple[Experiment, SearchState]:
     """Return a supernet that was trained for some steps."""
     space = ag.spaces.NASBench201(channels=8, cells_per_stage=1)
-    setup = Setup.of(space, ag.recipes.darts(), ag.data.digits(), SearchConfig(batch_size=64, seed=0))
+    setup = Experiment.of(
+        resolve(SearchConfig(space=space, method=ag.recipes.darts(), batch_size=64, seed=0)), ag.data.digits()
+    )
     torch.manual_seed(0)
     state = setup.initial_state()
     stepper = setup.stepper(state)
@@ -53,14 +56,14 @@ def trained(steps: int = 60) -> tuple[Setup, SearchState]:
     return setup, state
 
 
-def gradient(setup: Setup, state: SearchState, part: Kept, batch: int) -> Weights:
+def gradient(setup: Experiment, state: SearchState, part: Kept, batch: int) -> Weights:
     """Return what a part adds to a weight step on this batch."""
     setup, state = replace(setup, method=replace(setup.method, regularizers=(part,))), copy.deepcopy(state)
     setup.stepper(state).weight_step(state, setup.weight_loader.batch(state.index + batch))
     return part.found[0]
 
 
-def compare(setup: Setup, state: SearchState, **knobs: Any) -> list[tuple[float, float]]:
+def compare(setup: Experiment, state: SearchState, **knobs: Any) -> list[tuple[float, float]]:
     """Return the length of an estimate, in that of the exact gradient, and the cosine between them, batch by batch."""
     found = []
     for batch in range(BATCHES):

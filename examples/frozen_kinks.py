@@ -26,9 +26,10 @@ from archgrad.autodiff.kinked_functions import KINKED_FUNCTIONS
 from archgrad.autodiff.products import ExactProducts, FiniteProducts, ForwardProducts
 from archgrad.autodiff.vectors import Vector, added, cosine, zeros_like
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve
 from archgrad.hypergradients import EvaluationPoint
-from archgrad.loop.restore import evaluate_at_state
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
+from archgrad.loop.saved_run import evaluate_at_state
 from archgrad.operations import Identity, Operation, Site, Vocabulary
 from archgrad.spaces import SearchSpace, StagedSpace
 
@@ -72,7 +73,7 @@ class Row(NamedTuple):
 
 def points(space: SearchSpace, data: ag.data.ImageData, batches: int, steps: int = 60) -> Iterator[EvaluationPoint]:
     """Stand at a supernet that was trained for some steps, on one pair of batches after the other."""
-    setup = Setup.of(space, ag.recipes.darts(), data, SearchConfig(batch_size=64, seed=0))
+    setup = Experiment.of(resolve(SearchConfig(space=space, method=ag.recipes.darts(), batch_size=64, seed=0)), data)
     torch.manual_seed(0)
     state = setup.initial_state()
     stepper = setup.stepper(state)

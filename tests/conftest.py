@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -14,8 +15,9 @@ from archgrad.system.warn_once import forget_warnings
 
 @pytest.fixture(autouse=True, scope="session")
 def _one_thread() -> None:
-    """The networks of the tests are so small that a second thread only waits."""
+    """The networks of the tests are so small that a second thread only waits; no search measures whether."""
     torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from archgrad.bilevel.problem import BilevelProblem
     from archgrad.config import SearchConfig
     from archgrad.errors import ArchgradError, DiskError, DivergedError, SearchInterrupted, UserError
-    from archgrad.loop import SearchResult, search
+    from archgrad.loop import Search, SearchResult, search
     from archgrad.method.bundle import Method
     from archgrad.method.progressive import Progressive
     from archgrad.models import Model
@@ -69,6 +69,7 @@ __all__ = [
     "Model",
     "Progressive",
     "Schedule",
+    "Search",
     "SearchConfig",
     "SearchInterrupted",
     "SearchResult",
@@ -120,6 +121,7 @@ _HOMES = {
     "Model": "models",
     "Progressive": "method.progressive",
     "Schedule": "training.schedule",
+    "Search": "loop",
     "SearchConfig": "config",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",

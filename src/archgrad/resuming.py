@@ -9,6 +9,7 @@ from typing import Any
 from archgrad.blackbox import BlackboxResult, run_blackbox
 from archgrad.callbacks import Callback
 from archgrad.config import read_run_config
+from archgrad.config.resolve import space_of
 from archgrad.data import as_data
 from archgrad.errors import UserError
 from archgrad.loop import entry
@@ -68,7 +69,7 @@ def resume(
     check_given(kind, given)
     how: dict[str, Any] = {"interruptible": interruptible, "callbacks": callbacks}
     if kind == "search":
-        return entry.resume(home, **given, **how)
+        return entry.resume_search(home, **given, **how)
     if kind == "training":
         return run_training(Training.read(home, given), out=home, resume=True, **how)
     if kind == "selection":
@@ -99,7 +100,7 @@ def repeat_blackbox(home: Path, data: Any = None) -> BlackboxResult:
         name: limit for name in ("queries", "seconds") if (limit := knobs.pop(name, "none")) != "none"
     }
     found = run_blackbox(
-        str(config.method), config.build_space(), config.data if data is None else data, seed=config.seed,
+        str(config.method), space_of(config), config.data if data is None else data, seed=config.seed,
         settings=knobs, oracle=config.oracle, data_dir=config.data_dir, **budget,
     )  # fmt: skip
     if found.genotype.to_json() != read_text(home / "genotype.json", "genotype").strip():

@@ -11,8 +11,9 @@ from known_table import install
 
 from archgrad.blackbox import run_blackbox
 from archgrad.config import read_run_config
+from archgrad.config.resolve import space_of
 from archgrad.errors import UserError
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from archgrad.spaces import Genotype, NASBench201
 
 
@@ -94,7 +95,7 @@ def test_a_run_directory_reads_like_that_of_a_search_by_gradients(tmp_path: Path
     assert (config.method, config.seed, config.epochs) == ("regularized-evolution", 7, 12)
     assert config.settings["archgrad.blackbox:RegularizedEvolution.population"] == 10
     assert config.settings["archgrad.blackbox:Budget.queries"] == 12
-    assert config.build_space() == result.space
+    assert space_of(config) == result.space
     summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     assert summary["genotype"] == str(result.genotype)
     assert summary["last_epoch"] == result.history[-1]

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from experiments import experiment_of
 from torch import Tensor
 
 from archgrad.autodiff.double_backward import TwiceDifferentiable
@@ -24,7 +25,6 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop import search
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.setup import Setup
 from archgrad.method.bundle import Method
 from archgrad.recipes import darts, drnas, gaea, gdas, idarts, random_nas
 from archgrad.spaces import NASBench201
@@ -97,7 +97,7 @@ def test_it_costs_one_gradient_more_than_it_takes_steps() -> None:
 def trained(method: Method, steps: int, seed: int = 0) -> Iterator[EvaluationPoint]:
     """Stand in a tiny search in float64 after some steps."""
     space = NASBench201(channels=2, cells_per_stage=1, exclude=("none", "avg_pool_3x3"))
-    setup = Setup.of(space, method, images(), SearchConfig(epochs=9, seed=seed, batch_size=12))
+    setup = experiment_of(space, method, images(), SearchConfig(epochs=9, seed=seed, batch_size=12))
     with torch.random.fork_rng([]):
         torch.manual_seed(seed)
         state = setup.initial_state()

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, get_args
 
 import pytest
 import torch
+from experiments import experiment_of
 from listening import EpochFinished, Event, SearchFinished, StepFinished, listening
 
 import archgrad as ag
@@ -28,8 +29,7 @@ from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import RunFolder, SearchResult
 from archgrad.loop.evaluation import supernet_evaluation
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.restore import restore_run
-from archgrad.loop.setup import Setup
+from archgrad.loop.saved_run import restore_run
 from archgrad.loop.steps import Stepper
 from archgrad.method.reactions import switched
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary
@@ -216,7 +216,7 @@ def test_a_stopped_search_measures_the_architecture_that_it_returns(sick: None, 
     last = result.history[-1]
     assert [("discrete_accuracy" in record) for record in result.history] == [False, False, True]
     assert lines(tmp_path)[-1]["discrete_accuracy"] == last["discrete_accuracy"]
-    setup = Setup.of(SPACE, METHOD, DATA, SearchConfig(epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop"))
+    setup = experiment_of(SPACE, METHOD, DATA, SearchConfig(epochs=EPOCHS, batch_size=4, seed=3, on_collapse="stop"))
     state = restore_run(setup, tmp_path)
     evaluation = supernet_evaluation(setup, state)
     for name, mixture in (
@@ -303,7 +303,7 @@ def test_what_follows_a_switch_is_a_search_with_layer_alignment_from_there(sick:
     settings = {"epochs": EPOCHS, "batch_size": 4, "seed": 3}
     with torch.random.fork_rng([]):
         torch.manual_seed(random_streams.seed_of(3, "global"))
-        setup = Setup.of(SPACE, METHOD, DATA, SearchConfig(**settings))
+        setup = experiment_of(SPACE, METHOD, DATA, SearchConfig(**settings))
         state = setup.initial_state()
     plain, other = setup.stepper(state), replace(setup, method=switched(setup.method)).stepper(state)
     for index in range(EPOCHS * STEPS):

@@ -17,6 +17,7 @@ import archgrad as ag
 from archgrad.arch_optimizers import Fixed
 from archgrad.callbacks import ArchCurvature, EigenvalueStop
 from archgrad.config import SearchConfig, named_config
+from archgrad.config.resolve import method_of, resolve
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import BestSampled, Perturbation
 from archgrad.errors import UserError
@@ -302,24 +303,23 @@ def test_it_stops_a_search_by_any_method_as_a_callback_too() -> None:
 
 
 def test_the_knobs_are_on_the_command_line() -> None:
-    turned = SearchConfig(method="r-darts-es", settings={"stop.ratio": "0.5", "stop.window": "3"}).build_method()
+    turned = method_of(SearchConfig(method="r-darts-es", settings={"stop.ratio": "0.5", "stop.window": "3"}))
     assert turned.stop == EigenvalueStop(window=3, ratio=0.5)
     assert r_darts("es").stop == EigenvalueStop()
     with pytest.raises(UserError, match=r"stop\.ratio cannot be set: the method 'darts' has no stop; `archgrad list"):
-        SearchConfig(method="darts", settings={"stop.ratio": "0.5"}).build_method()
+        method_of(SearchConfig(method="darts", settings={"stop.ratio": "0.5"}))
     with pytest.raises(UserError, match="unknown knob of stop"):
-        SearchConfig(method="r-darts-es", settings={"stop.rate": "0.5"}).build_method()
+        method_of(SearchConfig(method="r-darts-es", settings={"stop.rate": "0.5"}))
 
 
 def test_a_configuration_with_a_stop_is_written_out_and_read_again() -> None:
     config = SearchConfig(method="r-darts-es", epochs=2, settings={"stop.window": "3"})
-    space, method = config.build_space(), config.build_method()
-    resolved = named_config(config, space, method, config.build_training(space, method), data())
+    method = method_of(config)
+    resolved = named_config(resolve(config), data())
     assert resolved.settings["stop.window"] == 3
-    assert resolved.build_method() == method
+    assert method_of(resolved) == method
     plain = SearchConfig(method="darts", epochs=2)
-    space, method = plain.build_space(), plain.build_method()
-    kept = named_config(plain, space, method, plain.build_training(space, method), data()).settings
+    kept = named_config(resolve(plain), data()).settings
     assert not any(path.startswith("stop") for path in kept)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments import experiment_of
 from listening import Event, StepFinished, listening
 from torch import Tensor
 
@@ -153,9 +154,8 @@ def test_a_search_that_is_interrupted_in_an_epoch_goes_on_with_the_same_averages
 
 def test_the_gradients_measured_are_those_of_the_outer_loss() -> None:
     from archgrad.loop.loaders import StepBatches
-    from archgrad.loop.setup import Setup
 
-    setup = Setup.of(TINY, ag.recipes.darts(), DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
+    setup = experiment_of(TINY, ag.recipes.darts(), DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         state = setup.initial_state()

@@ -35,8 +35,8 @@ from archgrad.cli.listing import FAMILIES, LISTS
 from archgrad.data import SOURCES, Augmentation
 from archgrad.errors import ArchgradError
 from archgrad.loop import evaluation, restore, threads
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.run import Run
-from archgrad.loop.setup import Setup
 from archgrad.models import export
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.recipes import RECIPES
@@ -638,14 +638,14 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     """Let every search and every measurement of a run end where it would begin to compute."""
     replace(Run, "go", _begin)
     replace(study_module, "run_missing", _begin)
-    build = Setup.initial_state
+    build = Experiment.initial_state
 
-    def begin_large(self: Setup) -> Any:
+    def begin_large(self: Experiment) -> Any:
         space: Any = getattr(self.space, "base", self.space)
         small = sum(block.cells for block in space.blocks) <= 12 and space.channels <= 100
         return build(self) if small else _begin()
 
-    replace(Setup, "initial_state", begin_large)
+    replace(Experiment, "initial_state", begin_large)
     command, digits = typer.main.get_command(app), datasets.load_digits()
     replace(typer.main, "get_command", lambda app: command)
     replace(datasets, "load_digits", lambda: digits)

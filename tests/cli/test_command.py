@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from archgrad.config import SearchConfig, config_to_toml, named_config, read_config
+from archgrad.config.resolve import method_of, resolve
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.recipes import RECIPES
 from archgrad.tables.nasbench201.cells import codes_by_name
@@ -154,7 +155,7 @@ def test_regularizers_are_chosen_by_name_and_resumed(archgrad):
 )
 def test_a_plus_adds_to_the_regularizers_of_the_method(method, added, kinds, tmp_path):
     config = SearchConfig(method=method, regularizer=added, limit=40)
-    built = config.build_method()
+    built = method_of(config)
     assert [type(member).__name__ for member in built.regularizers] == kinds
     assert same_again(config, tmp_path) == built
 
@@ -178,16 +179,15 @@ def test_added_regularizers_have_knobs_and_are_resumed(archgrad, tmp_path):
 
 def same_again(config, folder):
     """The method that a run directory's configuration stands for."""
-    space, method = config.build_space(), config.build_method()
-    resolved = named_config(config, space, method, config.build_training(space, method), config.load_data())
+    resolved = named_config(resolve(config), config.load_data())
     (folder / "config.toml").write_text(config_to_toml(resolved))
-    return SearchConfig(**read_config(folder / "config.toml")).build_method()
+    return method_of(SearchConfig(**read_config(folder / "config.toml")))
 
 
 @pytest.mark.parametrize("name", DISCRETIZERS)
 def test_another_discretizer_can_be_given_to_a_method(name, tmp_path):
     config = SearchConfig(space="darts", method="gaea", discretizer=name, limit=40)
-    built = config.build_method()
+    built = method_of(config)
     assert built.discretizer == DISCRETIZERS[name]()
     assert same_again(config, tmp_path) == built
 
@@ -542,7 +542,7 @@ def test_another_hypergradient_can_be_given_to_a_method(archgrad):
     code, out, _ = archgrad("search", "--method", "gaea", *TINY, "--epochs", 1, *settings, "--out", "run")
     assert code == 0
     config = read_config(Path("run/config.toml"))
-    method = SearchConfig(**config).build_method()
+    method = method_of(SearchConfig(**config))
     assert (method.hypergradient.terms, method.hypergradient.lr) == (1, None)
     code, _, err = archgrad("search", *TINY, "--hypergradient", "newton")
     assert code == 2
@@ -556,7 +556,7 @@ def test_a_learning_rate_set_to_none_stays_none_in_the_written_configuration(arc
         ]
         == 0
     )
-    assert SearchConfig(**read_config(Path("r/config.toml"))).build_method().hypergradient.lr is None
+    assert method_of(SearchConfig(**read_config(Path("r/config.toml")))).hypergradient.lr is None
 
 
 def test_it_takes_an_optimizer_a_device_and_a_precision(archgrad):

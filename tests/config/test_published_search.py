@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 
 import archgrad as ag
 from archgrad.cli.dry_run import duration
 from archgrad.cli.listing import published_texts
-from archgrad.config import SearchConfig, named_config, published_lines, read_run_config, validate
+from archgrad.config import SearchConfig, named_config, published_lines, read_run_config
+from archgrad.config.resolve import method_of, resolve, space_of
 from archgrad.data import ImageData
 from archgrad.loop import estimate
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
 
 
 def noise(count: int, name: str = "cifar10") -> ImageData:
@@ -27,18 +29,18 @@ def noise(count: int, name: str = "cifar10") -> ImageData:
 CIFAR = noise(50_000)
 
 
-def setup_of(method: str, space: str = "nasbench201", data: ImageData = CIFAR) -> Setup:
+def setup_of(method: str, space: str = "nasbench201", data: ImageData = CIFAR) -> Experiment:
     config = SearchConfig(space=space, method=method, data=data, published=True)
-    validate(config)
-    return Setup.of(config.build_space(), config.build_method(), config.load_data(), config)
+    resolve(config)
+    return Experiment.of(resolve(config), config.load_data())
 
 
-def sizes(setup: Setup) -> tuple[Any, ...]:
+def sizes(setup: Experiment) -> tuple[Any, ...]:
     space: Any = setup.space
     return space.channels, getattr(space, space.depth_knob), setup.weights.epochs, setup.weights.batch_size
 
 
-def images_of(setup: Setup) -> tuple[int, int]:
+def images_of(setup: Experiment) -> tuple[int, int]:
     return len(setup.weight_loader.indices), len(setup.arch_loader.indices)
 
 
@@ -128,7 +130,7 @@ def test_what_changes_nothing_stays() -> None:
         published=True, held_out=0, alpha_budget="off", on_collapse="ignore", seed=3, precision="bf16",
         callback="layer-agreement", settings={"layer-agreement.every": 2},
     )  # fmt: skip
-    validate(config)
+    resolve(config)
     assert replace(config, threads=2).held_out == 0
 
 
@@ -150,16 +152,16 @@ def test_a_method_that_is_no_recipe_is_refused(space: str, method: ag.Method) ->
     with pytest.raises(
         ag.UserError, match=r"is not a recipe as it was published for this space, but published is True"
     ):
-        validate(SearchConfig(space=space, method=method, published=True))
+        resolve(SearchConfig(space=space, method=method, published=True))
 
 
 def test_objects_are_taken_at_the_published_size_only() -> None:
     config = SearchConfig(space=ag.spaces.NASBench201(exclude=("none",)), method=ag.recipes.gaea(), published=True)
-    validate(config)
+    resolve(config)
     with pytest.raises(ag.UserError, match=r"space is .*channels=4.* give space='nasbench201'"):
-        validate(replace(config, space=ag.spaces.NASBench201(channels=4, exclude=("none",))))
+        resolve(replace(config, space=ag.spaces.NASBench201(channels=4, exclude=("none",))))
     with pytest.raises(ag.UserError, match="give space='nasbench201'"):  # GAEA leaves `none` out
-        validate(replace(config, space=ag.spaces.NASBench201()))
+        resolve(replace(config, space=ag.spaces.NASBench201()))
 
 
 def lines(method: str, space: str, data: ImageData = CIFAR) -> list[str]:
@@ -203,14 +205,14 @@ def test_no_space_of_a_paper_is_called_ours() -> None:
 
 def test_a_run_is_written_out_in_full() -> None:
     config = SearchConfig(method="gaea", published=True)
-    space, method = config.build_space(), config.build_method()
+    space, method = space_of(config), method_of(config)
     images = config.load_data()
-    written = named_config(config, space, method, config.build_training(space, method), images)
+    written = named_config(resolve(config), images)
     assert (written.published, written.held_out, written.alpha_budget) == (False, 0.0, "off")
     assert (written.channels, written.cells, written.epochs) == (16, 5, 25)
-    assert written.build_method() == method
-    same = Setup.of(written.build_space(), written.build_method(), written.load_data(), written)
-    assert same.identity.digest == Setup.of(space, method, images, config).identity.digest  # a resume accepts it
+    assert method_of(written) == method
+    same = Experiment.of(resolve(written), written.load_data())
+    assert same.identity.digest == experiment_of(space, method, images, config).identity.digest  # a resume accepts it
 
 
 class Stopped(ag.callbacks.Callback):

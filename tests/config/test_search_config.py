@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad.config import SearchConfig, read_run_config, validate
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.resolve import resolve
 from archgrad.errors import UserError
 from archgrad.relaxations import Softmax
 
@@ -56,10 +57,10 @@ def test_a_wrong_type_or_name_is_a_sentence(arguments: tuple[Any, dict[str, Any]
 def test_validate_says_everything_that_is_wrong() -> None:
     wrong = SearchConfig(method="darts", split="none", on_collapse="switch", settings={"relaxation.nothing": "1"})
     with pytest.raises(UserError, match="unknown knob"):
-        validate(wrong)
+        resolve(wrong)
     wrong = SearchConfig(method="random-nas", split="none", on_collapse="stop", seed="zero")  # type: ignore[arg-type]
     with pytest.raises(UserError) as caught:
-        validate(wrong)
+        resolve(wrong)
     lines = str(caught.value).splitlines()
     assert lines[0] == "3 things are wrong with this search:"
     assert [line.split(" is ")[0].strip() for line in lines[1:]] == ["1. on_collapse", "2. the split", "3. seed"]

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from experiments import experiment_of
 from torch import Tensor
 
 import archgrad as ag
@@ -15,7 +16,6 @@ from archgrad.diagnostics import Snapshot, measure_discretization
 from archgrad.discretizers import SupernetEvaluation
 from archgrad.errors import UserError
 from archgrad.loop.evaluation import supernet_evaluation
-from archgrad.loop.setup import Setup
 from archgrad.training.schedule import Level
 
 SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)
@@ -58,7 +58,7 @@ def test_it_is_measured_once_at_the_end() -> None:
 @pytest.mark.parametrize("level", ["bilevel", "single"])
 def test_the_judge_is_the_supernet_on_the_images_of_the_architecture(level: Level) -> None:
     method = replace(ag.recipes.gaea(level=level), supernet=OPTIONS)
-    setup = Setup.of(
+    setup = experiment_of(
         ag.spaces.NASBench201(channels=4, cells_per_stage=1),
         method,
         DATA,

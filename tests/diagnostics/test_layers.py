@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments import experiment_of
 from seeded import randn
 from tiny_space import Tiny
 from torch import Tensor
@@ -22,7 +23,6 @@ from archgrad.data import Batch
 from archgrad.diagnostics import layer_gradients
 from archgrad.hypergradients import HYPERGRADIENTS, FirstOrder, Unrolled, evaluate_at
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.setup import Setup
 
 Tensors = dict[str, Tensor]
 SPACE = Tiny(channels=2, cells_per_stage=1)
@@ -109,7 +109,7 @@ class Doubled(StepBatches):
 def test_the_relaxation_pulls_their_sum_back_to_the_gradient_of_alpha(name: str) -> None:
     """In a search with momentum, at α that is not even."""
     method = replace(ag.recipes.darts(), hypergradient=HYPERGRADIENTS.create(name))
-    setup = Setup.of(SPACE, method, ag.data.digits(limit=40), SearchConfig(epochs=2, batch_size=10, seed=0))
+    setup = experiment_of(SPACE, method, ag.data.digits(limit=40), SearchConfig(epochs=2, batch_size=10, seed=0))
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         state = setup.initial_state()
@@ -131,7 +131,7 @@ def test_the_relaxation_pulls_their_sum_back_to_the_gradient_of_alpha(name: str)
 def test_a_search_measures_them_every_so_many_steps(knobs: dict[str, int], times: int) -> None:
     method, data = ag.recipes.darts(order=2), ag.data.digits(limit=80)
     settings: dict[str, Any] = {"epochs": 2, "batch_size": 10, "seed": 0}
-    setup = Setup.of(SPACE, method, data, SearchConfig(**settings))
+    setup = experiment_of(SPACE, method, data, SearchConfig(**settings))
     expected: list[Tensors] = []
     seen: list[Tensors] = []
 

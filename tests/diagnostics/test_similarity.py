@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from experiments import experiment_of
 from torch import Tensor, nn
 
 import archgrad as ag
@@ -16,8 +17,7 @@ from archgrad.diagnostics import StageSimilarity, average_similarity, layer_simi
 from archgrad.errors import UserError
 from archgrad.hypergradients import evaluate_at
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
-from archgrad.loop.restore import evaluate_at_state
-from archgrad.loop.setup import Setup
+from archgrad.loop.saved_run import evaluate_at_state
 from archgrad.operations import Identity, Operation
 from archgrad.supernet import Edge, MixedCell
 from archgrad.supernet.mixture import CellMixture
@@ -71,7 +71,7 @@ def test_a_loss_with_a_term_made_of_its_own_gradient_is_measured_too() -> None:
     def measured(weight: float) -> tuple[StageSimilarity, ...]:
         term = ag.regularizers.LayerAlignment(objective="outer", schedule="constant", weight=weight)
         method = replace(ag.recipes.darts(), regularizers=(term,))
-        setup = Setup.of(
+        setup = experiment_of(
             ag.spaces.NASBench201(channels=2, cells_per_stage=2),
             method,
             noise(16, 8),
@@ -121,7 +121,7 @@ def test_a_gradient_that_vanishes_counts_as_no_likeness() -> None:
     ],
 )
 def test_cells_of_a_stage_are_compared_and_nothing_changes(space, stages) -> None:
-    setup = Setup.of(space, ag.recipes.darts(), noise(16, 8), SearchConfig(epochs=1, batch_size=8))
+    setup = experiment_of(space, ag.recipes.darts(), noise(16, 8), SearchConfig(epochs=1, batch_size=8))
     state = setup.initial_state()
     before = {name: value.clone() for name, value in state.supernet.state_dict().items()}
     with evaluate_at_state(setup, state, 0) as point:
@@ -141,14 +141,14 @@ def test_cells_of_a_stage_are_compared_and_nothing_changes(space, stages) -> Non
 def test_partial_channels_and_an_architecture_that_is_not_learned() -> None:
     for method in (ag.recipes.pc_darts(), ag.recipes.random_nas()):
         space = ag.spaces.NASBench201(channels=8, cells_per_stage=2)
-        setup = Setup.of(space, method, noise(32, 8), SearchConfig(epochs=20, batch_size=8))
+        setup = experiment_of(space, method, noise(32, 8), SearchConfig(epochs=20, batch_size=8))
         state = setup.initial_state()
         with evaluate_at_state(setup, state, 0) as point:
             assert [stage.cells for stage in layer_similarity(point, state.supernet)] == [2, 2, 2]
 
 
 def test_one_cell_per_stage_is_refused() -> None:
-    setup = Setup.of(
+    setup = experiment_of(
         ag.spaces.NASBench201(channels=4, cells_per_stage=1),
         ag.recipes.darts(),
         noise(16, 8),

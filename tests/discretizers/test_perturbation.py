@@ -14,16 +14,18 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments import experiment_of
 from listening import DecisionMade, EpochFinished, Event, StepFinished, listening
 from torch import Tensor
 
 import archgrad as ag
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import method_of
 from archgrad.discretizers import Argmax, Perturbation, SupernetEvaluation, Tuning
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import SearchResult
 from archgrad.loop.evaluation import supernet_evaluation
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.state import SearchState
 from archgrad.recipes import darts, darts_pt, lambda_darts
 from archgrad.relaxations import expand_to_cells
@@ -336,9 +338,9 @@ def test_a_signal_is_answered_before_the_next_decision(whole: tuple[SearchResult
     assert same(found(out=tmp_path / "run", resume=True), whole[0])
 
 
-def standing_after_training() -> tuple[Setup, SearchState]:
+def standing_after_training() -> tuple[Experiment, SearchState]:
     method = replace(lambda_darts(), discretizer=Perturbation(1))  # whose regularizer has no say in it
-    setup = Setup.of(SPACE, method, data(), SearchConfig(epochs=2, seed=1, batch_size=8))
+    setup = experiment_of(SPACE, method, data(), SearchConfig(epochs=2, seed=1, batch_size=8))
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         state = setup.initial_state()
@@ -399,7 +401,7 @@ def test_what_is_not_decided_goes_on_moving_while_it_tunes() -> None:
 
 
 def test_the_knobs_of_the_selection_are_on_the_command_line() -> None:
-    method = SearchConfig(method="darts-pt", settings={"discretizer.tune_epochs": "1"}).build_method()
+    method = method_of(SearchConfig(method="darts-pt", settings={"discretizer.tune_epochs": "1"}))
     assert method.discretizer == Perturbation(tune_epochs=1)
     assert replace(method, discretizer=Argmax(), name="darts", weights={}) == darts()
 

@@ -72,6 +72,6 @@ def test_other_processes_neither_write_nor_log(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_compiling_is_for_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.loop.entry.processes", lambda: Processes(0, 2))
+    monkeypatch.setattr("archgrad.config.resolve.processes", lambda: Processes(0, 2))
     with pytest.raises(UserError, match="compile works in one process only"):
         ag.search("nasbench201", "darts", "digits", epochs=1, compile=True)

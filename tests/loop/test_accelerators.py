@@ -16,11 +16,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import archgrad as ag
 from archgrad.autodiff.tensors import Alpha
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve
 from archgrad.data import Batch
 from archgrad.errors import DivergedError
 from archgrad.loop.divergence import check_state, reads_are_due
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.loop.steps import Stepper
 from archgrad.system import devices
@@ -50,7 +51,7 @@ class NoTransfer(TorchDispatchMode):
         return func(*args, **kwargs)
 
 
-def setup_of(method: str) -> Setup:
+def setup_of(method: str) -> Experiment:
     space: Any = Tiny(channels=2, cells_per_stage=1)
     if method == "pc-darts":
         space = replace(ag.spaces.SPACES.create("s2"), channels=4, cells=3)
@@ -58,10 +59,10 @@ def setup_of(method: str) -> Setup:
         space=space, method=method, data=DATA, epochs=2, batch_size=12, held_out=0.0,
         settings={"schedule.warmup_epochs": 0},
     )  # fmt: skip
-    return Setup.of(config.build_space(), config.build_method(), DATA, config)
+    return Experiment.of(resolve(config), DATA)
 
 
-def moved(setup: Setup, state: SearchState, device: torch.device) -> SearchState:
+def moved(setup: Experiment, state: SearchState, device: torch.device) -> SearchState:
     """Return a state on a device, as a search there has it; counters stay on the CPU."""
     supernet = state.supernet.to(device)
     alpha = Alpha({name: value.to(device) for name, value in state.alpha.items()})
@@ -73,7 +74,7 @@ def moved(setup: Setup, state: SearchState, device: torch.device) -> SearchState
     return replace(state, supernet=supernet, alpha=alpha, arch_state=arch_state, optimizer=optimizer, step=1, steps=9)
 
 
-def batches_on(setup: Setup, device: torch.device, index: int = 1) -> StepBatches:
+def batches_on(setup: Experiment, device: torch.device, index: int = 1) -> StepBatches:
     class Moved(StepBatches):
         def inner(self, place: int) -> Batch:
             return Batch(*(tensor.to(device) for tensor in super().inner(place)))

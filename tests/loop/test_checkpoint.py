@@ -21,7 +21,7 @@ from listening import Event, SearchStarted, StepFinished, listening
 import archgrad as ag
 from archgrad.errors import UserError
 from archgrad.loop import Checkpoints, RunFolder, SearchResult
-from archgrad.loop.identity import Identity
+from archgrad.loop.checkpoint import Identity
 from archgrad.regularizers import Regularizer
 
 DATA = ag.data.digits(limit=64)
@@ -535,7 +535,7 @@ def test_an_archive_that_would_swell_is_not_opened(
     two: Checkpoints, sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "memory" in sentence:
-        monkeypatch.setattr("archgrad.loop.checkpoint_file.total_memory", lambda: 1000)
+        monkeypatch.setattr("archgrad.loop.checkpoint.total_memory", lambda: 1000)
     else:
         with zipfile.ZipFile(two.current) as archive:
             parts = {name: archive.read(name) for name in archive.namelist()}

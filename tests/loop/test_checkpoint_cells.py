@@ -12,11 +12,12 @@ from torch import nn
 
 import archgrad as ag
 from archgrad import recipes
+from archgrad.config.resolve import resolve
 from archgrad.data import Batch, load
 from archgrad.errors import UserError
 from archgrad.loop import size_check, trust
 from archgrad.loop.estimate import step_seconds
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.state import SearchState
 from archgrad.spaces import NASBench201
 
@@ -113,13 +114,13 @@ def test_less_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_estimates_recompute_too(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bool] = []
-    first = Setup.initial_state
+    first = Experiment.initial_state
 
-    def initial(setup: Setup) -> SearchState:
+    def initial(setup: Experiment) -> SearchState:
         seen.append(setup.config.checkpoint_cells)
         return first(setup)
 
-    monkeypatch.setattr(Setup, "initial_state", initial)
+    monkeypatch.setattr(Experiment, "initial_state", initial)
     config = ag.SearchConfig(method="darts", checkpoint_cells=True, **TINY)
-    step_seconds(config, config.build_space(), config.build_method(), load("digits", limit=40), at_most=0.0)
+    step_seconds(resolve(config), load("digits", limit=40), at_most=0.0)
     assert seen == [True]

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 
 import archgrad as ag
 from archgrad.callbacks import EigenvalueStop
 from archgrad.config import SearchConfig, config_to_toml, read_config
+from archgrad.config.resolve import method_of, space_of, training_of
 from archgrad.errors import UserError
-from archgrad.loop.setup import Setup
 from archgrad.recipes import darts, r_darts
 
 DATA = ag.data.digits(limit=48)
@@ -78,7 +79,7 @@ def test_by_default_the_supernet_is_called_as_ever(given: list[dict[str, Any]]) 
 
 def test_the_weight_decay_of_the_optimizer_and_of_the_hypergradient_moves() -> None:
     training = replace(SPACE.weights, weight_decay=0.0, weight_decay_end=0.4, epochs=4, batch_size=24)
-    made = Setup.of(SPACE, darts(), DATA, SearchConfig(weights=training))
+    made = experiment_of(SPACE, darts(), DATA, SearchConfig(weights=training))
     state = made.initial_state()
     stepper, used = made.stepper(state), []
     while state.epoch < state.epochs:
@@ -94,7 +95,7 @@ def test_a_step_decays_by_what_the_schedule_says() -> None:
     training = ag.WeightTraining(
         lr=0.1, lr_min=0.1, momentum=0.0, weight_decay=0.0, weight_decay_end=1.0, clip=1e-12, epochs=2, batch_size=24
     )
-    made = Setup.of(SPACE, darts(), DATA, SearchConfig(weights=training))
+    made = experiment_of(SPACE, darts(), DATA, SearchConfig(weights=training))
     torch.manual_seed(0)
     state = made.initial_state()
     for state.epoch, factor in ((0, 1.0), (1, 1 - 0.1 * 0.5)):
@@ -152,9 +153,9 @@ def test_the_command_line_has_all_of_it(archgrad: Any, tmp_path: Path) -> None:
     config = SearchConfig(**saved)
     (tmp_path / "again.toml").write_text(config_to_toml(config))
     assert SearchConfig(**read_config(tmp_path / "again.toml")) == config
-    method = config.build_method()
-    assert method.supernet_options(config.build_space()).skip_dropout == 0.4
-    assert config.build_training(config.build_space(), method).weight_decay_end == 0.0027
+    method = method_of(config)
+    assert method.supernet_options(space_of(config)).skip_dropout == 0.4
+    assert training_of(config, space_of(config), method).weight_decay_end == 0.0027
 
 
 def test_what_is_left_out_is_saved_as_none(archgrad: Any) -> None:
@@ -164,5 +165,5 @@ def test_what_is_left_out_is_saved_as_none(archgrad: Any) -> None:
     for path in ("supernet.drop_path", "supernet.skip_dropout", "weights.weight_decay_end"):
         assert saved["settings"][path] == "none"
     config = SearchConfig(**saved)
-    assert config.build_method().supernet == ag.SupernetOptions()
-    assert config.build_training(SPACE, darts()).weight_decay_end is None
+    assert method_of(config).supernet == ag.SupernetOptions()
+    assert training_of(config, SPACE, darts()).weight_decay_end is None

@@ -5,19 +5,19 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from experiments import experiment_of
 
 import archgrad as ag
 from archgrad.config import SearchConfig
 from archgrad.loop import estimate as timing
 from archgrad.loop.estimate import estimate, stages_of, step_seconds
-from archgrad.loop.setup import Setup
 
 
 def test_steps_are_those_of_the_schedule() -> None:
     space, data = ag.spaces.NASBench201(channels=2, cells_per_stage=1), ag.data.digits(limit=100)
     method, training = ag.recipes.idarts(), ag.WeightTraining(epochs=8, batch_size=10)
     config = SearchConfig(space=space, method=method, weights=training)
-    found, setup = estimate(config, data), Setup.of(space, method, data, config)
+    found, setup = estimate(config, data), experiment_of(space, method, data, config)
     assert (found.weight_steps, found.arch_steps) == (8 * setup.steps, setup.arch_steps)
     assert found.weight_steps == 4 * found.arch_steps
     assert found.parameters == sum(weight.numel() for weight in setup.space.supernet().parameters())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 from listening import Event, StepFinished, listening
 from tiny_space import Tiny
 
@@ -19,8 +20,8 @@ from archgrad.data import Loader
 from archgrad.errors import UserError
 from archgrad.hypergradients import Hypergradient, Neumann, TruncatedReverse, Unrolled
 from archgrad.loop import SearchResult
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.setup import Setup
 from archgrad.loop.steps import Stepper
 
 DATA = ag.data.digits(limit=96)
@@ -107,11 +108,11 @@ def test_a_series_is_watched_by_default() -> None:
     )
 
 
-def setup(method: ag.Method, name: str = "nasbench201", **settings: Any) -> Setup:
-    return Setup.of(small(name), method, DATA, SearchConfig(**{"epochs": 2, "batch_size": 24, **settings}))
+def setup(method: ag.Method, name: str = "nasbench201", **settings: Any) -> Experiment:
+    return experiment_of(small(name), method, DATA, SearchConfig(**{"epochs": 2, "batch_size": 24, **settings}))
 
 
-def after_two_steps(made: Setup) -> tuple[Any, Stepper]:
+def after_two_steps(made: Experiment) -> tuple[Any, Stepper]:
     torch.manual_seed(0)
     state = made.initial_state()
     stepper = made.stepper(state)
@@ -230,7 +231,9 @@ class WithBuffers(ag.spaces.StagedSpace):
 @pytest.mark.parametrize("hypergradient", [Unrolled(), Neumann(2, 0.01, products="forward")], ids=["exact", "forward"])
 def test_an_architecture_step_leaves_buffers_as_they_were(hypergradient: Hypergradient) -> None:
     method = replace(ag.recipes.darts(), hypergradient=hypergradient)
-    made = Setup.of(WithBuffers(channels=2, cells_per_stage=1), method, DATA, SearchConfig(epochs=2, batch_size=24))
+    made = experiment_of(
+        WithBuffers(channels=2, cells_per_stage=1), method, DATA, SearchConfig(epochs=2, batch_size=24)
+    )
     state, stepper = after_two_steps(made)
     before = {name: buffer.clone() for name, buffer in state.supernet.named_buffers()}
     stepper.architecture_step(state, StepBatches(made.weight_loader, made.arch_loader, state.index))

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments import experiment_of
 from listening import Event, SearchStarted, StepFinished, listening
 from tiny_space import Tiny
 from torch import Tensor
@@ -24,7 +25,6 @@ from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann
 from archgrad.loop import SearchResult
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.setup import Setup
 from archgrad.loop.steps import Stepper
 from archgrad.regularizers import OuterStep, Regularizer, WeightStep
 from archgrad.training.schedule import Level, Schedule, Updates
@@ -64,7 +64,7 @@ class Tracing:
 def test_a_simultaneous_step_takes_both_gradients_at_one_point(base: ag.Method) -> None:
     method, trace = single("simultaneous", base), Tracing()
     training = replace(SPACE.weights, batch_size=32, epochs=1)
-    setup = Setup.of(SPACE, method, DATA, SearchConfig(seed=1, weights=training, held_out=0))
+    setup = experiment_of(SPACE, method, DATA, SearchConfig(seed=1, weights=training, held_out=0))
     ag.search(SPACE, method, DATA, seed=1, weights=training, held_out=0, callbacks=listening(trace), alpha_budget="off")
     network, alpha = trace.networks[0], {n: v.clone().requires_grad_() for n, v in trace.alphas[0].items()}
     batch = setup.weight_loader.batch(0)
@@ -114,7 +114,7 @@ def test_data_and_moves_are_those_of_the_level(level: Level, updates: Updates, m
 
         monkeypatch.setattr(Stepper, name, step)
     method = replace(ag.recipes.gaea(), schedule=Schedule(level=level, updates=updates, warmup_epochs=1))
-    setup = Setup.of(SPACE, method, DATA, SearchConfig(batch_size=16, held_out=0))
+    setup = experiment_of(SPACE, method, DATA, SearchConfig(batch_size=16, held_out=0))
     found(method, seed=0)
     images = len(setup.weight_loader.indices), len(setup.arch_loader.indices)
     assert images == ((32, 32) if level == "bilevel" else (64, 64))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments import experiment_of
 from listening import EpochFinished, Event, SearchStarted, StepFinished, listening
 from tiny_space import Tiny
 
@@ -17,7 +18,6 @@ from archgrad.config import SearchConfig
 from archgrad.data import Batch, Loader
 from archgrad.errors import UserError
 from archgrad.hypergradients import TruncatedReverse
-from archgrad.loop.setup import Setup
 from archgrad.relaxations import expand_to_cells
 
 DATA = ag.data.digits(limit=100)
@@ -82,7 +82,7 @@ def test_the_training_loss_has_no_part_of_the_auxiliary_head() -> None:
 
     method = replace(ag.recipes.darts(), arch_optimizer=ag.arch_optimizers.Fixed(), supernet=options)
     ag.search(space, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look), standard_callbacks=False)
-    setup = Setup.of(space, method, DATA, SearchConfig(**SETTINGS))
+    setup = experiment_of(space, method, DATA, SearchConfig(**SETTINGS))
     batch, (weights, alpha) = setup.weight_loader.batch(0), states[0]
     mixture = expand_to_cells(setup.blocks, method.relaxation.probabilities(setup.blocks, alpha))
     logits = torch.func.functional_call(space.supernet(options, input_channels=1), weights, (batch.inputs, mixture))
@@ -114,7 +114,7 @@ def test_no_step_of_a_single_level_search_draws_what_is_held_out(monkeypatch: py
 
 
 def test_a_bilevel_search_measures_on_images_of_the_architecture() -> None:
-    setup = Setup.of(SPACE, ag.recipes.darts(), DATA, SearchConfig(**SETTINGS))
+    setup = experiment_of(SPACE, ag.recipes.darts(), DATA, SearchConfig(**SETTINGS))
     assert setup.held_out_loader is not None
     held, own = (set(loader.indices.tolist()) for loader in (setup.held_out_loader, setup.arch_loader))
     assert len(held) == 10
@@ -131,7 +131,7 @@ def test_the_held_out_accuracy_is_that_of_the_mixture_at_the_end_of_the_epoch() 
 
     method = ag.recipes.gaea()
     ag.search(SPACE, method, DATA, **{**SETTINGS, "epochs": 1}, callbacks=listening(look))
-    setup = Setup.of(SPACE, method, DATA, SearchConfig(**SETTINGS))
+    setup = experiment_of(SPACE, method, DATA, SearchConfig(**SETTINGS))
     (record, alpha, supernet), loader = states[0], setup.held_out_loader
     assert loader is not None
     batch = loader.batch(0)
@@ -145,7 +145,8 @@ def test_nothing_is_held_out_on_request() -> None:
     result = ag.search(SPACE, ag.recipes.gaea(), DATA, held_out=0, **SETTINGS)
     assert not any(name.startswith("heldout") for name in result.history[0])
     assert (
-        len(Setup.of(SPACE, ag.recipes.gaea(), DATA, SearchConfig(held_out=0, **SETTINGS)).weight_loader.indices) == 100
+        len(experiment_of(SPACE, ag.recipes.gaea(), DATA, SearchConfig(held_out=0, **SETTINGS)).weight_loader.indices)
+        == 100
     )
 
 

@@ -14,10 +14,11 @@ from torch import Tensor
 import archgrad as ag
 from archgrad.autodiff.vectors import cosine
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve
 from archgrad.errors import UserError
 from archgrad.loop import SearchResult, precision
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.precision import LossScale, check_precision, lowered
-from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.loop.weight_pass import pass_weights
 
@@ -67,9 +68,9 @@ def test_a_search_in_lower_precision_resumes_to_the_bit(method: str, name: str, 
     assert any(not torch.equal(value, other[key]) for key, value in tensors_of(whole).items())
 
 
-def state_of(name: str, method: str = "darts", space: Any = SPACE) -> tuple[Setup, SearchState]:
+def state_of(name: str, method: str = "darts", space: Any = SPACE) -> tuple[Experiment, SearchState]:
     config = SearchConfig(space=space, method=method, data=DATA, epochs=2, batch_size=15, precision=name)
-    setup = Setup.of(config.build_space(), config.build_method(), DATA, config)
+    setup = Experiment.of(resolve(config), DATA)
     torch.manual_seed(0)
     return setup, setup.initial_state()
 

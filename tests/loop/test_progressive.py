@@ -20,12 +20,14 @@ import archgrad as ag
 from archgrad.arch_optimizers import Adam, ExponentiatedGradient
 from archgrad.callbacks import EigenvalueStop
 from archgrad.config import SearchConfig, config_to_toml, named_config, read_config
+from archgrad.config.resolve import method_of, resolve, space_of
 from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEvaluation
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import SearchResult
-from archgrad.loop.progressive import Stages, method_of
+from archgrad.loop.saved_run import reopen
+from archgrad.loop.stages import stage_parts
 from archgrad.method.progressive import Progressive, Stage, kept_choices
 from archgrad.method.reactions import check_reaction
 from archgrad.parts.knobs import knobs_of, with_settings
@@ -268,10 +270,9 @@ def test_a_search_with_partial_channels_and_edge_weights_narrows_operations_only
 
 def test_what_is_derived_once_is_derived_by_the_last_stage_alone() -> None:
     method = tiny(staged(Stage(keep=5), Stage(keep=2), max_skips=None), discretizer=Perturbation(tune_epochs=0))
-    assert [method_of(method, method.progressive, number, DARTS()).discretizer for number in (1, 2)] == [  # type: ignore[arg-type]
-        Argmax(),
-        method.discretizer,
-    ]
+    parts = resolve(SearchConfig(space=NASBench201(channels=2, cells_per_stage=1), method=method, epochs=1))
+    found = [stage_parts(parts, number, parts.space).method.discretizer for number in (1, 2)]
+    assert found == [Argmax(), method.discretizer]
     NASBench201(channels=2, cells_per_stage=1).check(searched(method, batch_size=20).genotype)
 
 
@@ -320,7 +321,7 @@ def test_impossible_stages_are_refused_in_a_sentence(make: Callable[[], object],
 def test_spaces_that_do_not_fit_are_refused_before_anything_is_trained(
     plan: Progressive, space: SearchSpace, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("archgrad.loop.entry._run_one", lambda *_, **__: pytest.fail("training began"))
+    monkeypatch.setattr("archgrad.loop.run.Run.step", lambda *_, **__: pytest.fail("training began"))
     with pytest.raises(UserError, match=sentence):
         searched(tiny(plan), space, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -454,16 +455,16 @@ def test_the_last_stage_that_began_is_opened_with_what_it_searches(tmp_path: Pat
     with pytest.raises(KeyboardInterrupt):
         searched(out=tmp_path, callbacks=listening(die))
 
-    config = SearchConfig(epochs=1, batch_size=10, seed=3)
-    stages = Stages(config, NASBench201(channels=2, cells_per_stage=1), tiny(), TINY, DATA)
-    begun = stages.begun(tmp_path)
+    space = NASBench201(channels=2, cells_per_stage=1)
+    config = SearchConfig(space=space, method=tiny(), data=DATA, epochs=1, batch_size=10, seed=3)
+    begun = reopen(config, tmp_path).runs
     number, (setup, state) = len(begun), begun[-1]
     assert (number, state.epoch, state.step) == (3, 0, 0)
     assert setup.space == watch.stages[2].space
     assert all(torch.equal(value, watch.weights[2][name]) for name, value in state.supernet.state_dict().items())
     for entry in (tmp_path / "stage-3").iterdir():
         entry.unlink()
-    begun = stages.begun(tmp_path)
+    begun = reopen(config, tmp_path).runs
     number, (setup, state) = len(begun), begun[-1]
     assert (number, state.epoch, setup.space) == (2, 1, watch.stages[1].space)
 
@@ -491,7 +492,7 @@ def test_stages_have_knobs() -> None:
 
 
 def stages_of(**values: Any) -> list[int | None]:
-    plan = SearchConfig(method="p-darts", **values).build_method().progressive
+    plan = method_of(SearchConfig(method="p-darts", **values)).progressive
     assert plan is not None
     return [stage.cells for stage in plan.stages]
 
@@ -503,17 +504,17 @@ def test_the_depth_of_the_command_is_that_of_every_stage() -> None:
     with pytest.raises(UserError, match=r"cells is 2, but stages have their own, 2, 3, 4; leave it out"):
         stages_of(cells=2, settings={"progressive.cells": "2,3,4"})
     with pytest.raises(UserError, match=r"progressive.keep cannot be set: the method 'darts' has no progressive"):
-        SearchConfig(method="darts", settings={"progressive.keep": "3"}).build_method()
+        method_of(SearchConfig(method="darts", settings={"progressive.keep": "3"}))
 
 
 @pytest.mark.parametrize("values", [{}, {"cells": 2}, {"settings": {"progressive.cells": "none,3,4"}}])
 def test_a_resolved_configuration_has_the_same_stages(values: dict[str, Any], tmp_path: Path) -> None:
     config = SearchConfig(method="p-darts", **values)
-    space, method = config.build_space(), config.build_method()
-    resolved = named_config(config, space, method, config.build_training(space, method), DATA)
+    space, method = space_of(config), method_of(config)
+    resolved = named_config(resolve(config), DATA)
     (tmp_path / "config.toml").write_text(config_to_toml(resolved))
     read = SearchConfig(**read_config(tmp_path / "config.toml"))
-    assert (read.build_space(), read.build_method()) == (space, method)
+    assert (space_of(read), method_of(read)) == (space, method)
     assert (read.epochs, read.all_epochs) == (25, 75)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from archgrad.errors import UserError
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from tests.cli.fuzz import BAD_RECORDS, STORED
 
 

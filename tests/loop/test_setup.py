@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
 from archgrad.spaces import SPACES
 
 
@@ -19,10 +20,10 @@ def toy(side: int, count: int = 12) -> ag.data.ImageData:
     return ag.data.ImageData("toy", images, torch.arange(count) % 2, ("a", "b"))
 
 
-def prepared(name: str, side: int, **options: Any) -> Setup:
+def prepared(name: str, side: int, **options: Any) -> Experiment:
     space = SPACES.constructor(name)(channels=2, **({"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}))
     config = ag.SearchConfig(epochs=1, alpha_budget="off", **options)
-    return Setup.of(space, ag.recipes.darts(), toy(side), config)
+    return experiment_of(space, ag.recipes.darts(), toy(side), config)
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "darts", "nasbench1shot1-2"])
@@ -45,7 +46,7 @@ def test_the_check_draws_nothing_and_larger_batches_need_none(monkeypatch: pytes
         return torch.cat([*(one.flatten() for one in state.supernet.parameters()), torch.rand(1)])
 
     checked = weights()
-    monkeypatch.setattr("archgrad.loop.setup.check_norms", lambda setup, supernet: None)
+    monkeypatch.setattr("archgrad.loop.experiment.check_norms", lambda setup, supernet: None)
     assert torch.equal(checked, weights())
     monkeypatch.undo()
     monkeypatch.setattr("archgrad.supernet.Supernet.forward", lambda *values: pytest.fail("the network was called"))

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 
 import archgrad as ag
 from archgrad import recipes
 from archgrad.data import ImageData, load
 from archgrad.errors import UserError
 from archgrad.loop import size_check
-from archgrad.loop.setup import Setup
 from archgrad.spaces import SPACES, SearchSpace
 from archgrad.training.schedule import Schedule
 from archgrad.training.weight_training import WeightTraining
@@ -100,6 +100,6 @@ def test_absurd_sizes_leave_nothing_behind(options: dict[str, Any], sentence: st
 def test_architecture_steps_are_counted_as_they_are_taken(schedule: Schedule, digits: ImageData) -> None:
     method = replace(recipes.named("darts"), schedule=schedule)
     config = ag.SearchConfig(weights=WeightTraining(epochs=4, batch_size=16))
-    setup = Setup.of(sized("nasbench201", 2, 1), method, digits, config)
+    setup = experiment_of(sized("nasbench201", 2, 1), method, digits, config)
     taken = sum(setup.moves(index).architecture for index in range(setup.weights.epochs * setup.steps))
     assert setup.arch_steps == taken > 0

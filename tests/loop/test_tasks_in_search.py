@@ -18,12 +18,13 @@ from torchmetrics.classification import MultilabelAveragePrecision
 
 import archgrad as ag
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve
 from archgrad.discretizers import BestSampled, Perturbation, SupernetEvaluation
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop.divergence import reads_are_due
 from archgrad.loop.evaluation import evaluate_held_out, supernet_evaluation
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.metric_sums import BatchMetrics, MetricSums
-from archgrad.loop.setup import Setup
 from archgrad.relaxations import expand_to_cells
 from archgrad.tasks import MetricInfo
 
@@ -85,11 +86,11 @@ def test_records_and_diagnosis_name_the_main_metric(task: str, name: str) -> Non
     assert f"held-out {name} is" in str(result.diagnosis)
 
 
-def setup_of(task: Any, data: ag.data.ImageData, **more: Any) -> Setup:
+def setup_of(task: Any, data: ag.data.ImageData, **more: Any) -> Experiment:
     config = SearchConfig(
         space="nasbench201", method="gaea", data=data, task=task, **(SIZE | {"held_out": 0.4}), **more
     )
-    return Setup.of(config.build_space(), config.build_method(), config.load_data(), config)
+    return Experiment.of(resolve(config), config.load_data())
 
 
 def test_metrics_of_the_held_out_set_are_exact_over_all_of_it() -> None:

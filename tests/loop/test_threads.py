@@ -13,6 +13,7 @@ import torch
 
 import archgrad as ag
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import space_of
 from archgrad.loop import threads
 from archgrad.loop.threads import choose_threads, usable_cores
 
@@ -114,4 +115,4 @@ def test_the_command_records_the_number_and_a_resume_keeps_it(archgrad) -> None:
 def test_a_search_from_python_leaves_the_threads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(torch, "set_num_threads", lambda number: pytest.fail("the library sets no threads"))
-        ag.search(CONFIG.build_space(), "darts", DATA, epochs=1, batch_size=10)
+        ag.search(space_of(CONFIG), "darts", DATA, epochs=1, batch_size=10)

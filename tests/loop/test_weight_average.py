@@ -12,7 +12,7 @@ from torch import nn
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.loop.weight_average import WeightAverage
+from archgrad.loop.state import WeightAverage
 from tests.workflows.small import tensors, trained
 
 

@@ -9,11 +9,12 @@ import pytest
 import torch
 
 import archgrad as ag
+from archgrad.config.resolve import resolve
 from archgrad.data import Batch
 from archgrad.distributed import processes as processes_module
 from archgrad.errors import UserError
 from archgrad.loop import setup_checks
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.weight_pass import pass_in_parts
 from archgrad.relaxations import Relaxed
 from archgrad.workflows import Training
@@ -21,15 +22,15 @@ from tests.workflows.small import CELL, TINY, trained
 
 
 @pytest.fixture
-def made() -> Iterator[Setup]:
+def made() -> Iterator[Experiment]:
     torch.set_default_dtype(torch.float64)
     data = ag.data.digits(limit=100)
     config = Training.of("nasbench201", CELL, data, **{**TINY, "limit": None, "batch_size": 7}).config
-    yield Setup.of(config.build_space(), config.build_method(), data, config)
+    yield Experiment.of(resolve(config), data)
     torch.set_default_dtype(torch.float32)
 
 
-def test_the_gradient_is_the_weighted_sum_of_the_parts(made: Setup) -> None:
+def test_the_gradient_is_the_weighted_sum_of_the_parts(made: Experiment) -> None:
     """∂L1 = Σ Bᵢ/B · ∂L1(batch i): of 7 images in 3 parts, none has only one."""
     torch.manual_seed(0)
     state = made.initial_state()

@@ -9,12 +9,14 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from each_of import each_of
+from experiments import experiment_of
 
 import archgrad as ag
 from archgrad import arch_optimizers, recipes, spaces
 from archgrad.arch_optimizers import XNAS, ArchOptimizer
 from archgrad.config import SearchConfig, read_config, read_run_config
-from archgrad.loop.setup import Setup
+from archgrad.config.resolve import method_of
+from archgrad.loop.experiment import Experiment
 from archgrad.method.alpha_budget import LARGEST_FACTOR, AlphaBudget
 from archgrad.recipes import RECIPES, published_arch_steps
 
@@ -75,7 +77,7 @@ SIZED = [
 def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.SearchSpace) -> None:
     for sized, method in stages_of(recipe, space):
         epochs = method.schedule.warmup_epochs + 160  # enough steps for a factor below the largest
-        setup = Setup.of(sized, method, DATA, SearchConfig(epochs=epochs, batch_size=8))
+        setup = experiment_of(sized, method, DATA, SearchConfig(epochs=epochs, batch_size=8))
         if not method.arch_optimizer.moves:
             assert setup.method.arch_optimizer == method.arch_optimizer
             continue
@@ -85,9 +87,9 @@ def test_the_scaled_rate_has_the_published_drift(recipe: str, space: spaces.Sear
         assert found == pytest.approx(wanted, rel=1e-12)
 
 
-def setup_of(**settings: Any) -> Setup:
+def setup_of(**settings: Any) -> Experiment:
     space = spaces.NASBench201(channels=2, cells_per_stage=1)
-    return Setup.of(
+    return experiment_of(
         space, settings.pop("method", recipes.darts()), DATA, SearchConfig(epochs=2, batch_size=20, **settings)
     )
 
@@ -182,7 +184,7 @@ def test_a_rate_of_the_user_is_literal_and_that_of_a_recipe_is_scaled(
 ) -> None:
     config = SearchConfig(method=method, epochs=2, batch_size=20, settings=settings)
     space = spaces.NASBench201(channels=2, cells_per_stage=2)
-    setup = Setup.of(space, config.build_method(), DATA, config)
+    setup = experiment_of(space, method_of(config), DATA, config)
     assert setup.method.arch_optimizer.lr == pytest.approx(rate, rel=1e-12)
     assert ("as you set it" in setup.budget_line) == (setup.budget.factor == 1)
 
@@ -190,7 +192,7 @@ def test_a_rate_of_the_user_is_literal_and_that_of_a_recipe_is_scaled(
 def test_the_scale_of_xnas_is_a_rate() -> None:
     assert setup_of(method=recipes.xnas()).method.arch_optimizer.scale > 1
     config = SearchConfig(method="xnas", epochs=2, batch_size=20, settings={"arch_optimizer.scale": 1.0})
-    setup = Setup.of(spaces.NASBench201(channels=2, cells_per_stage=1), config.build_method(), DATA, config)
+    setup = experiment_of(spaces.NASBench201(channels=2, cells_per_stage=1), method_of(config), DATA, config)
     assert (setup.method.arch_optimizer.scale, setup.budget.factor) == (1, 1)
 
 

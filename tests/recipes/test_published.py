@@ -11,6 +11,7 @@ import archgrad as ag
 from archgrad import recipes, spaces
 from archgrad.cli.listing import methods_page
 from archgrad.config import SearchConfig, named_config
+from archgrad.config.resolve import method_of, resolve, space_of
 from archgrad.errors import UserError
 from archgrad.recipes import RECIPES, SETTINGS, declared, listed, named
 
@@ -270,18 +271,18 @@ def test_an_unknown_space_is_refused() -> None:
 
 def test_the_command_searches_the_space_that_the_method_was_published_with() -> None:
     gaea = SearchConfig(method="gaea")
-    assert gaea.build_space().choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")  # type: ignore[attr-defined]
-    assert len(SearchConfig(method="darts").build_space().choices) == 5  # type: ignore[attr-defined]
-    whole = SearchConfig(method="gaea", settings={"space.exclude": ""}).build_space()
+    assert space_of(gaea).choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")  # type: ignore[attr-defined]
+    assert len(space_of(SearchConfig(method="darts")).choices) == 5  # type: ignore[attr-defined]
+    whole = space_of(SearchConfig(method="gaea", settings={"space.exclude": ""}))
     assert len(whole.choices) == 5  # type: ignore[attr-defined]
     wide = SearchConfig(method="drnas", space="darts")
-    assert (wide.build_space().channels, wide.build_space().cells) == (36, 20)  # type: ignore[attr-defined]
-    assert SearchConfig(method="drnas", space="darts", channels=12, cells=3).build_space().channels == 12
+    assert (space_of(wide).channels, space_of(wide).cells) == (36, 20)  # type: ignore[attr-defined]
+    assert space_of(SearchConfig(method="drnas", space="darts", channels=12, cells=3)).channels == 12
 
 
 def test_the_command_gives_each_space_its_own_settings() -> None:
     for space, lr, weight in (("nasbench201", 1e-4, 0.125), ("s1", 3e-4, 0.25)):
-        method = SearchConfig(method="lambda-darts", space=space).build_method()
+        method = method_of(SearchConfig(method="lambda-darts", space=space))
         assert method.arch_optimizer.lr == lr  # type: ignore[attr-defined]
         assert method.regularizers[0].weight == weight  # type: ignore[attr-defined]
 
@@ -297,24 +298,24 @@ def test_cutout_that_a_method_was_published_with_is_scaled_to_the_images(size: i
 
 def test_a_resolved_configuration_repeats_what_the_recipe_chose() -> None:
     config = SearchConfig(method="r-darts-drop-path", space="darts", limit=40)
-    space, method, images = config.build_space(), config.build_method(), config.load_data()
-    written = named_config(config, space, method, config.build_training(space, method), images)
+    space, method, images = space_of(config), method_of(config), config.load_data()
+    written = named_config(resolve(config), images)
     assert written.settings["augmentation.cutout"] == 4
     assert written.load_data().augmentation == images.augmentation
     gaea = SearchConfig(method="gaea", limit=40)
-    space, method = gaea.build_space(), gaea.build_method()
-    again = named_config(gaea, space, method, gaea.build_training(space, method), gaea.load_data())
-    assert again.build_space() == space
-    assert again.build_method() == method
+    space, method = space_of(gaea), method_of(gaea)
+    again = named_config(resolve(gaea), gaea.load_data())
+    assert space_of(again) == space
+    assert method_of(again) == method
 
 
 @pytest.mark.parametrize(("space", "choices"), [("darts", 7), ("s1", 2), ("s2", 2), ("s3", 3), ("s4", 2)])
 def test_lambda_darts_searches_the_darts_space_without_none_and_the_reduced_ones_as_they_are(
     space: str, choices: int
 ) -> None:
-    built = SearchConfig(method="lambda-darts", space=space).build_space()
+    built = space_of(SearchConfig(method="lambda-darts", space=space))
     assert {block.shape for block in built.blocks} == {(14, choices)}
-    assert {block.shape for block in SearchConfig(method="darts", space="darts").build_space().blocks} == {(14, 8)}
+    assert {block.shape for block in space_of(SearchConfig(method="darts", space="darts")).blocks} == {(14, 8)}
 
 
 def test_a_method_excludes_only_what_a_space_of_the_family_offers() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 from listening import Event, StepFinished, listening
 from tiny_space import Tiny
 
@@ -18,7 +19,6 @@ from archgrad.config import SearchConfig
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.hypergradients import Neumann, Unrolled
 from archgrad.loop import SearchResult
-from archgrad.loop.setup import Setup
 from archgrad.recipes import darts, darts_minus
 from archgrad.regularizers import AuxiliarySkip, Regularizer
 from archgrad.spaces import SPACES
@@ -116,7 +116,7 @@ def test_every_kind_of_space_can_be_searched_with_it(name: str) -> None:
 
 
 def test_the_reductions_beside_strided_edges_are_trained() -> None:
-    made = Setup.of(ag.spaces.S4(channels=2, cells=3), darts_minus(), DATA, SearchConfig(epochs=1, batch_size=12))
+    made = experiment_of(ag.spaces.S4(channels=2, cells=3), darts_minus(), DATA, SearchConfig(epochs=1, batch_size=12))
     torch.manual_seed(0)
     state = made.initial_state()
     before = {name: value.clone() for name, value in state.supernet.named_parameters() if ".skips." in name}

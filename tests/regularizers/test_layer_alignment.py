@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
+from experiments import experiment_of
 from seeded import randn
 from torch import Tensor
 from torch.func import functional_call
@@ -22,8 +23,8 @@ from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.autodiff.vectors import added, cosine, norm, scaled
 from archgrad.config import SearchConfig
 from archgrad.errors import UserError
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.setup import Setup
 from archgrad.regularizers import LayerAlignment, OuterStep, WeightStep
 from archgrad.regularizers.gradient_alignment import Kind, aligned_blocks, alignment, directions, pairs
 from archgrad.relaxations import GumbelHard, Softmax
@@ -422,8 +423,8 @@ DATA = ag.data.digits(limit=64)
 TINY = ag.spaces.NASBench201(channels=2, cells_per_stage=1)
 
 
-def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Setup]:
-    setup = Setup.of(TINY, method, DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
+def after_a_step(method: ag.Method) -> tuple[Tensors, Tensors, Experiment]:
+    setup = experiment_of(TINY, method, DATA, SearchConfig(epochs=2, batch_size=16, seed=0))
     with torch.random.fork_rng():
         torch.manual_seed(0)
         state = setup.initial_state()

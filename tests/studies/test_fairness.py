@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from archgrad import UserError
+from archgrad.config.resolve import space_of
 from archgrad.studies.fairness import check_plan, differences, settled
 from archgrad.studies.plan import Benchmark, StudyPlan, Variant
 
@@ -14,7 +15,7 @@ PLAN = StudyPlan((Variant("darts", "darts"), Variant("gdas", "gdas")), (BENCHMAR
 
 def sizes(plan: StudyPlan) -> set[tuple[object, ...]]:
     configs = [plan.config(run) for run in plan.runs()]
-    return {(one.epochs, one.channels, one.cells, one.batch_size, one.build_space()) for one in configs}
+    return {(one.epochs, one.channels, one.cells, one.batch_size, space_of(one)) for one in configs}
 
 
 def test_all_variants_get_the_sizes_that_the_study_leaves_open() -> None:
@@ -29,7 +30,7 @@ def test_what_one_method_leaves_out_of_its_space_is_left_out_for_all() -> None:
     fair = settled(mixed)
     spaces = {fair.space(run) for run in fair.runs()}
     assert len(spaces) == 1
-    alone = {plan.config(run).build_space().exclude for plan in (PLAN, mixed) for run in plan.runs()}
+    alone = {space_of(plan.config(run)).exclude for plan in (PLAN, mixed) for run in plan.runs()}
     assert spaces.pop().exclude == max(alone, key=len)
 
 

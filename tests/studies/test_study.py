@@ -10,7 +10,7 @@ import torch
 
 import archgrad as ag
 from archgrad import UserError
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from archgrad.studies.folder import StudyFolder
 from tests.studies.in_process import TINY, InProcess
 

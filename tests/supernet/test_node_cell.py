@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 from torch import Tensor, nn
 
 import archgrad as ag
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import diagnose, layer_similarity
-from archgrad.loop.restore import evaluate_at_state
-from archgrad.loop.setup import Setup
+from archgrad.loop.saved_run import evaluate_at_state
 from archgrad.method.progressive import Progressive
 from archgrad.method.reactions import check_reaction
 from archgrad.operations import ConvBNReLU
@@ -188,7 +188,7 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
     space = ag.spaces.NASBench1Shot1(number=3, channels=2, cells=6)
 
     method = replace(ag.recipes.gaea(), relaxation=Simplex(skip_zero=sparse))
-    setup = Setup.of(space, method, data, SearchConfig(epochs=1, batch_size=8))
+    setup = experiment_of(space, method, data, SearchConfig(epochs=1, batch_size=8))
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         state = setup.initial_state()

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import space_of
 from archgrad.data import Data, ImageData
 from archgrad.errors import UserError
 from archgrad.loop.estimate import OVERHEAD
@@ -52,7 +53,7 @@ class Machine:
         return step
 
     def epoch(self, config: SearchConfig, data: Data, at_most: float) -> float:
-        space: Any = config.build_space()
+        space: Any = space_of(config)
         epoch = (0.005 * len(data) / BATCH + self.image_seconds(space.base, space.fixed, data) * len(data)) * 1.1
         self.now += min(max(3 * epoch * BATCH / len(data), at_most), 8 * epoch * BATCH / len(data))
         return epoch

@@ -12,7 +12,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import archgrad as ag
-from archgrad.loop.setup import Setup
+from archgrad.config.resolve import resolve
+from archgrad.loop.experiment import Experiment
 from archgrad.supernet.cell import set_drop_path
 from archgrad.system import random_streams
 from archgrad.workflows import Training
@@ -27,7 +28,7 @@ def _double_precision() -> Iterator[None]:
     torch.set_default_dtype(torch.float32)
 
 
-def by_hand(setup: Setup, drop_path: float, parts: int = 1) -> nn.Module:
+def by_hand(setup: Experiment, drop_path: float, parts: int = 1) -> nn.Module:
     """Train as in the code that was published with DARTS."""
     torch.manual_seed(random_streams.seed_of(setup.seed, "global"))
     space: Any = setup.space
@@ -64,7 +65,7 @@ def test_weights_and_statistics_are_those_of_a_plain_loop(drop_path: float, accu
     config = Training.of("darts", "darts-v2", data, **options).config
     assert config.weights is not None
     assert config.weights.nesterov
-    setup = Setup.of(config.build_space(), config.build_method(), data, config)
+    setup = Experiment.of(resolve(config), data)
     wanted = by_hand(setup, drop_path, accumulate).state_dict()
     found = ag.train("darts", "darts-v2", data, **options).model.network.state_dict()
     assert not any(name.startswith("auxiliary") for name in found)

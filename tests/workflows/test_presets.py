@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import archgrad as ag
+from archgrad.config.resolve import method_of, task_of
 from archgrad.errors import UserError
 from archgrad.spaces import named_space
 from archgrad.workflows import PRESETS, Training, training
@@ -63,7 +64,7 @@ def test_every_setting_has_a_source() -> None:
 def test_top5_is_counted_where_there_are_more_than_five_classes(tmp_path: Path) -> None:
     def counted(preset: str, classes: int, **options: Any) -> bool:
         data = archive(tmp_path / f"{classes}.npz", classes=classes)
-        return bool(complete(data, preset, stem="cifar", **options)[0].config.build_task().top5)  # type: ignore[attr-defined]
+        return bool(task_of(complete(data, preset, stem="cifar", **options)[0].config).top5)  # type: ignore[attr-defined]
 
     assert counted("imagenet-pc", 6)
     assert not counted("imagenet-pc", 5)
@@ -74,13 +75,13 @@ def test_top5_is_counted_where_there_are_more_than_five_classes(tmp_path: Path) 
 @pytest.mark.parametrize(("space", "head", "drop"), [("darts", 0.4, 0.2), ("nasbench201", 0.0, 0.2), ("resnet", 0, 0)])
 def test_a_network_gets_what_it_can_have(space: str, head: float, drop: float) -> None:
     genotype = {"darts": "darts-v2", "nasbench201": CELL, "resnet": "resnet"}[space]
-    options = Training.of(space, genotype, preset="cifar-darts").config.build_method().supernet
+    options = method_of(Training.of(space, genotype, preset="cifar-darts").config).supernet
     assert (options.auxiliary_head, options.drop_path) == (head, drop)
 
 
 def test_label_smoothing_is_that_of_the_preset() -> None:
     found = [
-        Training.of("darts", "darts-v2", preset="imagenet-pc", **more).config.build_task()
+        task_of(Training.of("darts", "darts-v2", preset="imagenet-pc", **more).config)
         for more in ({}, {"settings": {"task.label_smoothing": 0.3}}, {"task": "multilabel"})
     ]
     assert [getattr(task, "label_smoothing", None) for task in found] == [0.1, 0.3, None]

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 import torch
+from experiments import experiment_of
 
 import archgrad as ag
 from archgrad.config import SearchConfig, read_config
-from archgrad.loop.setup import Setup
+from archgrad.config.resolve import method_of, space_of
+from archgrad.loop.sizes import candidate_sizes, fit_sizes
 from archgrad.workflows import search_sizes
-from archgrad.workflows.search_sizes import candidate_sizes, fit_sizes
 
 DIGITS = ag.data.digits()
 
@@ -125,9 +126,9 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     monkeypatch.setattr(search_sizes, "candidate_sizes", lambda config: [(2, 1)])
     monkeypatch.setattr(search_sizes, "LONGEST", float("inf"))
     config = fit_sizes(SearchConfig(time_limit=1e-6, **options), data).config
-    space, method = config.build_space(), config.build_method()
+    space, method = space_of(config), method_of(config)
     part = data if config.limit is None else data.limited(config.limit, seed=0)
-    setup = Setup.of(space, method, part, config)
+    setup = experiment_of(space, method, part, config)
     assert setup.steps > 0
     assert said == []
 
@@ -155,7 +156,7 @@ def test_the_fewest_images_are_two_of_each_class_in_each_part(speed: Machine) ->
 def test_a_method_in_stages_becomes_shallow_and_short(speed: Machine) -> None:
     config = SearchConfig(space="darts", method="p-darts", time_limit=0.032)
     found = fit_sizes(config, DIGITS)
-    warmup = found.config.build_method().schedule.warmup_epochs
+    warmup = method_of(found.config).schedule.warmup_epochs
     assert (found.config.channels, found.config.cells, found.config.epochs) == (8, 3, 2 * warmup + 1)
     assert found.steps == 3 * found.config.epochs  # a batch an epoch
     assert speed.measured == [(8, 3)]
@@ -183,8 +184,8 @@ def test_a_share_held_out_that_is_none_is_refused_at_once(archgrad: Any) -> None
 @pytest.mark.parametrize("space", ["nasbench201", "darts", "nasbench1shot1-2"])
 def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str) -> None:
     found = fit_sizes(SearchConfig(space=space, method=method, time_limit=5.0), DIGITS).config
-    chosen = found.build_method()
-    chosen.check(found.build_space())
+    chosen = method_of(found)
+    chosen.check(space_of(found))
     assert found.epochs is not None
     assert found.epochs > chosen.schedule.warmup_epochs
 

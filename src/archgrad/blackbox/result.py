@@ -10,8 +10,8 @@ from archgrad.blackbox.base import BlackboxSearch
 from archgrad.callbacks import Record
 from archgrad.config import SearchConfig
 from archgrad.config.toml import config_to_toml
-from archgrad.loop.folder import RunFolder
-from archgrad.loop.identity import Identity
+from archgrad.loop.checkpoint import Identity
+from archgrad.loop.folder import RunFolder, summary_of
 from archgrad.parts.fields import Count, Positive, check_fields, checked
 from archgrad.parts.knobs import knobs_of, without_none
 from archgrad.parts.registry import class_path
@@ -88,7 +88,8 @@ class BlackboxResult:
         with run.opened(resume=False):
             run.show(self.history, self.genotype)
             used = {"queries": self.queries, "simulated_seconds": self.simulated_seconds, "source": self.source}
-            run.conclude(self.history, self.genotype, self.queries, self.seconds, used)
+            found = self.history, self.genotype, self.queries, self.seconds
+            run.conclude(summary_of(run.identity, *found, used))
         return place
 
     @property

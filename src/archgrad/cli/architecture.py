@@ -58,15 +58,16 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
 def _of_run(run: Path) -> Architecture:
     from archgrad.cli.query import read_architecture
     from archgrad.config import read_run_config
+    from archgrad.config.resolve import method_of, space_of
     from archgrad.workflows import SingleArchitecture
 
     config = read_run_config(run)
     if "space" in config.needs:
         raise UserError(f"the space of {run} cannot be named in a file; use Python: ag.SearchResult.load(…).network().")
-    space = config.build_space()
+    space = space_of(config)
     if isinstance(space, SingleArchitecture):  # a training
         return Architecture(space.base, space.fixed, run)
-    plan = config.build_method().progressive
+    plan = method_of(config).progressive
     space = space if plan is None else plan.sized(space, len(plan.stages) - 1)
     genotype = read_architecture(str(run))
     assert isinstance(genotype, Genotype)  # noqa: S101 - a run has no modules

@@ -34,8 +34,10 @@ def shape_of(found: Architecture) -> dict[str, int]:
         raise UserError(
             f"the data of {found.run} cannot be named in a file; give --image-size, --input-channels and --classes."
         )
+    from archgrad.config.resolve import task_of
+
     data = config.load_data()
-    outputs = config.build_task().outputs(data)
+    outputs = task_of(config).outputs(data)
     return {"input_channels": data.channels, "image_size": data.image_size, "num_classes": outputs}
 
 

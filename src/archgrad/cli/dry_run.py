@@ -16,23 +16,17 @@ __all__ = ["dry_run", "duration", "show_dry_run"]
 
 def dry_run(config: SearchConfig, console: Console) -> dict[str, Any]:
     """Check a configuration, choose the sizes that it leaves open, and time a few steps; write no file."""
-    from archgrad import tables
     from archgrad.cli.console import say
-    from archgrad.cli.search import load, with_threads
-    from archgrad.config import published_lines, validate
+    from archgrad.cli.search import load
     from archgrad.loop.estimate import estimate
+    from archgrad.loop.global_state import own_threads
 
-    config = with_threads(config)
-    validate(config)
-    config.oracle_datasets(tables.datasets())
-    config, data = load(config, console)
-    space, method = config.build_space(), config.build_method()
-    training = config.build_training(space, method)
-    for line in published_lines(config, data) if config.published else ():
-        say(line, console)
+    experiment = load(config, console)
+    config, data, space, training = experiment.config, experiment.data, experiment.space, experiment.weights
     say("measuring a few steps", console)
-    found = estimate(config, data)
-    stages = method.progressive
+    with own_threads(config.threads):
+        found = estimate(experiment.parts, data)
+    stages = experiment.method.progressive
     sizes = {
         "space": config.space, "method": config.method, "data": config.data, "images": len(data),
         "image_size": data.image_size, "shape": data.shape, "classes": data.num_classes, "channels": space.channels,

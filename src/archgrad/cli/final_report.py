@@ -8,22 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from archgrad.config import SearchConfig
-    from archgrad.data import Data
     from archgrad.loop import SearchResult
     from archgrad.spaces import SearchSpace
 
 __all__ = ["final_report", "show_final_report"]
 
 
-def final_report(result: SearchResult, config: SearchConfig, data: Data, run: Path) -> dict[str, Any]:
+def final_report(result: SearchResult, run: Path) -> dict[str, Any]:
     """Return the diagnosis of a finished search, the size of its networks and the next steps, ready for JSON."""
     diagnosis = result.diagnosis
     return {
         "diagnosis": {"verdict": diagnosis.verdict, "text": str(diagnosis), "evidence": diagnosis.evidence},
-        "sizes": {} if result.undecided else _sizes(result, config, data),
-        "budgets": [] if result.undecided else _budgets(result, config, data),
-        "next": _next(diagnosis.verdict, result, config, run),
+        "sizes": {} if result.undecided else _sizes(result),
+        "budgets": [] if result.undecided else _budgets(result),
+        "next": _next(diagnosis.verdict, result, run),
         "run": str(run),
     }
 
@@ -60,36 +58,35 @@ def _facts(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [*facts, *(("next", step) for step in summary["next"])]
 
 
-def _sizes(result: SearchResult, config: SearchConfig, data: Data) -> dict[str, str]:
+def _sizes(result: SearchResult) -> dict[str, str]:
     """Return the cost of the cell's network at the searched size, and at the size of published results.
 
     The second is for images of the published size, so that you can compare it with the papers.
     """
-    space, stages = config.build_space(), config.build_method().progressive
-    space = space if stages is None else stages.sized(space, len(stages.stages) - 1)
-    searched = replace(space, restriction=None)
+    searched, data = result.space, result.stages.whole.data
     sizes: dict[str, tuple[SearchSpace, dict[str, Any]]] = {
         "as searched": (searched, {"input_channels": data.channels, "image_size": data.shape[1:]})
     }
-    if space.compared_at:
-        wanted: dict[str, Any] = dict(space.compared_at)
-        published = replace(searched, **wanted), dict(space.compared_images)
+    if searched.compared_at:
+        wanted: dict[str, Any] = dict(searched.compared_at)
+        published = replace(searched, **wanted), dict(searched.compared_images)
         sizes["at the size of published results"] = published
-    outputs = config.build_task().outputs(data)
+    outputs = result.stages.whole.outputs
     return {
         f"{what}, {_size_of(sized, images)}": str(sized.cost(result.genotype, num_classes=outputs, **images))
         for what, (sized, images) in sizes.items()
     }
 
 
-def _budgets(result: SearchResult, config: SearchConfig, data: Data) -> list[str]:
+def _budgets(result: SearchResult) -> list[str]:
     """Return the cost of the cell's network against each target that the search was given."""
     from archgrad.regularizers import CostPenalty
     from archgrad.spaces.cost_model import NetworkShape
 
-    shape = NetworkShape(config.build_task().outputs(data), data.channels, data.shape[1:])
-    penalties = [part for part in config.build_method().regularizers if isinstance(part, CostPenalty)]
-    return [part.compare(config.build_space(), result.genotype, shape) for part in penalties]
+    whole = result.stages.whole
+    shape = NetworkShape(whole.outputs, whole.data.channels, whole.data.shape[1:])
+    penalties = [part for part in whole.parts.method.regularizers if isinstance(part, CostPenalty)]
+    return [part.compare(whole.space, result.genotype, shape) for part in penalties]
 
 
 def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:
@@ -101,11 +98,11 @@ def _size_of(space: SearchSpace, images: Mapping[str, Any]) -> str:
     return f"{space.channels} channels and {depth} cell{'' if depth == 1 else 's'} {cells}, {pixels}"
 
 
-def _next(verdict: str, result: SearchResult, config: SearchConfig, run: Path) -> list[str]:
+def _next(verdict: str, result: SearchResult, run: Path) -> list[str]:
     """Return the next commands to run, each with a comment."""
     from archgrad.tables import tables_for
 
-    steps = []
+    steps, config = [], result.stages.whole.config
     if verdict == "healthy":
         again = f"archgrad search --config {run / 'config.toml'} --seed {config.seed + 1}"
         steps.append(f"{again}   # trust a choice that another seed repeats")

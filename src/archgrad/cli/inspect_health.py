@@ -29,7 +29,7 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
     from archgrad.blackbox import SEARCHES
     from archgrad.config import read_run_config
     from archgrad.diagnostics.records import of_last_stage
-    from archgrad.loop.records import read_records
+    from archgrad.loop.folder import read_records
     from archgrad.report import panels_of
 
     config, records = read_run_config(folder), of_last_stage(read_records(folder))
@@ -62,9 +62,10 @@ def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
 
 def diagnose(config: SearchConfig, records: Sequence[Mapping[str, Any]]) -> Diagnosis:
     """Diagnose a search from its records (of the last stage) and suggest cures that fit its method."""
+    from archgrad.config.resolve import method_of
     from archgrad.method.reactions import diagnosed
 
-    return diagnosed(records, config.epochs or 0, config.build_method())
+    return diagnosed(records, config.epochs or 0, method_of(config))
 
 
 def show_diagnosis(found: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from archgrad.hypergradients import Hypergradient
     from archgrad.loop import SearchState
-    from archgrad.loop.setup import Setup
+    from archgrad.loop.experiment import Experiment
 
 __all__ = [
     "inspect_discretization",
@@ -86,7 +86,7 @@ def show_discretization(found: Mapping[str, Any]) -> str:
 def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
     """Compare the cells of each stage of the supernet at the last checkpoint, and save the result in the run."""
     from archgrad.diagnostics import average_similarity, layer_similarity
-    from archgrad.loop.restore import evaluate_at_state
+    from archgrad.loop.saved_run import evaluate_at_state
 
     setup, state, stage = _reopen(folder, device)
     rows = []
@@ -125,7 +125,7 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
 
     from archgrad.cli.console import say
     from archgrad.diagnostics import average, compare, reference_at
-    from archgrad.loop.restore import evaluate_at_state
+    from archgrad.loop.saved_run import evaluate_at_state
 
     setup, state, stage = _reopen(folder, device)
     estimators = _estimators(setup.method.hypergradient, setup.weights.is_sgd)
@@ -148,11 +148,11 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     return found
 
 
-def _reopen(folder: Path, device: str | None) -> tuple[Setup, SearchState, int | None]:
+def _reopen(folder: Path, device: str | None) -> tuple[Experiment, SearchState, int | None]:
     """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
     from archgrad.cli.search import with_threads
     from archgrad.config import read_run_config
-    from archgrad.loop.saved_result import reopen
+    from archgrad.loop.saved_run import reopen
 
     config = read_run_config(folder)
     found = reopen(with_threads(config if device is None else replace(config, device=device)), folder)

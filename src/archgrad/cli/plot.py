@@ -9,7 +9,7 @@ from typing import Any
 
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.errors import UserError, unknown
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from archgrad.report import Curve, curve_of, draw_curves
 from archgrad.report.curves import Line, axis_label, draw_lines
 from archgrad.studies import Study

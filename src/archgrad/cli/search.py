@@ -1,18 +1,15 @@
-"""Run a configured search: load its data, choose its sizes, show its progress and draw its cell."""
+"""Run a configured search: prepare it, show its progress and draw its cell."""
 
 from __future__ import annotations
 
 import itertools
-import json
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.config import SearchConfig, config_with, published_lines, validate
+from archgrad.config import SearchConfig, config_with
 from archgrad.errors import UserError
 from archgrad.system.files import exists
 
@@ -20,16 +17,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from archgrad.callbacks import Callback
-    from archgrad.data import Data
-    from archgrad.spaces import SearchSpace
+    from archgrad.loop import Experiment
 
-DEFAULT_MINUTES = 5.0
-"""The time limit of a search without given sizes."""
-
-_MOST_THREADS = 256
-"""So many threads can always be asked for: a run keeps its number of threads on a smaller machine."""
-
-__all__ = ["DEFAULT_MINUTES", "load", "new_folder", "run", "run_folder", "with_threads"]
+__all__ = ["load", "new_folder", "run", "run_folder", "with_threads"]
 
 
 def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
@@ -37,85 +27,45 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
 
     Without ``out`` the run gets a new directory under ``runs/``. Of several processes only the first one returns them.
     """
-    from archgrad import report, tables
+    from archgrad import report
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
     from archgrad.cli.progress import progress_for
     from archgrad.distributed.processes import processes
-    from archgrad.loop.entry import run_search
+    from archgrad.loop import Search
 
-    config = config_with(with_threads(config), {})
-    validate(config)
-    config.oracle_datasets(tables.datasets())  # rejects unknown ones before anything is loaded
     if resume and out is not None and exists(out / "summary.json"):
         say(f"the search in {out} is finished: nothing is left to do, and this is its result", console)
-    config, data = load(config, console, choose_sizes=not resume)
-    writes = processes().rank == 0
-    oracles, sources = _oracles(config, config.build_space(), console) if writes else ([], "")
+    with closing(progress_for(console)) as progress:
+        experiment = load(config_with(config, {}), console, out if resume else None, [progress])
+        with run_folder(out, _title(config), config.seed) as home:
+            say(_headline(experiment, home), console)
+            result = Search.of(experiment, out=home, resume=resume, interruptible=True).result()
+    if processes().rank:
+        return {}
+    if not result.undecided:
+        report.draw(result.genotype, home / "cell.svg")
+    return result.summary | final_report(result, home)
+
+
+def load(
+    config: SearchConfig, console: Console, begun: Path | None = None, callbacks: Sequence[Callback] = ()
+) -> Experiment:
+    """Load the data, and choose the sizes and threads that the configuration leaves open."""
+    from archgrad.cli.console import errors, say
+    from archgrad.cli.progress import reading_progress
+    from archgrad.loop.prepare import prepare
+
+    with reading_progress(errors(), images=True) as progress:
+        return prepare(config, callbacks, begun=begun, tell=lambda text: say(text, console), progress=progress)
+
+
+def _headline(experiment: Experiment, home: Path) -> str:
+    config, data = experiment.config, experiment.data
     kinds = f"of {data.num_classes} classes" if data.classes else f"for {config.task}"
     loaded = f"{len(data):,} images {kinds}, {data.shape[1]}×{data.shape[2]} pixels"
     loaded += ", read when they are needed" if data.lazy else ""
-    with run_folder(out, _title(config), config.seed) as out, closing(progress_for(console)) as progress:
-        say(f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(out)[:200]}", console)
-        for line in published_lines(config, data) if config.published else ():
-            say(line, console)
-        result = run_search(
-            config, images=data, out=out, resume=resume, files={"oracle.txt": f"{sources}\n"} if sources else {},
-            interruptible=True, callbacks=[*oracles, progress],
-        )  # fmt: skip
-    if not writes:
-        return {}
-    if not result.undecided:
-        report.draw(result.genotype, out / "cell.svg")
-    summary: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    return summary | final_report(result, config, data, out)
-
-
-def load(config: SearchConfig, console: Console, choose_sizes: bool = True) -> tuple[SearchConfig, Data]:
-    """Load the data and choose the sizes that the configuration leaves open."""
-    from archgrad.cli.console import errors, say
-    from archgrad.cli.progress import reading_progress
-    from archgrad.system.devices import AUTO, usable_device
-
-    if config.device == AUTO:
-        say(f"searching on {usable_device(AUTO)} (--device)", console)
-    say(f"loading {str(config.data)[:100]}", console)
-    with reading_progress(errors(), images=True) as progress:
-        data = config.load_data(progress)
-    if choose_sizes and not config.is_sized:
-        config = _sized(config, data, console)
-        data = config.load_data() if config.limit else data
-    return _with_fastest_threads(config, data, choose_sizes, console), data
-
-
-def _with_fastest_threads(config: SearchConfig, data: Data, choose: bool, console: Console) -> SearchConfig:
-    """Choose the number of threads if the configuration leaves it open, and record it for resumes."""
-    import torch
-
-    from archgrad.cli.console import say
-    from archgrad.loop.threads import choose_threads
-
-    if config.threads is not None:
-        return config
-    threads = choose_threads(config, data) if choose else torch.get_num_threads()
-    say(f"{threads} thread{'' if threads == 1 else 's'} (--threads)", console)
-    return replace(config, threads=threads)
-
-
-def _sized(config: SearchConfig, data: Data, console: Console) -> SearchConfig:
-    """Choose the open sizes for the time limit, and print them."""
-    from archgrad.cli.console import say
-    from archgrad.loop.threads import choose_threads
-    from archgrad.workflows.search_sizes import candidate_sizes, fit_sizes
-
-    limit = DEFAULT_MINUTES if config.time_limit is None else config.time_limit
-    say(f"choosing sizes that fit into {limit:g} minutes (--time-limit)", console)
-    if config.threads is None:  # for the measurements; the chosen size may be fastest with other threads
-        channels, cells = candidate_sizes(config)[0]
-        choose_threads(replace(config, channels=channels, cells=cells), data)
-    sizes = fit_sizes(replace(config, time_limit=limit), data, lambda text: say(text, console))
-    say(str(sizes), console)
-    return sizes.config
+    return f"{config.method} on {config.space}, {loaded}, seed {config.seed}, run directory {str(home)[:200]}"
 
 
 def _title(config: SearchConfig) -> str:
@@ -158,27 +108,9 @@ def run_folder(out: Path | None, title: str, seed: int) -> Iterator[Path]:
 
 
 def with_threads(config: SearchConfig) -> SearchConfig:
-    """Set the number of threads, because the last bits of a sum depend on it; None is chosen once data is loaded."""
-    import torch
+    """Set the number of threads of this process, unless the configuration leaves it open."""
+    from archgrad.loop.global_state import set_threads
 
-    if config.threads is None:
-        return config
-    most = max(_MOST_THREADS, 4 * (os.cpu_count() or 1))
-    if config.threads > most:
-        raise UserError(f"threads is {config.threads}; there are {os.cpu_count()} CPUs, so give at most {most}.")
-    torch.set_num_threads(config.threads)
+    if config.threads is not None:
+        set_threads(config.threads)
     return config
-
-
-def _oracles(config: SearchConfig, space: SearchSpace, console: Console) -> tuple[list[Callback], str]:
-    """Return the callbacks that look up accuracies, and a text that names their tables."""
-    from archgrad import tables
-    from archgrad.cli.console import say
-
-    datasets = config.oracle_datasets(tables.datasets())
-    watched, said = tables.oracles_for(space, datasets)
-    if said:
-        say(said, console)
-    elif config.oracle not in ("auto", "none"):
-        say(f"no oracle accuracy: there is no table of {config.oracle} for the space {space.name!r}", console)
-    return watched, said

@@ -12,7 +12,8 @@ from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
 from archgrad.cli.progress import progress_for, reading_progress
 from archgrad.cli.search import run_folder, with_threads
-from archgrad.config import read_run_config, validate
+from archgrad.config import read_run_config
+from archgrad.config.resolve import resolve
 from archgrad.distributed.processes import joined
 from archgrad.errors import UserError
 from archgrad.loop.threads import choose_threads
@@ -48,12 +49,12 @@ def describe_training(genotype: str, settings: Sequence[str], options: Mapping[s
 def load_training(training: Training, console: Console) -> tuple[Training, Data]:
     """Load the training images, and choose the number of threads if it is left open."""
     config = with_threads(training.config)
-    validate(config)
+    parts = resolve(config)
     say(f"loading {str(config.data)[:100]}", console)
     with reading_progress(console, images=True) as progress:
         data = config.load_data(progress)
     if config.threads is None:
-        config = replace(config, threads=choose_threads(config, data))
+        config = replace(config, threads=choose_threads(parts, data))
         say(f"{config.threads} thread{'' if config.threads == 1 else 's'} (--threads)", console)
     if config.epochs is None and PRESETS[training.preset].minutes:
         say("timing a few steps, to choose the number of epochs", console)

@@ -1,10 +1,12 @@
-"""One description of a run, shared by the library, the command, the run directory and a resume."""
+"""One description of a run, shared by the library, the command, the run directory and a resume.
+
+What builds parts is in :mod:`archgrad.config.resolve`; it needs PyTorch, which a fast command does without.
+"""
 
 from archgrad.config.naming import config_with, named_config
 from archgrad.config.published import published_lines
 from archgrad.config.search_config import SearchConfig
 from archgrad.config.toml import config_to_toml, read_config, read_run_config
-from archgrad.config.validation import validate
 
 __all__ = [
     "SearchConfig",
@@ -14,5 +16,4 @@ __all__ = [
     "published_lines",
     "read_config",
     "read_run_config",
-    "validate",
 ]

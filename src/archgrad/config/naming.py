@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,24 +13,23 @@ from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
 from archgrad.parts.registry import Registry
 
 if TYPE_CHECKING:
+    from archgrad.config.resolve import ResolvedSearch
     from archgrad.data import Data
     from archgrad.method.bundle import Method
     from archgrad.spaces import SearchSpace
-    from archgrad.training.weight_training import WeightTraining
 
 __all__ = ["config_with", "named_config"]
 
 
-def named_config(
-    config: SearchConfig, space: SearchSpace, method: Method, training: WeightTraining, images: Data
-) -> SearchConfig:
+def named_config(search: ResolvedSearch, images: Data) -> SearchConfig:
     """Write out every default, name every object and make every path absolute.
 
     A user's own part is named ``module:Name``, with its fields as settings. A space, method or task that cannot be
     built again from its names is listed in ``needs``. A recipe's own rate of α is a setting here as well, so the budget
     that scales it is written as "always". A published search is written out like any other.
     """
-    task = config.build_task()
+    config, space, method, task, training = search.config, search.space, search.method, search.task, search.training
+    objects = [name for name in ("space", "method", "task") if not isinstance(getattr(config, name), str)]
     if config.budget == "published" and not config.sets_rate(method):
         config = replace(config, alpha_budget="always")
     config = replace(config, published=False)
@@ -38,7 +37,7 @@ def named_config(
     parts: dict[str, Any] = {part: getattr(method, part) for part in PARTS}
     parts |= {part: member for part in OPTIONAL_PARTS if (member := getattr(method, part)) is not None}
     parts |= {"weights": training, "space": space, "augmentation": images.augmentation, "task": task}
-    parts |= _regularizers_by_name(method) | config.named_callbacks()
+    parts |= _regularizers_by_name(method) | dict(search.named_callbacks)
     stages = () if method.progressive is None else method.progressive.stages
     depth = None if stages and all(stage.cells for stage in stages) else getattr(space, space.depth_knob)
     sizes: dict[str, Any] = {"channels": space.channels, "cells": depth, "epochs": training.epochs}
@@ -46,13 +45,24 @@ def named_config(
     knobs = {f"{part}.{knob}": value for part, member in parts.items() for knob, value in _knobs(member).items()}
     kept = {path: without_none(value) for path, value in knobs.items() if path not in elsewhere}
     named = replace(config, **sizes, time_limit=None, weights=None, settings=kept)
-    built: dict[str, tuple[Callable[[], Any], Any]] = {
-        "space": (named.build_space, space),
-        "method": (lambda: replace(named.build_method(), weights={}), replace(method, weights={})),
-        "task": (lambda: named.build_task().described, task.described),
-    }
-    needs = {*named.needs, *(name for name, (build, wanted) in built.items() if not _builds(build, wanted))}
+    needs = {*named.needs, *(name for name in objects if not _is_named(name, named, search))}
     return _without(replace(named, needs=tuple(sorted(needs))))
+
+
+def _is_named(part: str, named: SearchConfig, search: ResolvedSearch) -> bool:
+    """Tell whether the names and settings of an object build an equal one."""
+    from archgrad.config.resolve import method_of, space_of, task_of
+    from archgrad.parts.serialization import to_data
+
+    try:
+        if part == "space":
+            return bool(to_data(space_of(named)) == to_data(search.space))
+        if part == "task":
+            return bool(to_data(task_of(named).described) == to_data(search.task.described))
+        built, wanted = (replace(one, weights={}) for one in (method_of(named), search.method))
+        return bool(to_data(built) == to_data(wanted))
+    except (UserError, TypeError, ValueError):
+        return False
 
 
 def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images: Data) -> SearchConfig:
@@ -98,7 +108,7 @@ def _origin(config: SearchConfig, images: Data) -> dict[str, Any]:
 
 
 def _families() -> Mapping[str, Registry[Any]]:
-    from archgrad.config.build import FAMILIES  # with PyTorch, which a fast command does without
+    from archgrad.config.resolve import FAMILIES  # with PyTorch, which a fast command does without
 
     return FAMILIES
 
@@ -137,16 +147,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | str)
-
-
-def _builds(build: Callable[[], Any], wanted: Any) -> bool:
-    """Tell whether building from names gives the wanted object."""
-    from archgrad.parts.serialization import to_data
-
-    try:
-        return bool(to_data(build()) == to_data(wanted))
-    except (UserError, TypeError, ValueError):
-        return False
 
 
 def _without(config: SearchConfig) -> SearchConfig:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 from archgrad.errors import UserError, shortened
 
 if TYPE_CHECKING:
+    from archgrad.config.resolve import ResolvedSearch
     from archgrad.config.search_config import SearchConfig
     from archgrad.data import Data
-    from archgrad.recipes import PublishedRun
 
-__all__ = ["check_nothing_else", "check_recipe", "published_lines", "published_search"]
+__all__ = ["PAPER", "check_nothing_else", "published_lines"]
 
 _OPEN = (
     "epochs", "channels", "cells", "batch_size", "limit", "image_size", "split", "time_limit", "weights", "relaxation",
@@ -24,21 +24,21 @@ _GIVEN: dict[str, tuple[Any, ...]] = {
     "on_collapse": ("warn", "ignore"),
 }
 """The other fields that a paper settles, with the values that change nothing."""
-_PAPER = "published is True (--published), which takes all sizes and settings from the paper"
+PAPER = "published is True (--published), which takes all sizes and settings from the paper"
 
 
 def check_nothing_else(config: SearchConfig) -> None:
     """Reject whatever would change the published search; settings of callbacks change nothing."""
     for name in _OPEN:
         if getattr(config, name) is not None:
-            raise UserError(f"{name} is {shortened(getattr(config, name))}, but {_PAPER}; leave one of the two out.")
+            raise UserError(f"{name} is {shortened(getattr(config, name))}, but {PAPER}; leave one of the two out.")
     for name, allowed in _GIVEN.items():
         if (value := getattr(config, name)) not in allowed:
             words = " or ".join(map(str, allowed))
-            raise UserError(f"{name} is {shortened(value)}, but {_PAPER}: {words}; leave one of the two out.")
+            raise UserError(f"{name} is {shortened(value)}, but {PAPER}: {words}; leave one of the two out.")
     for path in config.settings:
         if not _is_of_callback(path.rpartition(".")[0]):
-            raise UserError(f"the setting {shortened(path)} is given, but {_PAPER}; leave one of the two out.")
+            raise UserError(f"the setting {shortened(path)} is given, but {PAPER}; leave one of the two out.")
 
 
 def _is_of_callback(part: str) -> bool:
@@ -47,34 +47,11 @@ def _is_of_callback(part: str) -> bool:
     return part in CALLBACKS
 
 
-def check_recipe(config: SearchConfig) -> None:
-    """Reject a method that is no recipe, or a changed one, and a space of another size than the published one."""
-    from dataclasses import replace
-
-    from archgrad import recipes
-    from archgrad.spaces import SPACES
-
-    space, method = config.build_space(), config.build_method()
-    if config.recipe is None or method != recipes.named(config.recipe, space):
-        raise UserError(
-            f"the method {method.name!r} is not a recipe as it was published for this space, but {_PAPER}; name one of "
-            f"`archgrad list methods`, or leave published out."
-        )
-    published = replace(config, space=space.name).build_space() if space.name in SPACES else space
-    if space != published:
-        raise UserError(f"space is {space}, but {_PAPER}: {published}; give space={space.name!r}.")
-
-
-def published_search(config: SearchConfig) -> PublishedRun:
-    """Return what the published search of a configuration is."""
+def published_lines(search: ResolvedSearch, images: Data) -> list[str]:
+    """Return the first lines of a published search: what it is, and what of it no paper has published."""
     from archgrad.recipes import published_run
 
-    return published_run(config.recipe or "", config.build_space())
-
-
-def published_lines(config: SearchConfig, images: Data) -> list[str]:
-    """Return the first lines of a published search: what it is, and what of it no paper has published."""
-    run = published_search(config)
+    run = published_run(search.config.recipe or "", search.space)
     unseen = "on images that train weights too" if run.level == "single" else "and arch_* on the images of α"
     lines = [f"as published: {run.describe()}", *run.departures()]
     lines.append(f"no image is held out, so train_* measures each epoch, {unseen} (docs/command.md)")

@@ -25,7 +25,6 @@ from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS
 from archgrad.parts.registry import class_path
 
 if TYPE_CHECKING:
-    from archgrad.callbacks import Callback
     from archgrad.data import Data
     from archgrad.method.bundle import Method
     from archgrad.spaces import SearchSpace
@@ -121,7 +120,8 @@ class SearchConfig:
         if not isinstance(self.precision, str):  # 16 and 32 may be numbers
             object.__setattr__(self, "precision", str(self.precision))
         check_one_of("precision", self.precision, PRECISIONS)
-        check_value("deterministic", self.deterministic, bool)
+        for name in ("deterministic", "compile", "checkpoint_cells"):
+            check_value(name, getattr(self, name), bool)
         self.budget  # noqa: B018 - it rejects a bad value
         if self.published:
             check_nothing_else(self)
@@ -174,7 +174,8 @@ class SearchConfig:
     def sets_rate(self, method: Method) -> bool:
         """Tell whether the user set the learning rate of α: by a setting, or by an optimizer of their own.
 
-        >>> SearchConfig(method="darts").sets_rate(SearchConfig(method="darts").build_method())
+        >>> from archgrad import recipes
+        >>> SearchConfig(method="darts").sets_rate(recipes.darts())
         False
         """
         from archgrad.method.alpha_budget import rate_knobs
@@ -223,51 +224,11 @@ class SearchConfig:
         name = self.method if isinstance(self.method, str) else self.method.name if self.published else None
         return name if name in RECIPES else None
 
-    def build_space(self) -> SearchSpace:
-        """Return the space at the configured size, or at the size that the method was published with."""
-        from archgrad.config import build
-
-        return build.build_space(self)
-
-    def build_method(self) -> Method:
-        """Return the method with the named parts and the settings."""
-        from archgrad.config import build
-
-        return build.build_method(self)
-
-    def build_task(self) -> BaseTask:
-        """Return the task with its settings."""
-        from archgrad.config import build
-
-        return build.build_task(self)
-
-    def named_callbacks(self) -> dict[str, Callback]:
-        """Return the callbacks by the names that the configuration gives them, with their settings."""
-        from archgrad.config import build
-
-        return build.named_callbacks(self)
-
-    def build_callbacks(self) -> tuple[Callback, ...]:
-        """Return the callbacks that the configuration names, with their settings."""
-        return tuple(self.named_callbacks().values())
-
-    def build_training(self, space: SearchSpace, method: Method) -> WeightTraining:
-        """Return the weight-training settings: the space's, then the method's, then the user's."""
-        from archgrad.config import build
-
-        return build.build_training(self, space, method)
-
-    def check_data(self) -> None:
-        """Reject unknown data, and a path without data, before anything is read."""
-        from archgrad.config import build
-
-        build.check_data(self)
-
     def load_data(self, progress: Callable[[int, int], None] | None = None) -> Data:
         """Load the images; ``progress(done, total)`` is told how many are read."""
-        from archgrad.config import build
+        from archgrad.config.images import load_data
 
-        return build.load_data(self, progress)
+        return load_data(self, progress)
 
     def settings_of(self, part: str) -> dict[str, Any]:
         """Return the settings of one part, by knob.

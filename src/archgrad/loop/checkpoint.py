@@ -1,22 +1,84 @@
-"""The last two checkpoints of a search: written whole or not at all, and read without running code."""
+"""The last two checkpoints of a search: written whole or not at all, read without running code, and of this search."""
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import logging
 import os
-from collections.abc import Mapping
+import stat
+import zipfile
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from archgrad.errors import UserError
-from archgrad.loop.checkpoint_file import read_checkpoint, write_checkpoint
-from archgrad.loop.identity import Identity
+import torch
+from torch import Tensor
+
+from archgrad.errors import UserError, shortened
+from archgrad.parts.serialization import differences, digest, to_data
 from archgrad.system.files import atomic_write
+from archgrad.system.memory import total_memory
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "Identity"]
 
 _log = logging.getLogger("archgrad")
+_FORMAT = "archgrad.checkpoint/2"
+_DEEPEST = 100
+_SHARED_BYTES = 64 * 2**20
+"""Tensors may share memory, as expanded ones do, but they may not be larger than their file by more than this."""
+_PLAIN = (dict, list, tuple, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
+_LONGEST_NUMBER = 64
+_SHOWN = 3
+_OPTIONAL = ("task", "precision", "local_batch_norm")
+"""Parts that an identity names only where they are not the default, as those of earlier versions did not."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """The parts and settings of a search by name; ``required`` omits fields at their defaults.
+
+    >>> Identity.of(seed=0, split=(0.5, 0.5)).data
+    {'seed': 0, 'split': [0.5, 0.5]}
+    """
+
+    data: Mapping[str, Any]
+    required: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, **parts: Any) -> Identity:
+        """Describe these parts."""
+        return cls(to_data(parts), to_data(parts, sparse=True))
+
+    def with_parts(self, **parts: Any) -> Identity:
+        """Return the identity with these parts added."""
+        more = Identity.of(**parts)
+        return Identity({**self.data, **more.data}, {**self.required, **more.required})
+
+    @property
+    def digest(self) -> str:
+        """A short hash of the identity."""
+        return digest(self.data)
+
+    def check(self, saved: Any, path: Path) -> None:
+        """Raise a UserError if the checkpoint in ``path`` was saved by another search."""
+        known = {*self.data, *_OPTIONAL}  # not which stage it is
+        own = {name: value for name, value in dict(saved or {}).items() if name in known}
+        found = list(differences(own, dict(self.data), dict(self.required)))
+        if not found:
+            return
+        named = [f"its {place} is {_shown(old)}, this one's is {_shown(new)}" for place, old, new in found[:_SHOWN]]
+        more = f" (and {len(found) - _SHOWN} more)" if len(found) > _SHOWN else ""
+        raise UserError(
+            f"{path} belongs to another search: {'; '.join(named)}{more}. Resume with the settings it was started "
+            f"with, or choose another folder."
+        )
+
+
+def _shown(value: object) -> str:
+    return "the default" if value is None else shortened(value)
 
 
 class Checkpoints:
@@ -38,7 +100,7 @@ class Checkpoints:
     def save(self, content: dict[str, Any], identity: Identity) -> None:
         """Write a checkpoint, and keep the one before it."""
         with atomic_write(self.current) as file:
-            write_checkpoint(content, identity.data, file)
+            _write_checkpoint(content, identity.data, file)
             file.flush()
             os.fsync(file.fileno())  # a full disk must show before anything is renamed
             if self.current.exists() and not self._current_is_broken:
@@ -51,7 +113,7 @@ class Checkpoints:
         for path in (self.current, self.previous):
             with suppress(UserError, OSError):
                 if path.exists():
-                    return dict(read_checkpoint(path)["identity"])
+                    return dict(_read_checkpoint(path)["identity"])
         return {}
 
     def load(self, identity: Identity) -> dict[str, Any]:
@@ -61,7 +123,7 @@ class Checkpoints:
             try:
                 if not path.exists():
                     continue
-                body = read_checkpoint(path)
+                body = _read_checkpoint(path)
             except UserError as error:
                 problems.append(str(error))
                 continue
@@ -81,3 +143,126 @@ class Checkpoints:
                 f"{' '.join(problems)} Nothing is left to resume from; start a new search in another folder."
             )
         raise UserError(f"there is no checkpoint in {self.current.parent}; start a new search.")
+
+
+def _write_checkpoint(content: Mapping[str, Any], identity: Mapping[str, Any], file: IO[bytes]) -> None:
+    """Write a checkpoint; raise an OSError if the disk is full."""
+    body = {"format": _FORMAT, "identity": dict(identity), "content": dict(content)}
+    try:
+        torch.save(body | {"digest": _digest(body)}, file)
+    except RuntimeError as error:  # PyTorch may hide the error of a full disk behind one of its own
+        hidden = error.__context__
+        raise hidden if isinstance(hidden, OSError) else OSError(errno.EIO, str(error).splitlines()[0]) from error
+
+
+def _read_checkpoint(path: Path) -> dict[str, Any]:
+    """Return identity and content of a checkpoint; raise a UserError if the file is not intact.
+
+    An error of the system, such as a missing permission, stays an OSError: it says nothing about the file.
+    """
+    size = _checked_size(path)
+    try:
+        body = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise _not_intact(path) from error
+    except Exception as error:
+        raise _not_intact(path) from error
+    if not isinstance(body, dict) or body.get("format") != _FORMAT:
+        raise UserError(
+            f"{path} is not a checkpoint that this version of archgrad reads: expected the format {_FORMAT!r}."
+        )
+    _check_values(body, size, path)
+    digest = body.pop("digest", None)
+    if digest != _digest(body):
+        raise UserError(f"{path} was altered after it was written: its digest does not match its content.")
+    whole = all(isinstance(body.get(name), dict) for name in ("identity", "content"))
+    if not whole or any(isinstance(value, Tensor) for value, _ in _walk(body["identity"])):
+        raise _implausible(path, "it must hold an identity in plain values, and a content")
+    return body
+
+
+def _not_intact(path: Path) -> UserError:
+    return UserError(f"{path} is not an intact checkpoint: it is truncated, or another kind of file.")
+
+
+def _checked_size(path: Path) -> int:
+    """Return the size of a file; reject anything but an archive that is not compressed and fits into memory."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise UserError(f"{path} is not an intact checkpoint: it is a folder, a pipe or a device, not a file.")
+    if found.st_size > total_memory():
+        raise _implausible(path, "it is larger than the memory of this machine")
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, EOFError) as error:
+        raise _not_intact(path) from error
+    if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+        raise _implausible(path, "it is compressed")
+    if sum(entry.file_size for entry in entries) > found.st_size:
+        raise _implausible(path, "its parts are larger than the file")
+    return found.st_size
+
+
+def _implausible(path: Path, why: str) -> UserError:
+    return UserError(f"{path} is not a checkpoint of archgrad: {why}.")
+
+
+def _check_values(body: object, size: int, path: Path) -> None:
+    """Reject values that would take far more time or memory than a file of so many bytes can honestly hold."""
+    count, total, stored, seen = 0, 0, 0, set[int]()
+    for value, depth in _walk(body):
+        count += 1
+        if depth > _DEEPEST or count > size:
+            raise _implausible(path, "its values are nested too deeply, or repeat each other")
+        if not isinstance(value, Tensor):
+            if not isinstance(value, _PLAIN) or (isinstance(value, int) and value.bit_length() > _LONGEST_NUMBER):
+                raise _implausible(path, f"it holds a value of type {type(value).__name__} that no search saves")
+            continue
+        if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
+            raise _implausible(path, f"it holds a tensor of layout {value.layout} on {value.device}")
+        storage = value.untyped_storage()
+        stored += 0 if storage.data_ptr() in seen else storage.nbytes()
+        seen.add(storage.data_ptr())
+        total += value.numel() * value.element_size()
+        if total > size + _SHARED_BYTES or stored > size:
+            raise _implausible(path, "its tensors are larger than the file")
+
+
+def _walk(body: object) -> Iterator[tuple[object, int]]:
+    """Yield all values, the keys of dictionaries too, with their depths; without recursion, which could overflow."""
+    left = [(body, 0)]
+    while left:
+        value, depth = left.pop()
+        yield value, depth
+        if isinstance(value, dict):
+            left += ((one, depth + 1) for pair in value.items() for one in pair)
+        elif isinstance(value, list | tuple):
+            left += ((one, depth + 1) for one in value)
+
+
+def _digest(content: object) -> str:
+    state = hashlib.sha256()
+    _feed(state, content)
+    return state.hexdigest()
+
+
+def _feed(state: Any, content: object) -> None:
+    """Hash nested containers, tensors and plain values by type, shape and content."""
+    if isinstance(content, dict):
+        state.update(f"dict{len(content)}".encode())
+        for key, value in content.items():
+            _feed(state, key)
+            _feed(state, value)
+    elif isinstance(content, list | tuple):
+        state.update(f"list{len(content)}".encode())
+        for value in content:
+            _feed(state, value)
+    elif isinstance(content, Tensor):
+        tensor = content.detach().cpu()
+        state.update(f"tensor{tensor.dtype}{list(tensor.shape)}".encode())
+        state.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    else:
+        state.update(f"{type(content).__name__}{content!r};".encode())

@@ -12,8 +12,8 @@ from archgrad.autodiff.tensors import Mixture, Probabilities, Weights
 from archgrad.data import Loader
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.loop.divergence import check_state
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.metric_sums import BatchMetrics, MetricSums
-from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 from archgrad.loop.supernet_losses import SupernetLosses, forward_of
 from archgrad.relaxations import Relaxed
@@ -26,7 +26,7 @@ Report = Callable[[str, int, int], None]
 
 
 def supernet_evaluation(
-    setup: Setup,
+    experiment: Experiment,
     state: SearchState,
     report: Report = lambda what, done, total: None,
     between: Callable[[], None] = lambda: None,
@@ -36,26 +36,26 @@ def supernet_evaluation(
     It measures the task's main metric. Its ``tune`` continues a copy of the search, and evaluates that copy from then
     on. The search itself does not change. ``between`` is called before every batch and may raise to end the evaluation.
     """
-    seed = random_streams.seed_of(setup.seed, "judge")
+    seed = random_streams.seed_of(experiment.seed, "judge")
     copies: list[SearchState] = []
-    main = setup.task.main_metric
+    main = experiment.task.main_metric
 
     def measure(mixture: Mixture, number: int) -> float:
         between()
         supernet = (copies or [state])[0].supernet
-        batch, relaxed = setup.evaluation_loader.batch(number), _relaxed(mixture, state.device)
+        batch, relaxed = experiment.evaluation_loader.batch(number), _relaxed(mixture, state.device)
         with torch.no_grad():
-            forward = forward_of(supernet, local_batch_norm=setup.local_batch_norm)
+            forward = forward_of(supernet, local_batch_norm=experiment.local_batch_norm)
             outputs = forward({}, batch, relaxed.mixture, active=relaxed.active, seed=seed)
             return main.of_batch(align(outputs, batch.targets), batch.targets)
 
     def tune(tuning: Tuning) -> Probabilities:
         if not copies:
-            copies.append(_copied(setup, state))
-        return _tune(setup, copies[0], tuning, between)
+            copies.append(_copied(experiment, state))
+        return _tune(experiment, copies[0], tuning, between)
 
-    draws = random_streams.generator(setup.seed, "judge", "draws", state.epoch)
-    return SupernetEvaluation(measure, draws, setup.evaluation_loader.steps, tune, report, main.info)
+    draws = random_streams.generator(experiment.seed, "judge", "draws", state.epoch)
+    return SupernetEvaluation(measure, draws, experiment.evaluation_loader.steps, tune, report, main.info)
 
 
 def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
@@ -64,10 +64,10 @@ def _relaxed(mixture: Mixture, device: torch.device) -> Relaxed:
     return Relaxed(weights, {name: value != 0 for name, value in weights.items()})
 
 
-def _copied(setup: Setup, state: SearchState) -> SearchState:
+def _copied(experiment: Experiment, state: SearchState) -> SearchState:
     """Copy the state at the end of the last epoch, with a new optimizer of the weights."""
     supernet = deepcopy(state.supernet)
-    optimizer = setup.weights.make_optimizer(supernet.parameters())
+    optimizer = experiment.weights.make_optimizer(supernet.parameters())
     return SearchState(
         supernet,
         state.alpha,
@@ -83,19 +83,19 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
     )
 
 
-def _tune(setup: Setup, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Probabilities:
+def _tune(experiment: Experiment, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Probabilities:
     """Continue the steps of a search on the batches that follow, without regularizers."""
-    optimizer, stepper = setup.method.arch_optimizer, setup.stepper(copy).tuning(tuning)
+    optimizer, stepper = experiment.method.arch_optimizer, experiment.stepper(copy).tuning(tuning)
     free = not all(bool(decided.all()) for decided in tuning.decided.values())
     for _ in range(tuning.epochs * copy.steps):
         between()
-        batches = setup.step_batches(copy.index)
-        if free and not optimizer.finite and setup.moves(copy.index).architecture:
+        batches = experiment.step_batches(copy.index)
+        if free and not optimizer.finite and experiment.moves(copy.index).architecture:
             stepper.architecture_step(copy, batches)
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     check_state(copy)
-    return setup.method.relaxation.probabilities(setup.blocks, copy.alpha)
+    return experiment.method.relaxation.probabilities(experiment.blocks, copy.alpha)
 
 
 def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader) -> dict[str, float]:

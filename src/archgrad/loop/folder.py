@@ -12,29 +12,44 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.callbacks import Callback, Record, Search
+from archgrad.callbacks import Callback, Record
+from archgrad.callbacks import Search as SearchView
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
-from archgrad.errors import DiskError, FolderInUseError, UserError
-from archgrad.loop.checkpoint import Checkpoints
-from archgrad.loop.identity import Identity
+from archgrad.errors import (
+    DiskError,
+    FolderInUseError,
+    UserError,
+    check_whole,
+)
+from archgrad.loop.checkpoint import Checkpoints, Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
-from archgrad.system.files import unfinished_files, write_text
-from archgrad.system.run_kind import RunKind, write_kind
+from archgrad.system.files import read_text, unfinished_files, write_text
+from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["OWN_FILES", "RunFolder", "StageOf", "stage_folder"]
+__all__ = [
+    "OWN_FILES",
+    "FallbackCheckpoints",
+    "RunFolder",
+    "StageOf",
+    "ending_of",
+    "read_records",
+    "stage_folder",
+    "summary_of",
+]
 
 _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors that a search meets although its folder is right: the disk is full, or it fails."""
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
-OWN_FILES = ("config.toml", _METRICS, _GENOTYPE, _SUMMARY)
+OWN_FILES = (RUN_FILE, "config.toml", _METRICS, _GENOTYPE, _SUMMARY)
 """The files that a search writes, beside its checkpoints."""
+_LONGEST = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -55,11 +70,11 @@ def stage_folder(home: Path, number: int) -> Path:
 
 
 class RunFolder(Callback):
-    """Writes ``metrics.jsonl``, ``genotype.json``, ``summary.json`` and the checkpoints of one search.
+    """Writes ``run.json``, ``metrics.jsonl``, ``genotype.json``, ``summary.json`` and the checkpoints of one search.
 
-    ``files`` are other texts to write, by name. Every file is replaced as a whole, and a resume rebuilds it from the
-    checkpoint, so the folder never shows an epoch twice. Of several processes only the first one writes and reads; the
-    others get from it what it reads.
+    ``files`` are other texts to write, by name, and ``run_kind`` is what ``run.json`` says. Every file is replaced as a
+    whole, and a resume rebuilds it from the checkpoint, so the folder never shows an epoch twice. Of several processes
+    only the first one writes and reads; the others get from it what it reads.
     """
 
     def __init__(
@@ -75,7 +90,7 @@ class RunFolder(Callback):
         self.files = dict(files or {})
         self.part, self.run_kind = part, run_kind
         self.checkpoints = Checkpoints(path)
-        self.fallback = _FallbackCheckpoints(path)
+        self.fallback = FallbackCheckpoints(path)
 
     @property
     def home(self) -> Path:
@@ -129,7 +144,8 @@ class RunFolder(Callback):
                 f"or choose another folder."
             )
         with self._writing():
-            found = sorted(entry.name for entry in {*self.path.iterdir()}.difference(unfinished_files(self.path)))
+            others = {*self.path.iterdir()}.difference({self.path / RUN_FILE, *unfinished_files(self.path)})
+            found = sorted(entry.name for entry in others)
             if found and not self._is_fresh():
                 raise UserError(
                     f"{self.path} is not empty: it holds {', '.join(found[:3])}{', …' if len(found) > 3 else ''}; "
@@ -169,7 +185,7 @@ class RunFolder(Callback):
             os.close(descriptor)
 
     @in_first_process
-    def on_search_start(self, search: Search) -> None:
+    def on_search_start(self, search: SearchView) -> None:
         """Bring the files up to date with the search, whatever a killed process left."""
         with self._writing():
             self._sweep()
@@ -179,38 +195,37 @@ class RunFolder(Callback):
             self.save(search)
         self.show(search.history, search.genotype)
 
-    def on_epoch_end(self, search: Search, record: Record) -> None:
+    def on_epoch_end(self, search: SearchView, record: Record) -> None:
         """Write the new record and a checkpoint."""
         self.show(search.history, search.genotype)
         self.save(search)
 
-    def on_go_back(self, search: Search) -> None:
+    def on_go_back(self, search: SearchView) -> None:
         """Write the earlier state, and drop the records after it."""
         self.save(search)
         self.show(search.history, search.genotype)
 
-    def on_save(self, search: Search) -> None:
+    def on_save(self, search: SearchView) -> None:
         """Write a checkpoint."""
         self.save(search)
 
     @in_first_process
-    def on_search_end(self, search: Search) -> None:
+    def on_search_end(self, search: SearchView) -> None:
         """Write the summary."""
-        switched = None if search.switched is None else dict(zip(("from", "to"), search.switched, strict=True))
-        more = {"stopped": search.stopped, "switched": switched}
-        self.conclude(search.history, search.genotype, search.epochs, search.seconds, more)
+        found = search.history, search.genotype, search.epochs, search.seconds
+        self.conclude(summary_of(self.identity, *found, ending_of(search)))
 
     @in_first_process
-    def save(self, search: Search) -> None:
+    def save(self, search: SearchView) -> None:
         """Write a checkpoint."""
         with self._writing():
             self.checkpoints.save(search.tensors(), self.identity)
 
     @in_first_process
-    def save_fallback(self, search: Search) -> None:
+    def save_fallback(self, tensors: dict[str, Any]) -> None:
         """Save a state that the search may have to go back to."""
         with self._writing():
-            self.fallback.save(search.tensors(), self.identity)
+            self.fallback.save(tensors, self.identity)
 
     def load_fallback(self) -> dict[str, Any]:
         """Return the saved state; empty if there is none."""
@@ -233,22 +248,8 @@ class RunFolder(Callback):
                 (self.path / _GENOTYPE).unlink(missing_ok=True)
 
     @in_first_process
-    def conclude(
-        self, history: Sequence[Record], genotype: Genotype, epochs: int, seconds: float, more: Mapping[str, Any]
-    ) -> None:
-        """Write the summary of a finished search, with those of ``more`` that are not None."""
-        from archgrad import __version__
-
-        summary = {
-            "archgrad": __version__,
-            "identity": self.identity.digest,
-            **self.identity.data,
-            "epochs": epochs,
-            "seconds": round(seconds, 3),
-            "genotype": None if nothing_decided(history, more.get("stopped")) else str(genotype),
-            "last_epoch": _plain(history[-1]),
-            **{name: value for name, value in more.items() if value is not None},
-        }
+    def conclude(self, summary: Mapping[str, Any]) -> None:
+        """Write the summary of a finished search."""
         with self._writing():
             write_text(self.path / _SUMMARY, json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
 
@@ -267,12 +268,41 @@ class RunFolder(Callback):
             ) from error
 
 
-class _FallbackCheckpoints(Checkpoints):
+class FallbackCheckpoints(Checkpoints):
     """``healthy.pt``, the state that a search goes back to when it collapses, and its predecessor."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.current, self.previous = folder / "healthy.pt", folder / "healthy.previous.pt"
+
+
+def ending_of(search: SearchView) -> dict[str, Any]:
+    """Return why a search ended early, and from which epoch it went back to which; None where it did not."""
+    switched = None if search.switched is None else dict(zip(("from", "to"), search.switched, strict=True))
+    return {"stopped": search.stopped, "switched": switched}
+
+
+def summary_of(
+    identity: Identity,
+    history: Sequence[Record],
+    genotype: Genotype,
+    epochs: int,
+    seconds: float,
+    more: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return the content of ``summary.json``, with those of ``more`` that are not None."""
+    from archgrad import __version__
+
+    return {
+        "archgrad": __version__,
+        "identity": identity.digest,
+        **identity.data,
+        "epochs": epochs,
+        "seconds": round(seconds, 3),
+        "genotype": None if nothing_decided(history, more.get("stopped")) else str(genotype),
+        "last_epoch": _plain(history[-1]),
+        **{name: value for name, value in more.items() if value is not None},
+    }
 
 
 def _json(record: Record) -> str:
@@ -284,3 +314,34 @@ def _plain(record: Record) -> Record:
     return {
         name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in record.items()
     }
+
+
+def read_records(folder: Path) -> list[dict[str, Any]]:
+    """Read the records of a run, one for each finished epoch."""
+    path = folder / "metrics.jsonl"
+    try:
+        lines = read_text(path, "file with the records", _LONGEST).splitlines()
+        records = [json.loads(line) for line in lines]
+        for number, record in enumerate(records, start=1):
+            _check_record(record, number, len(records))
+    except (ValueError, OverflowError, RecursionError) as error:  # UserError is a ValueError
+        raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it again.") from error
+    return records
+
+
+def _check_record(record: Any, number: int, count: int) -> None:
+    """Raise an error unless a record is what a search writes: texts and finite numbers by name."""
+    if not isinstance(record, dict) or type(record.get("epoch")) is not int or record["epoch"] != number:
+        raise UserError(f"record {number} has no epoch, or another one.")
+    if "genotype" not in record:
+        raise UserError(f"record {number} has no genotype.")
+    if record["genotype"] is not None:
+        Genotype.parse(record["genotype"])
+    for name, value in record.items():
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and not math.isfinite(value):
+            raise UserError(f"{name} is not finite.")
+        if not is_number and not (value is None or (isinstance(value, str) and not name.startswith("oracle_"))):
+            raise UserError(f"{name} is no number.")
+        if name in ("stage", "stopped_to", "switched_from"):
+            check_whole(name, value, most=count if name == "stopped_to" else 10**9)

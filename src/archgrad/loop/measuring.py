@@ -10,9 +10,9 @@ from archgrad.callbacks import Callback, Measures, Need, Record
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError, shortened
 from archgrad.hypergradients import Batches
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.part_checks import check_instance
-from archgrad.loop.setup import Setup
 from archgrad.loop.state import SearchState
 
 __all__ = ["due_at_point", "gradients_due", "measure_end", "measure_epoch", "measure_gradients", "measure_points"]
@@ -32,11 +32,13 @@ def due_at_point(callbacks: Iterable[Callback], state: SearchState) -> list[Call
     return [one for one in callbacks if Need.BILEVEL_POINT in one.needs and one.due(state.index, state.steps)]
 
 
-def measure_points(callbacks: Iterable[Callback], setup: Setup, state: SearchState, batches: StepBatches) -> None:
+def measure_points(
+    callbacks: Iterable[Callback], experiment: Experiment, state: SearchState, batches: StepBatches
+) -> None:
     """Measure the bilevel point for these callbacks."""
     for callback in callbacks:
         # A stepper of its own, never compiled and in 32 bit: a callback may change or differentiate the supernet.
-        step = setup.stepper(state).in_full_precision().bilevel_step(state)
+        step = experiment.stepper(state).in_full_precision().bilevel_step(state)
         with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
             measured = callback.measure_point(point)
         state.sums.note(_numbers(callback, "measure_point", measured), callback.decays)
@@ -49,7 +51,7 @@ def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Cal
 
 def measure_gradients(
     callbacks: Iterable[Callback],
-    setup: Setup,
+    experiment: Experiment,
     state: SearchState,
     gradients: Mapping[str, Tensor],
     apart: bool = False,
@@ -60,8 +62,8 @@ def measure_gradients(
     """
     for callback in callbacks:
         if Need.MIXTURE_GRADIENTS in callback.needs and gradients:
-            measured = callback.measure_gradients(setup.blocks, gradients)
-            steps = min(callback.every, setup.steps) if apart else 1
+            measured = callback.measure_gradients(experiment.blocks, gradients)
+            steps = min(callback.every, experiment.steps) if apart else 1
             decays = {name: decay**steps for name, decay in callback.decays.items()}
             state.sums.note(_numbers(callback, "measure_gradients", measured), decays)
 

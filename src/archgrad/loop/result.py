@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
@@ -16,7 +15,10 @@ from archgrad.callbacks import Record
 from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import ScoredGenotype, most_probable
 from archgrad.errors import UserError
-from archgrad.loop.state import nothing_decided
+from archgrad.loop.experiment import Experiment
+from archgrad.loop.saved_run import config_of_run, reopen, save_stages
+from archgrad.loop.stages import SearchedStages
+from archgrad.loop.state import SearchState, nothing_decided
 from archgrad.method.bundle import Method
 from archgrad.method.reactions import diagnosed
 from archgrad.parts.fields import check_value
@@ -25,30 +27,17 @@ from archgrad.report import to_svg
 from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.spaces.shared_weights import copy_shared_weights, measure_norms
 from archgrad.supernet import Supernet
+from archgrad.system.files import as_path
 
 if TYPE_CHECKING:
     import archgrad
     from archgrad.data import Normalization
-    from archgrad.loop.setup import Setup
-    from archgrad.loop.state import SearchState
     from archgrad.tasks import BaseTask
 
-__all__ = ["SearchResult", "SearchedStages", "result_of"]
+__all__ = ["SearchResult", "mixture_of", "result_of"]
 
 _NORM_BATCHES = 50
 """The most batches that measure the batch norms of a network with shared weights."""
-
-
-@dataclass(frozen=True, eq=False)
-class SearchedStages:
-    """The setup and the last state of every stage of a search; most searches have one.
-
-    ``whole`` is the setup of the whole search, and ``describe`` writes its configuration as TOML.
-    """
-
-    whole: Setup
-    runs: tuple[tuple[Setup, SearchState], ...]
-    describe: Callable[[], str]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,16 +71,21 @@ class SearchResult:
     @property
     def space(self) -> SearchSpace:
         """The space that the genotype belongs to, at the searched size."""
-        return replace(self._setup.space, restriction=None)
+        return replace(self._last.space, restriction=None)
 
     @property
-    def _setup(self) -> Setup:
+    def _last(self) -> Experiment:
         return self.stages.runs[-1][0]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The content of ``summary.json``, ready for JSON."""
+        return self.stages.summary
 
     @property
     def normalization(self) -> Normalization:
         """How inputs ``[N, C, H, W]`` are normalized before they enter a network."""
-        return self._setup.weight_loader.normalization
+        return self._last.weight_loader.normalization
 
     @cached_property
     def diagnosis(self) -> Diagnosis:
@@ -108,15 +102,15 @@ class SearchResult:
         check_value("trained", trained, bool)
         if self.undecided:
             raise UserError("the search has chosen no architecture: all choices tie exactly; search for longer.")
-        setup = self._setup
-        shape = setup.network_shape
+        last = self._last
+        shape = last.network_shape
         network = self.space.network(
             self.genotype, num_classes=shape["num_classes"], input_channels=shape["input_channels"]
-        ).to(setup.device)
+        ).to(last.device)
         if trained:
             copy_shared_weights(self.supernet, network)
-            count = min(setup.weight_loader.steps, _NORM_BATCHES)
-            measure_norms(network, (setup.weight_loader.batch(number).inputs for number in range(count)))
+            count = min(last.weight_loader.steps, _NORM_BATCHES)
+            measure_norms(network, (last.weight_loader.batch(number).inputs for number in range(count)))
         return network
 
     def top(self, k: int = 10) -> list[ScoredGenotype]:
@@ -124,17 +118,17 @@ class SearchResult:
 
         The search itself may return another one than the first: after an early stop, or where its discretizer measures.
         """
-        setup, state = self.stages.runs[-1]
-        probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
-        if self.method.discretizer.ties(setup.space, probabilities, last=True).everywhere:
+        last, state = self.stages.runs[-1]
+        probabilities = last.method.relaxation.probabilities(last.blocks, state.alpha)
+        if self.method.discretizer.ties(last.space, probabilities, last=True).everywhere:
             raise UserError(
                 "no architecture is more probable than another: all choices tie exactly; search for longer."
             )
-        return most_probable(setup.space, probabilities, k)
+        return most_probable(last.space, probabilities, k)
 
     def cost(self, genotype: Genotype) -> Cost:
         """Count parameters and multiply-adds of a genotype's network at the searched size, on the searched images."""
-        shape, data = self._setup.network_shape, self._setup.weight_loader.data
+        shape, data = self._last.network_shape, self._last.weight_loader.data
         return self.space.count(genotype, shape["num_classes"], shape["input_channels"], data.image_size)
 
     def train(self, data: Any = None, **options: Any) -> archgrad.TrainResult:
@@ -145,9 +139,7 @@ class SearchResult:
 
     def save(self, folder: Path | str) -> Path:
         """Write a run directory, as ``search(..., out=folder)`` does, and return its path."""
-        from archgrad.loop.saved_result import save_result
-
-        return save_result(self, folder)
+        return save_stages(self.stages, folder)
 
     @classmethod
     def load(
@@ -163,9 +155,11 @@ class SearchResult:
 
         Objects that the directory could not name must be given again, as for :func:`archgrad.resume`.
         """
-        from archgrad.loop.saved_result import load_result
-
-        return load_result(folder, {"space": space, "method": method, "data": data, "task": task})
+        home = as_path("folder", folder)
+        found = reopen(config_of_run(home, {"space": space, "method": method, "data": data, "task": task}), home)
+        if not found.complete:
+            raise UserError(f"the search in {home} is not finished; `archgrad resume {home}` finishes it.")
+        return result_of(found)
 
     def __repr__(self) -> str:
         found = "no genotype" if self.undecided else self.genotype
@@ -188,10 +182,17 @@ class SearchResult:
         return f"{head}<p><code>{escape(str(self.genotype))}</code></p>{to_svg(self.genotype)}"
 
 
-def result_of(setup: Setup, state: SearchState, describe: Callable[[], str]) -> SearchResult:
-    """Return the result of a search in its last state."""
-    mixture = expand_to_cells(setup.blocks, setup.method.relaxation.probabilities(setup.blocks, state.alpha))
+def result_of(stages: SearchedStages) -> SearchResult:
+    """Return the result of a search whose last stage is in its last state."""
+    experiment, state = stages.runs[-1]
     return SearchResult(
-        state.genotype, tuple(state.history), mixture, state.alpha, state.supernet, state.seconds, setup.method,
-        setup.weights.epochs, setup.budget_line, SearchedStages(setup, ((setup, state),), describe), state.stopped,
+        state.genotype, tuple(stages.history), mixture_of(experiment, state), state.alpha, state.supernet,
+        stages.seconds, experiment.method, experiment.weights.epochs,
+        experiment.budget_line, stages, state.stopped,
     )  # fmt: skip
+
+
+def mixture_of(experiment: Experiment, state: SearchState) -> dict[str, Tensor]:
+    """Return the input of the supernet at the present α, ``{block: [cells, rows, choices]}``."""
+    blocks = experiment.blocks
+    return expand_to_cells(blocks, experiment.method.relaxation.probabilities(blocks, state.alpha))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from archgrad.arch_optimizers import ArchState
 from archgrad.autodiff.tensors import Alpha, Weights
@@ -17,14 +17,12 @@ from archgrad.callbacks import Record
 from archgrad.distributed.processes import processes
 from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.precision import LossScale
-from archgrad.loop.saved_optimizer import load_optimizer
-from archgrad.loop.saved_state import check_saved
-from archgrad.loop.weight_average import WeightAverage
+from archgrad.loop.saved_state import check_saved, load_optimizer
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import ACCURACY, MetricInfo
 
-__all__ = ["PRODUCTS", "SearchState", "all_trusted", "nothing_decided"]
+__all__ = ["PRODUCTS", "SearchState", "WeightAverage", "all_trusted", "nothing_decided"]
 
 PRODUCTS = "products"
 """The prefix of keys in ``trusted`` for the Hessian products of hypergradients and callbacks, one key per kind."""
@@ -36,9 +34,42 @@ def all_trusted(trusted: Mapping[str, bool], prefix: str) -> bool:
 
 
 def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
-    """Tell whether nothing chose the genotype of the search: the last epoch did not, or if it was stopped, none did."""
+    """Tell whether the search has no architecture: all choices tied in its last epoch, or in all, if it was stopped."""
     genotypes = [record["genotype"] for record in history]
     return bool(genotypes) and (genotypes[-1] is None if stopped is None else not any(genotypes))
+
+
+@dataclass(frozen=True)
+class WeightAverage:
+    """w̄ ← d·w̄ + (1 − d)·w after every step, with d = min(``decay``, (1 + t)/(10 + t)) at step t.
+
+    The smaller decay at the beginning lets the average forget the initial weights. ``tensors`` are w̄ and the averaged
+    running statistics by name; counters are copied.
+    """
+
+    decay: float
+    tensors: dict[str, Tensor]
+
+    @classmethod
+    def of(cls, network: nn.Module, decay: float) -> WeightAverage:
+        """Begin with the present weights."""
+        return cls(decay, {name: value.detach().clone() for name, value in network.state_dict().items()})
+
+    @torch.no_grad()
+    def update(self, network: nn.Module, step: int) -> None:
+        """Add the weights after step ``step``, counted from 0."""
+        decay = min(self.decay, (1 + step) / (10 + step))
+        for name, value in network.state_dict().items():
+            own = self.tensors[name]
+            if own.is_floating_point():
+                own.lerp_(value, 1 - decay)
+            else:
+                own.copy_(value)
+
+    def restore(self, saved: dict[str, Tensor]) -> None:
+        """Become what a checkpoint holds."""
+        for name, value in saved.items():
+            self.tensors[name].copy_(value)
 
 
 @dataclass
@@ -119,7 +150,7 @@ class SearchState:
         return min(self.index / (self.epochs * self.steps), 1.0)
 
     def digest(self) -> str:
-        """Return 16 letters that tell these weights and α from any other."""
+        """Return a short hash of the weights and α, by which processes compare theirs."""
         found = hashlib.sha256()
         for value in (*self.alpha.values(), *self.supernet.state_dict().values()):
             found.update(value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())

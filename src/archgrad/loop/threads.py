@@ -14,14 +14,14 @@ from statistics import mean
 
 import torch
 
-from archgrad.config import SearchConfig
+from archgrad.config.resolve import ResolvedSearch
 from archgrad.data import Data
 from archgrad.distributed.environment import launched
 from archgrad.distributed.processes import from_first
 from archgrad.errors import DivergedError
-from archgrad.loop.estimate import stages_of
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import own_global_state
-from archgrad.loop.setup import Setup
+from archgrad.loop.stages import example_stages
 from archgrad.system.devices import usable_device
 
 __all__ = ["choose_threads", "usable_cores"]
@@ -32,28 +32,29 @@ _STEPS = 3
 _VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def choose_threads(config: SearchConfig, data: Data) -> int:
+def choose_threads(parts: ResolvedSearch, data: Data) -> int:
     """Time a few weight steps of a search with 1, 2, 4, … threads as long as more are faster; set and return the best.
 
     Where other processes are busy, many threads wait for each other and are slower than one. A number that the
     environment fixes (OMP_NUM_THREADS) stays, and so does that of a search on another device than the CPU.
     """
-    fixed = any(os.environ.get(name) for name in _VARIABLES) or usable_device(config.device).type != "cpu"
+    device = usable_device(parts.config.device)
+    fixed = any(os.environ.get(name) for name in _VARIABLES) or device.type != "cpu"
     most = torch.get_num_threads() if fixed else max(usable_cores() // _processes_here(), 1)
     best = most if fixed else 1
     torch.set_num_threads(best)
     if best < most:
-        *_, (space, method) = stages_of(config.build_space(), config.build_method())
-        setup = Setup.of(space, method, data, replace(config, workers=0))
-        with own_global_state(setup.device), suppress(DivergedError):  # the search itself says what diverges
-            best = _fastest(setup, most)
+        *_, last = example_stages(parts)
+        experiment = Experiment.of(replace(last, config=replace(parts.config, workers=0)), data)
+        with own_global_state(device), suppress(DivergedError):  # the search itself says what diverges
+            best = _fastest(experiment, most)
     torch.set_num_threads(best)
     return best
 
 
-def _fastest(setup: Setup, most: int) -> int:
-    state = setup.initial_state()
-    step = partial(setup.stepper(state).weight_step, state, setup.weight_loader.batch(0))
+def _fastest(experiment: Experiment, most: int) -> int:
+    state = experiment.initial_state()
+    step = partial(experiment.stepper(state).weight_step, state, experiment.weight_loader.batch(0))
     best, fastest = 1, _seconds(step)
     while best < most:
         more = min(2 * best, most)

@@ -8,7 +8,7 @@ from typing import Any
 
 from archgrad.diagnostics.records import number_in
 from archgrad.errors import look_up
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from archgrad.studies.curves import CurvePoint, anytime_curve
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import PlannedRun, StudyPlan
@@ -64,12 +64,13 @@ def _arch_steps(plan: StudyPlan, run: PlannedRun, records: Records) -> list[floa
 
     They are those of one seed: only updates that are drawn at random differ, by a few, between seeds.
     """
-    from archgrad.loop.estimate import stages_of
-    from archgrad.loop.setup import Setup
+    from archgrad.config.resolve import resolve
+    from archgrad.loop.experiment import Experiment
+    from archgrad.loop.stages import example_stages
 
     config = plan.config(run).with_sizes()
     data = config.load_data()
-    setups = [Setup.of(*stage, data, config) for stage in stages_of(config.build_space(), config.build_method())]
+    setups = [Experiment.of(stage, data) for stage in example_stages(resolve(config))]
     stages = [int(number_in(record, "stage") or 1) - 1 for record in records]
     found, epochs = [], [0] * len(setups)
     for stage in stages:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from archgrad.errors import SearchInterrupted
-from archgrad.loop.interrupts import Interrupt, catch_signals
+from archgrad.loop.global_state import Interrupt, catch_signals
 from archgrad.studies.engines import BUSY, Ended, Engine, Job
 from archgrad.studies.folder import RunStatus, StudyFolder
 from archgrad.studies.plan import PlannedRun, StudyPlan

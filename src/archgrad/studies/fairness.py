@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
-from archgrad.config import SearchConfig, validate
+from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve, space_of
 from archgrad.errors import UserError, unknown
+from archgrad.loop.sizes import fit_sizes
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
-from archgrad.workflows.search_sizes import fit_sizes
 
 __all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "settled"]
 
@@ -43,7 +44,7 @@ def _settled(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None])
     if not configs:
         return benchmark
     sizes = {name: value for name, value in _sizes(configs[0], tell).items() if plan.common.get(name) is None}
-    excluded = {name for config in configs for name in config.build_space().exclude}
+    excluded = {name for config in configs for name in space_of(config).exclude}
     space = {"space.exclude": sorted(excluded)} if excluded else {}
     settings = {**space, **plan.common.get("settings", {}), **benchmark.options.get("settings", {})}
     new = {path: value for path, value in settings.items() if path not in plan.common.get("settings", {})}
@@ -62,16 +63,16 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
         tell(f"{chosen}, for all variants")
         return {name: value for name in _SIZES if (value := getattr(chosen.config, name)) is not None}
     config = config.with_sizes()
-    space, method = config.build_space(), config.build_method()
-    training = config.build_training(space, method)
+    parts = resolve(config)
+    space, method, training = parts.space, parts.method, parts.training
     sizes: dict[str, Any] = {"epochs": training.epochs, "batch_size": training.batch_size, "channels": space.channels}
     return sizes if method.progressive is not None else {**sizes, "cells": getattr(space, space.depth_knob)}
 
 
 def conditions_of(config: SearchConfig) -> dict[str, str]:
     """Return what a fair comparison keeps the same, of one run, in words by name."""
-    space, method = config.build_space(), config.build_method()
-    training, schedule = config.build_training(space, method), method.schedule
+    parts = resolve(config)
+    space, method, training, schedule = parts.space, parts.method, parts.training, parts.method.schedule
     without = f" without {', '.join(space.exclude)}" if space.exclude else ""
     stages = "" if method.progressive is None else f" in each of {len(method.progressive.stages)} stages"
     shares = config.split_fractions(schedule.level)
@@ -128,7 +129,7 @@ def check_plan(plan: StudyPlan) -> None:
             run = PlannedRun(benchmark, variant, plan.seeds[0])
             try:
                 _check_method(variant.method)
-                _check_blackbox(plan, run) if variant.is_blackbox else validate(plan.config(run))
+                _check_blackbox(plan, run) if variant.is_blackbox else resolve(plan.config(run))
             except UserError as error:
                 raise UserError(f"the variant {variant.name!r} on {benchmark.name}: {error}") from error
 

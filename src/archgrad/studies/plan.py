@@ -162,7 +162,9 @@ class StudyPlan:
 
     def space(self, run: PlannedRun) -> SearchSpace:
         """Return the space that a run searches."""
-        return self.config(run).build_space()
+        from archgrad.config.resolve import space_of
+
+        return space_of(self.config(run))
 
     def extended(self, other: StudyPlan) -> StudyPlan:
         """Return this plan with the new variants, benchmarks and seeds of another one, which must agree on all else."""

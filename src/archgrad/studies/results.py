@@ -8,7 +8,7 @@ from typing import Any
 
 from archgrad.diagnostics.records import number_in, share_of
 from archgrad.errors import UserError, unknown
-from archgrad.loop.records import read_records
+from archgrad.loop.folder import read_records
 from archgrad.spaces import SKIP
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, PlannedRun, StudyPlan

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from archgrad.config.resolve import space_of, task_of
 from archgrad.loop import SearchResult
 from archgrad.spaces import Cost, Genotype
 from archgrad.studies.plan import PlannedRun, StudyPlan
@@ -58,8 +59,8 @@ def top_of_benchmark(plan: StudyPlan, results: BenchmarkResults, k: int) -> list
     runs = [run for seed in results.seeds for own in results.runs.values() if (run := own.get(seed)) is not None]
     votes = Counter(run.genotype for run in runs if run.genotype is not None)
     config = plan.config(PlannedRun(results.benchmark, plan.variants[0], plan.seeds[0]))
-    space, data = config.build_space(), config.load_data()
-    shape = (config.build_task().outputs(data), data.channels, data.image_size)
+    space, data = space_of(config), config.load_data()
+    shape = (task_of(config).outputs(data), data.channels, data.image_size)
     found = []
     for text, count in votes.most_common(k):
         genotype = Genotype.parse(text)

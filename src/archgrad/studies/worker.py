@@ -32,13 +32,14 @@ def run_planned(folder: StudyFolder, plan: StudyPlan, run: PlannedRun) -> None:
 
     from archgrad import tables
     from archgrad.config import read_run_config
+    from archgrad.config.resolve import space_of
     from archgrad.loop.checkpoint import Checkpoints
     from archgrad.loop.entry import run_search
 
     begun = Checkpoints(home).exist()
     config = read_run_config(home) if begun else with_oracle(plan.config(run))
     torch.set_num_threads(config.threads or 1)
-    oracles, sources = tables.oracles_for(config.build_space(), config.oracle_datasets(tables.datasets()))
+    oracles, sources = tables.oracles_for(space_of(config), config.oracle_datasets(tables.datasets()))
     files = {"oracle.txt": f"{sources}\n"} if sources else {}
     run_search(config, out=home, resume=begun, files=files, interruptible=True, callbacks=oracles)
 
@@ -46,11 +47,12 @@ def run_planned(folder: StudyFolder, plan: StudyPlan, run: PlannedRun) -> None:
 def _run_blackbox(home: Path, plan: StudyPlan, run: PlannedRun) -> None:
     """Search without gradients, which takes seconds: what a killed process has left is begun anew."""
     from archgrad.blackbox import run_blackbox
+    from archgrad.config.resolve import space_of
 
     config, knobs = with_oracle(plan.config(run)), run.variant.blackbox_settings
     budget = {name: knobs.pop(name, None) for name in BUDGETS}
     found = run_blackbox(
-        run.variant.method, config.build_space(), run.benchmark.data, seed=run.seed, settings=knobs,
+        run.variant.method, space_of(config), run.benchmark.data, seed=run.seed, settings=knobs,
         oracle=config.oracle, data_dir=config.data_dir, **budget,
     )  # fmt: skip
     shutil.rmtree(home, ignore_errors=True)

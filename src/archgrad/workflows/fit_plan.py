@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from archgrad.config import SearchConfig
+from archgrad.config.images import check_data
 from archgrad.data import Data
 from archgrad.data import split as split_data
 from archgrad.errors import ImageSizeError, UserError
+from archgrad.loop.sizes import fit_sizes
 from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import Genotype, SearchSpace, named_space
 from archgrad.workflows.limits import Limits, cost_of, widest_within
-from archgrad.workflows.search_sizes import fit_sizes
 from archgrad.workflows.test_images import find_test_images
 from archgrad.workflows.training import MOST_EPOCHS, Training, epoch_seconds
 
@@ -228,7 +229,7 @@ def load_images(config: SearchConfig, test: Any, seconds: float, plan: FitPlan |
         if config.image_size not in (None, plan.image_size):
             raise UserError(f"image_size is {config.image_size}, but that of the plan is {plan.image_size}; give one.")
         config = replace(config, image_size=plan.image_size)
-    config.check_data()
+    check_data(config)
     config, images = _load(config, seconds)
     tests = find_test_images(config, images, test)
     if tests is None:

@@ -9,13 +9,14 @@ from typing import Any
 
 from archgrad.callbacks import Callback
 from archgrad.config import SearchConfig
+from archgrad.config.resolve import resolve
 from archgrad.data import Data, as_data
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened
 from archgrad.loop import SearchResult
 from archgrad.loop.entry import run_search
+from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import own_global_state, take_turns
-from archgrad.loop.setup import Setup
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.system.files import as_path, exists, write_text
 from archgrad.workflows.folders import run_alone, to_json
@@ -123,9 +124,9 @@ def run_training(
 
 def _check_start(config: SearchConfig, data: Data) -> None:
     """Raise the error of a training that cannot start, before anything is written."""
-    setup = Setup.of(config.build_space(), config.build_method(), data, config)
-    with own_global_state(setup.device), setup.reading():
-        setup.initial_state()
+    experiment = Experiment.of(resolve(config, standard_callbacks=False), data)
+    with own_global_state(experiment.device), experiment.reading():
+        experiment.initial_state()
 
 
 def _train_seed(

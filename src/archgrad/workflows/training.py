@@ -11,13 +11,14 @@ from typing import Any
 
 from archgrad.arch_optimizers import Fixed
 from archgrad.config import SearchConfig, config_to_toml, config_with, named_config, read_run_config
+from archgrad.config.resolve import resolve, space_of
 from archgrad.config.search_config import SETTABLE
 from archgrad.data import Data
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError, look_up, shortened, unknown
 from archgrad.hypergradients import FirstOrder
 from archgrad.loop.estimate import step_seconds
-from archgrad.loop.setup import Setup
+from archgrad.loop.experiment import Experiment
 from archgrad.method.bundle import Method
 from archgrad.parts.registry import import_path
 from archgrad.relaxations import Softmax
@@ -108,7 +109,7 @@ class Training:
     @property
     def network(self) -> SingleArchitecture:
         """The architecture at its size."""
-        space = self.config.build_space()
+        space = space_of(self.config)
         if not isinstance(space, SingleArchitecture):
             raise UserError(f"the space of a training is {space.name!r}; it must be one architecture.")
         return space
@@ -120,7 +121,7 @@ class Training:
 
     @property
     def _weights(self) -> WeightTraining:
-        return self.config.build_training(self.network, self.config.build_method())
+        return resolve(self.config, standard_callbacks=False).training
 
     def complete(self, data: Data | None = None) -> tuple[Training, Data, Data | None]:
         """Load the images, and choose what is left open: cutout, metrics, epochs, and whether images are held out.
@@ -170,8 +171,7 @@ class Training:
 
     def write(self, folder: Path, data: Data, kind: RunKind, texts: Mapping[str, str] = MappingProxyType({})) -> None:
         """Begin a run directory that holds several trainings, with further ``texts`` by file name."""
-        config, method = self.config, self.config.build_method()
-        described = config_to_toml(named_config(config, self.network, method, self._weights, data))
+        described = config_to_toml(named_config(resolve(self.config, standard_callbacks=False), data))
         claim(folder, kind, {"config.toml": described, PLAN: self.to_text(), **texts})
 
     @classmethod
@@ -234,9 +234,8 @@ def seeds_of(given: int | Sequence[int], first: int) -> tuple[int, ...]:
 
 def epoch_seconds(config: SearchConfig, data: Data, at_most: float = _LONGEST) -> float:
     """Measure a few steps, for about ``at_most`` seconds, and return the time of an epoch."""
-    space, method = config.build_space(), config.build_method()
-    steps = Setup.of(space, method, data, config).steps
-    return steps * step_seconds(config, space, method, data, at_most) * _OVERHEAD
+    parts = resolve(config)
+    return Experiment.of(parts, data).steps * step_seconds(parts, data, at_most) * _OVERHEAD
 
 
 def _epochs_within(config: SearchConfig, data: Data, seconds: float) -> int:

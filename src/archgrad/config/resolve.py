@@ -1,21 +1,24 @@
-"""From a configuration to objects: the space, the method, the callbacks, the weight training and the images."""
+"""From a configuration to its parts, once: space, method, task, training of the weights and callbacks, all checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from archgrad import callbacks, data, recipes
+from archgrad import recipes
 from archgrad.arch_optimizers import ARCH_OPTIMIZERS
-from archgrad.callbacks import CALLBACKS, Callback
+from archgrad.callbacks import CALLBACKS, Callback, join_callbacks, standard
+from archgrad.config.images import check_data
+from archgrad.config.published import PAPER
 from archgrad.config.search_config import SETTABLE, SearchConfig
-from archgrad.data import Augmentation, Data, catalog
 from archgrad.discretizers import DISCRETIZERS
-from archgrad.errors import UserError
+from archgrad.distributed.processes import processes
+from archgrad.errors import UserError, shortened
 from archgrad.hypergradients import HYPERGRADIENTS
 from archgrad.method.bundle import Method
 from archgrad.method.progressive import Progressive
+from archgrad.method.reactions import check_reaction, doctors
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, with_settings
 from archgrad.parts.registry import Registry
 from archgrad.regularizers import REGULARIZERS, Regularizer
@@ -26,13 +29,12 @@ from archgrad.training.weight_training import WeightTraining
 
 __all__ = [
     "FAMILIES",
-    "build_method",
-    "build_space",
-    "build_task",
-    "build_training",
-    "check_data",
-    "load_data",
-    "named_callbacks",
+    "ResolvedSearch",
+    "method_of",
+    "resolve",
+    "space_of",
+    "task_of",
+    "training_of",
 ]
 
 FAMILIES: dict[str, Registry[Any]] = {
@@ -43,11 +45,129 @@ FAMILIES: dict[str, Registry[Any]] = {
 }
 """The families of which a method must have one member each, by the names of its fields."""
 
-_PUBLISHED_SIZE = 32
-"""The side of the images that published augmentations are for."""
+
+@dataclass(frozen=True, eq=False)
+class ResolvedSearch:
+    """The parts that a configuration describes, built once and checked together; it needs no data.
+
+    ``training`` says how the weights are trained. ``named_callbacks`` are those that the configuration names, and
+    ``callbacks`` all that watch the search, in their order.
+    """
+
+    config: SearchConfig
+    space: SearchSpace
+    method: Method
+    task: BaseTask
+    training: WeightTraining
+    named_callbacks: Mapping[str, Callback]
+    callbacks: tuple[Callback, ...]
 
 
-def build_space(config: SearchConfig) -> SearchSpace:
+def resolve(
+    config: SearchConfig, callbacks: Sequence[Callback] = (), *, standard_callbacks: bool = True
+) -> ResolvedSearch:
+    """Build the parts of a search; raise one UserError that lists everything that is wrong with them.
+
+    ``callbacks`` watch the search beside the standard ones, or alone without ``standard_callbacks``.
+
+    >>> resolve(SearchConfig(epochs=1)).training.epochs
+    1
+    """
+    problems: list[str] = []
+
+    def ask(question: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return question(*arguments)
+        except UserError as error:
+            if str(error) not in problems:
+                problems.append(str(error))
+            return None
+
+    space, method = ask(space_of, config), ask(method_of, config)
+    named, task = ask(_named_callbacks, config), ask(task_of, config)
+    ask(check_data, config)
+    training: Any = None
+    watching: Any = None
+    if space is not None and method is not None:
+        training = ask(training_of, config, space, method)
+        if training is not None and method.arch_optimizer.moves:
+            ask(method.schedule.check_epochs, training.epochs)
+        ask(method.check, space)
+        ask(check_reaction, config.on_collapse, method, space)
+    if method is not None:
+        ask(config.split_fractions, method.schedule.level)
+        ask(_check_compile, config, method)
+        given = (*(named or {}).values(), *callbacks)
+        watching = ask(_all_callbacks, method, given, standard_callbacks, config.on_collapse)
+    if config.published and not problems:
+        ask(_check_recipe, config, space, method)
+    ask(_check_seed, config.seed)
+    if len(problems) == 1:
+        raise UserError(problems[0])
+    if problems:
+        listed = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, start=1))
+        raise UserError(f"{len(problems)} things are wrong with this search:\n{listed}")
+    return ResolvedSearch(config, space, method, task, training, named, watching)
+
+
+def _check_seed(seed: object) -> None:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise UserError(f"seed is {seed!r}; it must be a whole number.")
+
+
+def _check_recipe(config: SearchConfig, space: SearchSpace, method: Method) -> None:
+    """Reject a method that is no recipe, or a changed one, and a space of another size than the published one."""
+    if config.recipe is None or method != recipes.named(config.recipe, space):
+        raise UserError(
+            f"the method {method.name!r} is not a recipe as it was published for this space, but {PAPER}; name one of "
+            f"`archgrad list methods`, or leave published out."
+        )
+    published = space_of(replace(config, space=space.name)) if space.name in SPACES else space
+    if space != published:
+        raise UserError(f"space is {space}, but {PAPER}: {published}; give space={space.name!r}.")
+
+
+def _check_compile(config: SearchConfig, method: Method) -> None:
+    """Reject what torch.compile cannot do."""
+    if not config.compile:
+        return
+    if config.checkpoint_cells:
+        raise UserError(
+            "compile and checkpoint_cells are both on, but torch.compile decides itself which activations it keeps; "
+            "switch one of them off."
+        )
+    if processes().size > 1:
+        raise UserError("torch.compile works in one process only; search without compile, or without torchrun.")
+    if method.hypergradient.order > 1:
+        raise UserError(
+            f"{type(method.hypergradient).__name__} differentiates the supernet twice or changes its ReLUs, which "
+            f"torch.compile does not support; search without compile, or with FirstOrder."
+        )
+    for regularizer in method.regularizers:
+        if regularizer.differentiates_gradient or regularizer.differentiates_outer_loss:
+            raise UserError(
+                f"{type(regularizer).__name__} as it is set differentiates the supernet twice, which torch.compile "
+                f"cannot do; search without compile, or set difference=interleaved and objective=inner."
+            )
+
+
+def _all_callbacks(
+    method: Method, given: Sequence[Callback], with_standard: bool, on_collapse: str
+) -> tuple[Callback, ...]:
+    """Return all callbacks of a search; reject other objects, and callbacks that do not fit the method."""
+    for callback in given:
+        if not isinstance(callback, Callback):
+            raise UserError(
+                f"{shortened(callback)} is not a callback; give objects of classes that derive from "
+                f"archgrad.callbacks.Callback."
+            )
+        callback.check(method.relaxation, method.arch_optimizer, method.discretizer)
+    measuring = (*standard(), *method.measures) if with_standard else ()
+    rule = () if method.stop is None else (method.stop,)
+    return join_callbacks(measuring, given, (*rule, *doctors(on_collapse, method)))
+
+
+def space_of(config: SearchConfig) -> SearchSpace:
     """Return the space at the configured size, or at the size that the method was published with."""
     if isinstance(config.space, str):
         space = SPACES.create(config.space)
@@ -59,13 +179,13 @@ def build_space(config: SearchConfig) -> SearchSpace:
     return with_settings(space, config.settings_of("space"), "space")
 
 
-def build_task(config: SearchConfig) -> BaseTask:
+def task_of(config: SearchConfig) -> BaseTask:
     """Return the task with its settings."""
     task = TASKS.create(config.task) if isinstance(config.task, str) else config.task
     return with_settings(task, config.settings_of("task"), "task")
 
 
-def build_method(config: SearchConfig) -> Method:
+def method_of(config: SearchConfig) -> Method:
     """Return the method with the named parts and the settings.
 
     The learning rate of an architecture optimizer that is named counts as a recipe's own, until a setting changes it.
@@ -152,57 +272,21 @@ def _regularizer_name(regularizer: Regularizer) -> str | None:
         return None
 
 
-def named_callbacks(config: SearchConfig) -> dict[str, Callback]:
+def _named_callbacks(config: SearchConfig) -> dict[str, Callback]:
     """Return the callbacks by the names that the configuration gives them, with their settings."""
     names = _callback_names(config)
     for part in {path.rpartition(".")[0] for path in config.settings} & set(CALLBACKS) - set(names):
         raise UserError(f"{part} cannot be set: this search does not name that callback; add --callback {part}.")
-    return {name: with_settings(callbacks.CALLBACKS.create(name), config.settings_of(name), name) for name in names}
+    return {name: with_settings(CALLBACKS.create(name), config.settings_of(name), name) for name in names}
 
 
 def _callback_names(config: SearchConfig) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in (config.callback or "").split(",") if name.strip()))
 
 
-def build_training(config: SearchConfig, space: SearchSpace, method: Method) -> WeightTraining:
+def training_of(config: SearchConfig, space: SearchSpace, method: Method) -> WeightTraining:
     """Return the weight-training settings: the space's, then the method's, then the user's."""
     chosen = {"epochs": config.epochs, "batch_size": config.batch_size}
     given = {name: value for name, value in chosen.items() if value is not None}
     base = method.trained(space.weights) if config.weights is None else config.weights
     return with_settings(base, {**config.settings_of("weights"), **given}, "weights")
-
-
-def check_data(config: SearchConfig) -> None:
-    """Reject unknown data, a path without data, and wrong options, before anything is read."""
-    data.LoadOptions(True, config.limit, config.image_size, config.resize)
-    if isinstance(config.data, str):
-        catalog.check_data(config.data, config.data_dir)
-
-
-def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None = None) -> Data:
-    """Load the images; ``progress(done, total)`` is told how many are read."""
-    if isinstance(config.data, str):
-        images = data.load(
-            config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size,
-            resize=config.resize, seed=config.seed, progress=progress or data.no_progress,
-        )  # fmt: skip
-        augmentation = _published_augmentation(config, images)
-    else:
-        options = data.LoadOptions(True, config.limit, config.image_size, config.resize, config.seed)
-        images = options.apply(config.data)
-        augmentation = _published_augmentation(config, images) if config.published else images.augmentation
-    settings = config.settings_of("augmentation")
-    return images.with_fields(augmentation=with_settings(augmentation, settings, "augmentation"))
-
-
-def _published_augmentation(config: SearchConfig, images: Data) -> Augmentation:
-    """Return the augmentation of the data with what the method was published with, scaled from 32 pixels."""
-    declared = {} if config.recipe is None else recipes.declared(config.recipe, config.space)
-    own = {
-        path.removeprefix("augmentation."): setting.value
-        for path, setting in declared.items()
-        if path.startswith("augmentation.")
-    }
-    published = replace(images.augmentation, **own).scaled(_PUBLISHED_SIZE, images.image_size) if own else None
-    changes = {name: getattr(published, name) for name in own}
-    return replace(images.augmentation, **changes)

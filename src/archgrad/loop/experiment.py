@@ -1,4 +1,4 @@
-"""The setup of a search: everything but its state, checked before anything is trained."""
+"""An experiment: everything that a search needs but its state, resolved and checked before anything is trained."""
 
 from __future__ import annotations
 
@@ -14,27 +14,24 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.tensors import Alpha
-from archgrad.config import SearchConfig
+from archgrad.config import SearchConfig, config_to_toml, named_config
+from archgrad.config.resolve import ResolvedSearch
 from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first, own_device, processes
 from archgrad.errors import UserError
-from archgrad.loop.checkpoint import Checkpoints
-from archgrad.loop.identity import Identity
+from archgrad.loop.checkpoint import Checkpoints, Identity
+from archgrad.loop.checks import check_before_training, check_norms
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.part_checks import check_instance, check_like
 from archgrad.loop.precision import LossScale, check_precision
-from archgrad.loop.setup_checks import check_heads, check_length, check_network_settings, check_norms
-from archgrad.loop.size_check import check_steps, check_supernet_memory
-from archgrad.loop.state import SearchState
+from archgrad.loop.state import SearchState, WeightAverage
 from archgrad.loop.steps import Stepper
 from archgrad.loop.supernet_losses import SupernetLosses
-from archgrad.loop.task_check import check_task
-from archgrad.loop.weight_average import WeightAverage
 from archgrad.method.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.method.bundle import Method
-from archgrad.method.reactions import check_reaction, switched
+from archgrad.method.reactions import switched
 from archgrad.recipes import published_arch_steps
 from archgrad.regularizers import Regularizer
 from archgrad.spaces import DecisionBlock, SearchSpace
@@ -42,84 +39,104 @@ from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
 from archgrad.system import random_streams
 from archgrad.system.devices import usable_device
-from archgrad.tasks import BaseTask
+from archgrad.tasks import BaseTask, Classification
 from archgrad.training.schedule import Moves
 from archgrad.training.weight_training import WeightTraining
 
-__all__ = ["Setup"]
+__all__ = ["Experiment"]
 
 _MEASURED = "measured"
 """The part of an identity that holds what regularizers have measured on the machine."""
 
 
 @dataclass(frozen=True, eq=False)
-class Setup:
-    """Everything that a search needs but its state: space, method, training of the weights, loaders.
+class Experiment:
+    """Everything that a search needs but its state: its parts, its data in batches, and how far α may move.
 
-    The loaders are those of :class:`archgrad.loop.loaders.Loaders`. The method's learning rate of α is scaled already,
-    as ``budget`` says. ``described`` is what the identity of the search consists of. ``config`` says how it computes:
-    its precision, and what it recomputes.
+    ``parts`` are as the configuration describes them. ``method`` has the learning rate of α that ``budget`` says, and
+    regularizers that know the networks. The loaders are those of :class:`archgrad.loop.loaders.Loaders`. ``described``
+    is what the identity of the search consists of. ``tables`` names the accuracy tables that callbacks look up.
     """
 
-    space: SearchSpace
-    options: SupernetOptions
+    parts: ResolvedSearch
     method: Method
-    task: BaseTask
-    weights: WeightTraining
-    seed: int
+    options: SupernetOptions
     device: torch.device
     weight_loader: Loader
     arch_loader: Loader
     evaluation_loader: Loader
     held_out_loader: Loader | None
     described: Mapping[str, Any]
-    budget: AlphaBudget
-    budget_line: str
-    config: SearchConfig
+    budget: AlphaBudget = AlphaBudget("off", 0, 0, 1.0)  # noqa: RUF009 - it is frozen
+    budget_line: str = ""
+    tables: str = ""
 
     @classmethod
-    def of(
-        cls, space: SearchSpace, method: Method, data: Data, config: SearchConfig, begun: Path | None = None
-    ) -> Setup:
-        """Check and complete the setup of a search, or of one of its stages: its space, method and images are given.
+    def of(cls, parts: ResolvedSearch, data: Data, begun: Path | None = None) -> Experiment:
+        """Join the parts of a search, or of one of its stages, with its images, and check them together.
 
         ``begun`` is the folder of a run to continue. The factor on α's rate is then the one that the run began with;
         this version may choose another.
         """
-        method.check(space)
-        check_reaction(config.on_collapse, method, space)
-        options, settings = method.supernet_options(space), config.build_training(space, method)
+        config, space, method, settings, task = parts.config, parts.space, parts.method, parts.training, parts.task
         method.hypergradient.check_optimizer(settings)
-        seed, fractions = int(config.seed), config.split_fractions(method.schedule.level)
-        task = config.build_task()
+        options, fractions = method.supernet_options(space), config.split_fractions(method.schedule.level)
         task.check(data)
-        parts = split_data(data.targets, fractions, seed, config.held_out, data.classes)
-        check_batch_size(config.batch_size, parts, fractions is None)
+        split = split_data(data.targets, fractions, int(config.seed), config.held_out, data.classes)
+        check_batch_size(config.batch_size, split, fractions is None)
         device = usable_device(own_device(config.device))
         check_precision(config.precision, device)
-        loaders = Loaders.of(data, parts, fractions is None, settings.batch_size, seed, device, config.workers)
+        single, size = fractions is None, settings.batch_size
+        loaders = Loaders.of(data, split, single, size, int(config.seed), device, config.workers)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "split": fractions, **_described(config, task, data),
         }  # fmt: skip
-        off = AlphaBudget("off", 0, 0, 1.0)
-        setup = cls(space, options, method, task, settings, seed, device, *loaders, described, off, "", config)
-        check_steps(settings.epochs, setup.steps)
-        images, again = setup.weight_loader.batch_size, config.checkpoint_cells
-        check_supernet_memory(space, method, data, setup.outputs, images, device, again)
-        check_length(setup)
-        check_heads(setup)
-        check_network_settings(setup)
-        check_task(task, setup.outputs, setup.weight_loader)
+        experiment = cls(parts, method, options, device, *loaders, described)
+        check_before_training(experiment)
         kept = {} if begun is None else from_first(partial(_kept_numbers, begun))
-        return setup._with_bound_parts(kept.get(_MEASURED))._with_budget(config.budget, kept.get("alpha_budget"))
+        return experiment._with_bound_parts(kept.get(_MEASURED))._with_budget(config.budget, kept.get("alpha_budget"))
 
-    def _with_bound_parts(self, kept: object) -> Setup:
-        """Return the setup with regularizers that know the networks; ``kept`` is what they measured when the run began.
+    @property
+    def config(self) -> SearchConfig:
+        """The configuration behind the parts; it also says how to compute: precision, what is computed again."""
+        return self.parts.config
 
-        Only the first of several processes measures.
+    @property
+    def space(self) -> SearchSpace:
+        """The space."""
+        return self.parts.space
+
+    @property
+    def task(self) -> BaseTask:
+        """The task."""
+        return self.parts.task
+
+    @property
+    def weights(self) -> WeightTraining:
+        """How the weights are trained."""
+        return self.parts.training
+
+    @property
+    def seed(self) -> int:
+        """The seed of all random streams."""
+        return int(self.config.seed)
+
+    @property
+    def data(self) -> Data:
+        """All images, before they are split."""
+        return self.weight_loader.data
+
+    def describe(self) -> str:
+        """Return ``config.toml``, from which anybody can repeat the search."""
+        return config_to_toml(named_config(self.parts, self.data))
+
+    def _with_bound_parts(self, kept: object) -> Experiment:
+        """Return the experiment with regularizers that know the networks.
+
+        ``kept`` is what they measured when the run began. Only the first of several processes measures.
         """
-        shape = NetworkShape(**self.network_shape, image_size=self.weight_loader.data.shape[1:])
+        shape = NetworkShape(**self.network_shape, image_size=self.data.shape[1:])
 
         def bind(measured: object) -> dict[str, Regularizer]:
             known, parts = measured if isinstance(measured, Mapping) else {}, self.method.regularizers
@@ -137,8 +154,8 @@ class Setup:
             described={**self.described, **({_MEASURED: found} if found else {})},
         )
 
-    def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Setup:
-        """Return the setup with the learning rate of α scaled to its budget."""
+    def _with_budget(self, choice: BudgetChoice, kept_factor: object) -> Experiment:
+        """Return the experiment with the learning rate of α scaled to its budget."""
         method, optimizer = self.method, self.method.arch_optimizer
         steps = published_arch_steps(method, self.space), self.arch_steps
         budget = AlphaBudget.of(choice, optimizer, *steps, given=self.config.sets_rate(method))
@@ -166,7 +183,7 @@ class Setup:
     @cached_property
     def outputs(self) -> int:
         """The number of outputs of the network."""
-        return self.task.outputs(self.weight_loader.data)
+        return self.task.outputs(self.data)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -220,13 +237,12 @@ class Setup:
     @cached_property
     def train_chance(self) -> float | None:
         """The main metric of the best constant prediction on the training images; None if it is unknown."""
-        return self.task.chance(self.weight_loader.data.targets[self.weight_loader.indices])
+        return self.task.chance(self.data.targets[self.weight_loader.indices])
 
     @property
     def network_shape(self) -> dict[str, int]:
         """The arguments that fit a network of the space to the data."""
-        data = self.weight_loader.data
-        return {"num_classes": self.outputs, "input_channels": data.channels}
+        return {"num_classes": self.outputs, "input_channels": self.data.channels}
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the global generator draws the weights."""
@@ -286,7 +302,7 @@ def _described(config: SearchConfig, task: BaseTask, data: Data) -> dict[str, An
     return {
         "augmentation": data.augmentation, "seed": int(config.seed), "held_out": float(config.held_out),
         "on_collapse": config.on_collapse,
-        **({} if task == SearchConfig().build_task() else {"task": task.described}),
+        **({} if task == Classification() else {"task": task.described}),
         **({} if config.precision == "32" else {"precision": config.precision}),
         **({"local_batch_norm": True} if config.local_batch_norm else {}),
     }  # fmt: skip

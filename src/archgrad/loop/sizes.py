@@ -6,14 +6,15 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from archgrad.config import SearchConfig
+from archgrad.config.resolve import ResolvedSearch, method_of, resolve, space_of
+from archgrad.data import Data
+from archgrad.distributed.processes import from_first
 from archgrad.errors import UserError
-
-if TYPE_CHECKING:
-    from archgrad.config import SearchConfig
-    from archgrad.data import Data
-    from archgrad.training.schedule import Schedule
+from archgrad.loop.estimate import OVERHEAD, step_seconds
+from archgrad.loop.stages import example_stages, number_of_stages
+from archgrad.training.schedule import Schedule
 
 __all__ = ["ChosenSizes", "candidate_sizes", "fit_sizes"]
 
@@ -43,8 +44,6 @@ class ChosenSizes:
     @property
     def minutes(self) -> float:
         """How long the search will take."""
-        from archgrad.loop.estimate import OVERHEAD
-
         return self.steps * self.step_seconds * OVERHEAD / 60
 
     @property
@@ -85,18 +84,16 @@ def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = la
     as FEWEST_STEPS steps need. Measuring counts as part of the time. ``tell`` gets a line about each measurement. Sizes
     that would take much longer than the limit raise a UserError.
     """
-    from archgrad.distributed.processes import from_first
-    from archgrad.loop.estimate import OVERHEAD
-
     config = config.with_sizes()
     _check_free(config)
-    config = _with_batches(config, data)
+    config = _with_batches(resolve(config), data)
     started, limit = time.monotonic(), 60 * (config.time_limit or 0.0)
-    chosen: tuple[SearchConfig, float] | None = None
+    chosen: tuple[ResolvedSearch, float] | None = None
     for channels, cells in candidate_sizes(config):
-        sized = replace(config, channels=channels, cells=cells)
-        tell(f"measuring a few steps with {_size_in_words(sized)}")
-        step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
+        sized = resolve(replace(config, channels=channels, cells=cells))
+        tell(f"measuring a few steps with {_size_in_words(sized.config)}")
+        *_, last = example_stages(sized)
+        step = step_seconds(last, data, _MEASURING_SHARE * limit)
         spent = from_first(lambda: time.monotonic() - started)
         is_enough = (limit - spent) / OVERHEAD / step >= FEWEST_STEPS
         if is_enough or chosen is None:
@@ -115,13 +112,12 @@ def candidate_sizes(config: SearchConfig) -> list[Size]:
     Given sizes stay. Sizes that the method cannot search are left out: layer alignment needs two cells of a kind. The
     stages of a progressive method have their own depths (None), or one smaller depth for all.
 
-    >>> from archgrad.config import SearchConfig
     >>> candidate_sizes(SearchConfig(space="nasbench201")), candidate_sizes(SearchConfig(space="darts", cells=8))
     ([(8, 1), (8, 3), (8, 5), (16, 5)], [(8, 8), (16, 8)])
     >>> candidate_sizes(SearchConfig(space="darts", method="p-darts"))
     [(8, 3), (8, 5), (8, None), (16, None)]
     """
-    space, method = config.build_space(), config.build_method()
+    space, method = space_of(config), method_of(config)
     depth = getattr(space, space.depth_knob)
     least = 1 if space.depth_knob == "cells_per_stage" else 3
     half = max(space.channels // 2 // method.supernet.partial * method.supernet.partial, method.supernet.partial)
@@ -136,13 +132,8 @@ def candidate_sizes(config: SearchConfig) -> list[Size]:
 
 
 def _fits(config: SearchConfig, size: Size) -> bool:
-    from archgrad.method.reactions import check_reaction
-
-    sized = replace(config, channels=size[0], cells=size[1])
     try:
-        space, method = sized.build_space(), sized.build_method()
-        method.check(space)
-        check_reaction(config.on_collapse, method, space)
+        resolve(replace(config, channels=size[0], cells=size[1]))
     except UserError:
         return False
     return True
@@ -162,39 +153,35 @@ def _check_free(config: SearchConfig) -> None:
         )
 
 
-def _shares(config: SearchConfig) -> tuple[float, float]:
+def _shares(parts: ResolvedSearch) -> tuple[float, float]:
     """Return the share of the images for the weights, and the smaller one of weights and architecture."""
-    fractions = config.split_fractions(config.build_method().schedule.level)
-    return (1 - config.held_out,) * 2 if fractions is None else (fractions[0], min(fractions))
+    fractions = parts.config.split_fractions(parts.method.schedule.level)
+    return (1 - parts.config.held_out,) * 2 if fractions is None else (fractions[0], min(fractions))
 
 
-def _with_batches(config: SearchConfig, data: Data) -> SearchConfig:
+def _with_batches(parts: ResolvedSearch, data: Data) -> SearchConfig:
     """Choose smaller batches for little data, so that an epoch has at least a few of them."""
-    if config.batch_size is not None:
-        return config
-    size = config.build_training(config.build_space(), config.build_method()).batch_size
-    weights, fewest = (int(share * len(data)) for share in _shares(config))
+    if parts.config.batch_size is not None:
+        return parts.config
+    size = parts.training.batch_size
+    weights, fewest = (int(share * len(data)) for share in _shares(parts))
     while size >= 2 * _SMALLEST_BATCH and weights // size < _FEWEST_BATCHES:
         size //= 2
-    return replace(config, batch_size=max(min(size, fewest), 1))
+    return replace(parts.config, batch_size=max(min(size, fewest), 1))
 
 
-def _with_epochs(config: SearchConfig, step: float, spent: float, data: Data) -> ChosenSizes:
+def _with_epochs(parts: ResolvedSearch, step: float, spent: float, data: Data) -> ChosenSizes:
     """Choose as many epochs as there is time for, with fewer images if the epochs would be too few."""
-    from archgrad.loop.estimate import OVERHEAD
-
-    method = config.build_method()
-    stages = 1 if method.progressive is None else len(method.progressive.stages)
-    inner_steps = method.schedule.inner_steps
+    config, schedule, stages = parts.config, parts.method.schedule, number_of_stages(parts)
     seconds = (60 * (config.time_limit or 0.0) - spent) / OVERHEAD
-    affordable = max(int(seconds / step / stages / inner_steps), 1)
-    least = config.epochs or _least_epochs(method.schedule)
-    config = _with_fewer_images(config, affordable, least, data)
-    batches = _batches(config, data)
-    published = config.build_training(config.build_space(), method).epochs
-    most = max(published, math.ceil(FEWEST_STEPS / batches))
+    affordable = max(int(seconds / step / stages / schedule.inner_steps), 1)
+    least = config.epochs or _least_epochs(schedule)
+    shares = _shares(parts)
+    config = _with_fewer_images(config, shares, affordable, least, data)
+    batches = _batches(config, shares, data)
+    most = max(parts.training.epochs, math.ceil(FEWEST_STEPS / batches))
     epochs = config.epochs or max(min(affordable // batches, most), least)
-    return ChosenSizes(replace(config, epochs=epochs), step, epochs * batches * stages * inner_steps, spent)
+    return ChosenSizes(replace(config, epochs=epochs), step, epochs * batches * stages * schedule.inner_steps, spent)
 
 
 def _least_epochs(schedule: Schedule) -> int:
@@ -205,23 +192,26 @@ def _least_epochs(schedule: Schedule) -> int:
     return max(2 * schedule.warmup_epochs + 1, 10 if schedule.updates == "random" else 2)
 
 
-def _batches(config: SearchConfig, data: Data) -> int:
+Shares = tuple[float, float]
+
+
+def _batches(config: SearchConfig, shares: Shares, data: Data) -> int:
     images = len(data) if config.limit is None else min(config.limit, len(data))
-    return max(int(_shares(config)[0] * images) // (config.batch_size or 1), 1)
+    return max(int(shares[0] * images) // (config.batch_size or 1), 1)
 
 
-def _with_fewer_images(config: SearchConfig, affordable: int, least: int, data: Data) -> SearchConfig:
+def _with_fewer_images(config: SearchConfig, shares: Shares, affordable: int, least: int, data: Data) -> SearchConfig:
     """Take fewer images if there is no time for FEWEST_EPOCHS epochs of all, or else for ``least`` epochs."""
     wanted = config.epochs or max(FEWEST_EPOCHS, least)
-    if config.limit is not None or affordable // _batches(config, data) >= wanted:
+    if config.limit is not None or affordable // _batches(config, shares, data) >= wanted:
         return config
-    two_or_more, one = (_with_images_for(config, count, data) for count in (max(affordable // wanted, 2), 1))
-    return two_or_more if least * _batches(two_or_more, data) <= affordable else one
+    two_or_more, one = (_with_images_for(config, shares, count, data) for count in (max(affordable // wanted, 2), 1))
+    return two_or_more if least * _batches(two_or_more, shares, data) <= affordable else one
 
 
-def _with_images_for(config: SearchConfig, batches: int, data: Data) -> SearchConfig:
+def _with_images_for(config: SearchConfig, shares: Shares, batches: int, data: Data) -> SearchConfig:
     """Take enough images for this many batches, and at least two of each class in each part of the data."""
-    share, smaller = _shares(config)
+    share, smaller = shares
     rarest = int(data.targets.bincount(minlength=data.num_classes).min()) if data.classes else len(data)
     size = config.batch_size or 1
     enough = max(batches * size / share, size / smaller, 2 * len(data) / max(rarest, 1) / smaller)
@@ -236,11 +226,3 @@ def _rounded_up(minutes: float) -> str:
     ('0.8', '13')
     """
     return f"{math.ceil(10 * minutes) / 10 if minutes < 1 else math.ceil(minutes):g}"
-
-
-def _step_seconds(config: SearchConfig, data: Data, at_most: float) -> float:
-    """Return the seconds of a step at these sizes (in the last stage), measured for at most ``at_most`` seconds."""
-    from archgrad.loop.estimate import stages_of, step_seconds
-
-    *_, (space, method) = stages_of(config.build_space(), config.build_method())
-    return step_seconds(config, space, method, data, at_most)
