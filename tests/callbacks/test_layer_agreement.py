@@ -16,7 +16,7 @@ from torch import Tensor
 
 import archgrad as ag
 from archgrad.arch_optimizers import Fixed
-from archgrad.callbacks import Callback, LayerAgreement, Search, standard
+from archgrad.callbacks import Callback, LayerAgreement, SearchView, standard
 from archgrad.config import SearchConfig
 from archgrad.errors import SearchInterrupted
 from archgrad.regularizers.gradient_alignment import aligned_blocks, alignment
@@ -141,7 +141,7 @@ def test_a_gradient_that_is_measured_now_and_then_stands_for_the_steps_between()
 @pytest.mark.parametrize("steps", [1, 3])
 def test_a_search_that_is_interrupted_in_an_epoch_goes_on_with_the_same_averages(tmp_path: Path, steps: int) -> None:
     class Interrupt(Callback):
-        def on_step_end(self, search: Search, means: Any) -> None:
+        def on_step_end(self, search: SearchView, means: Any) -> None:
             if search.index == steps:
                 signal.raise_signal(signal.SIGINT)
 

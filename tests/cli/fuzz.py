@@ -29,12 +29,12 @@ import typer
 from PIL import Image
 from sklearn import datasets
 
-from archgrad.cli import cost, main
+from archgrad.cli import cost, inspect, main
 from archgrad.cli.app import app
 from archgrad.cli.listing import FAMILIES, LISTS
 from archgrad.data import SOURCES, Augmentation
 from archgrad.errors import ArchgradError
-from archgrad.loop import evaluation, restore, threads
+from archgrad.loop import threads
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.run import Run
 from archgrad.models import export
@@ -636,7 +636,7 @@ def _begin(*arguments: object) -> Any:
 
 def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     """Let every search and every measurement of a run end where it would begin to compute."""
-    replace(Run, "go", _begin)
+    replace(Run, "start", _begin)
     replace(study_module, "run_missing", _begin)
     build = Experiment.initial_state
 
@@ -649,8 +649,8 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     command, digits = typer.main.get_command(app), datasets.load_digits()
     replace(typer.main, "get_command", lambda app: command)
     replace(datasets, "load_digits", lambda: digits)
-    replace(restore, "evaluate_at_state", _begin)
-    replace(evaluation, "supernet_evaluation", _begin)
+    replace(inspect, "evaluate_at_state", _begin)
+    replace(inspect, "supernet_evaluation", _begin)
     replace(threads, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
     replace(threads, "_seconds", lambda *args: 1.0)
     replace(cost, "measure_latency", lambda *args, **sizes: 1.0)

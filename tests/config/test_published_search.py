@@ -165,7 +165,7 @@ def test_objects_are_taken_at_the_published_size_only() -> None:
 
 
 def lines(method: str, space: str, data: ImageData = CIFAR) -> list[str]:
-    return published_lines(SearchConfig(space=space, method=method, data=data, published=True), data)
+    return published_lines(resolve(SearchConfig(space=space, method=method, data=data, published=True)), data)
 
 
 def test_the_first_lines_say_what_it_is_and_what_no_paper_says() -> None:

@@ -45,7 +45,7 @@ def test_names_do_where_objects_do() -> None:
         ((("nasbench20",), {}), "unknown space 'nasbench20'; did you mean 'nasbench201'"),
         ((("nasbench201", "gaia"), {}), "unknown method 'gaia'; did you mean 'gaea'"),
         (((), {"epoch": 3}), "unknown option of search: 'epoch'; did you mean 'epochs'"),
-        (((), {"threads": 3}), "unknown option of search: 'threads'"),
+        (((), {"needs": ("data",)}), "unknown option of search: 'needs'"),
         (((), {"weights": 3}), "weights is 3; it must be an archgrad.WeightTraining"),
     ],
 )

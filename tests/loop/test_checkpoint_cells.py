@@ -15,7 +15,7 @@ from archgrad import recipes
 from archgrad.config.resolve import resolve
 from archgrad.data import Batch, load
 from archgrad.errors import UserError
-from archgrad.loop import size_check, trust
+from archgrad.loop import checks, trust
 from archgrad.loop.estimate import step_seconds
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.state import SearchState
@@ -102,10 +102,10 @@ def test_less_memory_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(needed)
         fixes.append(fix)
 
-    monkeypatch.setattr(size_check, "check_memory", note)
-    monkeypatch.setattr(size_check, "total_memory", lambda: 1)
+    monkeypatch.setattr(checks, "check_memory", note)
+    monkeypatch.setattr(checks, "total_memory", lambda: 1)
     for again in (False, True):
-        size_check.check_supernet_memory(space, method, data, 10, 64, torch.device("cpu"), again)
+        checks.check_supernet_memory(space, method, data, 10, 64, torch.device("cpu"), again)
     plain, less = asked[:3], asked[3:]
     assert 0 < less[1] < 0.1 * plain[1]
     assert 0 < less[2] < 0.1 * plain[2]

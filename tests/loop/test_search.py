@@ -200,7 +200,7 @@ def test_fractions_divide_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"batch_size": 33}, r"batch_size is 33, but only 32 images train the weights; it must be at most 32"),
         ({"batch_size": 20, "split": (0.5, 0.25)}, r"only 16 images train the architecture; it must be at most 16"),
         ({"batch_size": 33, "split": None}, r"only 32 images train the weights"),
-        ({"split": (0.9, 0.9)}, r"takes 1.8 times the data"),
+        ({"split": (0.9, 0.9), "epochs": 1}, r"takes 1.8 times the data"),
         ({"resume": True}, r"resume=True needs out="),
     ],
 )
@@ -264,7 +264,7 @@ def test_what_callbacks_measure_is_kept_as_plain_numbers(tmp_path: Path) -> None
         ({"interruptible": 2, "out": "run"}, "interruptible is 2; it must be true or false"),
         ({"standard_callbacks": None}, "standard_callbacks is None; it must be true or false"),
         ({"compile": "x"}, "compile is 'x'; it must be true or false"),
-        ({"device": None}, "the device None cannot be used"),
+        ({"device": None, "epochs": 1}, "the device None cannot be used"),
     ],
 )
 def test_a_wrong_argument_is_named(options: dict[str, Any], sentence: str, tmp_path: Path, monkeypatch: Any) -> None:

@@ -14,7 +14,7 @@ import archgrad as ag
 from archgrad import recipes
 from archgrad.data import ImageData, load
 from archgrad.errors import UserError
-from archgrad.loop import size_check
+from archgrad.loop import checks
 from archgrad.spaces import SPACES, SearchSpace
 from archgrad.training.schedule import Schedule
 from archgrad.training.weight_training import WeightTraining
@@ -35,7 +35,7 @@ def sized(name: str, channels: int, depth: int) -> SearchSpace:
 @pytest.mark.parametrize(("channels", "depth"), [(10_000, 9), (1000, 1000)])
 def test_absurd_supernets_are_refused(space: str, channels: int, depth: int, digits: ImageData) -> None:
     with pytest.raises(UserError, match=r"would take at least [\d,]+ GB of memory, but there are"):
-        size_check.check_supernet_memory(
+        checks.check_supernet_memory(
             sized(space, channels, depth), recipes.named("gaea"), digits, 10, 16, torch.device("cpu")
         )
 
@@ -57,9 +57,9 @@ def test_the_estimate_is_below_what_a_step_keeps_but_of_its_order(space: str) ->
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         logits = built.supernet(options)(torch.rand(2, 3, 16, 16), mixture)
     del logits
-    real, estimate = sum(kept.values()), size_check._activations(built, options, shape) * 2 * 16**2
+    real, estimate = sum(kept.values()), checks._activations(built, options, shape) * 2 * 16**2
     assert real / 3 < estimate < real
-    assert size_check._least_activations(built, options) * 2 * 16**2 < estimate
+    assert checks._least_activations(built, options) * 2 * 16**2 < estimate
 
 
 @pytest.mark.parametrize("space", ["nasbench201", "darts", "nasbench1shot1-1"])
@@ -67,14 +67,14 @@ def test_weights_are_counted_without_building_them(space: str) -> None:
     built = sized(space, 65, 12)
     shape = {"num_classes": 10, "input_channels": 3}
     real = sum(weight.numel() for weight in built.supernet().parameters())
-    assert size_check._parameters(built, built.completed_options(), shape) == pytest.approx(real, rel=0.02)
+    assert checks._parameters(built, built.completed_options(), shape) == pytest.approx(real, rel=0.02)
 
 
 def test_ordinary_sizes_are_not_looked_at_closely(digits: ImageData, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(size_check, "_counted", None)
-    monkeypatch.setattr(size_check, "_activations", None)
+    monkeypatch.setattr(checks, "_counted", None)
+    monkeypatch.setattr(checks, "_activations", None)
     space, method = SPACES.create("darts"), recipes.named("darts")
-    size_check.check_supernet_memory(space, method, digits, 10, 64, torch.device("cpu"))
+    checks.check_supernet_memory(space, method, digits, 10, 64, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,14 @@ import torch
 
 import archgrad as ag
 from archgrad.config import SearchConfig
-from archgrad.config.resolve import space_of
+from archgrad.config.resolve import resolve
 from archgrad.loop import threads
+from archgrad.loop.run import Run
 from archgrad.loop.threads import choose_threads, usable_cores
 
 DATA = ag.data.digits(limit=40)
 CONFIG = SearchConfig(space="nasbench201", method="darts", channels=2, cells=1, epochs=1, batch_size=10)
+PARTS = resolve(CONFIG)
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +45,7 @@ def test_more_threads_are_taken_while_they_are_faster(
 ) -> None:
     monkeypatch.setattr(threads, "usable_cores", lambda: 6)
     monkeypatch.setattr(threads, "_seconds", lambda *args: seconds[torch.get_num_threads()])
-    assert choose_threads(CONFIG, DATA) == chosen == torch.get_num_threads()
+    assert choose_threads(PARTS, DATA) == chosen == torch.get_num_threads()
 
 
 def test_real_steps_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,25 +53,25 @@ def test_real_steps_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(torch, "set_num_threads", asked.append)
         patch.setattr(threads, "usable_cores", lambda: 2)
-        chosen = choose_threads(CONFIG, DATA)
+        chosen = choose_threads(PARTS, DATA)
     assert asked == [1, 2, chosen]
 
 
 def test_an_unknown_device_is_a_sentence() -> None:
     with pytest.raises(ag.UserError, match="the device 'foo' cannot be used"):
-        choose_threads(replace(CONFIG, device="foo"), DATA)
+        choose_threads(resolve(replace(CONFIG, device="foo")), DATA)
 
 
 def test_steps_that_diverge_leave_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threads, "usable_cores", lambda: 2)
-    assert choose_threads(replace(CONFIG, settings={"weights.lr": 1e30}), DATA) == 1 == torch.get_num_threads()
+    assert choose_threads(resolve(replace(CONFIG, settings={"weights.lr": 1e30})), DATA) == 1 == torch.get_num_threads()
 
 
 def test_what_the_environment_fixes_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     torch.set_num_threads(3)
     monkeypatch.setattr(threads, "_seconds", lambda *args: pytest.fail("nothing is to be timed"))
-    assert choose_threads(CONFIG, DATA) == 3
+    assert choose_threads(PARTS, DATA) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="there is no affinity here")
@@ -109,10 +111,15 @@ def test_the_command_records_the_number_and_a_resume_keeps_it(archgrad) -> None:
     assert "threads = 1\n" in Path("run/config.toml").read_text()
     torch.set_num_threads(2)
     assert archgrad("resume", "run")[0] == 0
-    assert torch.get_num_threads() == 1
+    assert "threads = 1\n" in Path("run/config.toml").read_text()
 
 
-def test_a_search_from_python_leaves_the_threads_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(torch, "set_num_threads", lambda number: pytest.fail("the library sets no threads"))
-        ag.search(space_of(CONFIG), "darts", DATA, epochs=1, batch_size=10)
+def test_a_search_from_python_leaves_the_threads_as_they_were(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(Run, "step", lambda run, step=Run.step: (seen.append(torch.get_num_threads()), step(run))[1])
+    torch.set_num_threads(3)
+    run = ag.Search(PARTS.space, "darts", DATA, epochs=1, batch_size=10, threads=2)
+    run.result()
+    assert set(seen) == {2}
+    assert torch.get_num_threads() == 3
+    assert run.experiment.config.threads == 2

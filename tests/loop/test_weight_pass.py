@@ -13,7 +13,7 @@ from archgrad.config.resolve import resolve
 from archgrad.data import Batch
 from archgrad.distributed import processes as processes_module
 from archgrad.errors import UserError
-from archgrad.loop import setup_checks
+from archgrad.loop import checks
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.weight_pass import pass_in_parts
 from archgrad.relaxations import Relaxed
@@ -58,7 +58,7 @@ def test_several_processes_divide_a_batch_already(monkeypatch: pytest.MonkeyPatc
     class Two:
         rank, size = 0, 2
 
-    assert setup_checks.processes is processes_module.processes
-    monkeypatch.setattr(setup_checks, "processes", Two)
+    assert checks.processes is processes_module.processes
+    monkeypatch.setattr(checks, "processes", Two)
     with pytest.raises(UserError, match=r"weights\.accumulate divides a batch in one process, but several processes"):
         trained(settings={"weights.accumulate": 2})

@@ -17,7 +17,7 @@ from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.callbacks import CALLBACKS, Callback, Need, Search, Stop, join_callbacks, standard
+from archgrad.callbacks import CALLBACKS, Callback, Need, SearchView, Stop, join_callbacks, standard
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.hypergradients import EvaluationPoint
@@ -81,7 +81,7 @@ def test_it_changes_no_bit_and_records_plain_values(name: str, plain: ag.SearchR
 
 def test_a_resumed_search_records_the_same(name: str, tmp_path: Path) -> None:
     class Fail(Callback):
-        def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+        def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
             if search.index == 3:
                 raise ZeroDivisionError
 
@@ -113,7 +113,7 @@ class SkipPull(Callback):
     def measure_point(self, point: EvaluationPoint) -> dict[str, float]:
         return {"outer_loss": point.problem.outer(point.weights, point.alpha, point.outer_batch).item()}
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> dict[str, float | str]:
+    def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> dict[str, float | str]:
         assert snapshot.evaluation is not None
         assert search.history[-1]["pulls"] == 1.0
         return {"accuracy": snapshot.evaluation.metric(SPACE.one_hot(snapshot.genotype), 0), "mood": "good"}
@@ -121,7 +121,7 @@ class SkipPull(Callback):
     def measure_end(self, snapshot: Snapshot) -> dict[str, float]:
         return {"ended": float(snapshot.last)}
 
-    def stop(self, search: Search) -> Stop | None:
+    def stop(self, search: SearchView) -> Stop | None:
         return Stop(1, "the pull was measured.") if search.epoch == self.epochs else None
 
 
@@ -141,7 +141,7 @@ def test_a_users_own_measures_and_stops_a_search(tmp_path: Path, plain: ag.Searc
 @pytest.mark.parametrize("taken", ["epoch", "genotype", "stage", "seconds", "stopped_to"])
 def test_what_the_loop_says_cannot_be_overwritten(taken: str) -> None:
     class Late(Callback):
-        def measure_epoch(self, snapshot: Snapshot, search: Search) -> dict[str, float]:
+        def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> dict[str, float]:
             return {taken: 0.0}
 
     class Early(Callback):
@@ -174,7 +174,7 @@ def test_nothing_is_computed_for_those_who_do_not_ask() -> None:
         def measure_point(self, point: EvaluationPoint) -> dict[str, float]:
             raise AssertionError
 
-        def measure_epoch(self, snapshot: Snapshot, search: Search) -> dict[str, float]:
+        def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> dict[str, float]:
             assert snapshot.evaluation is None
             return {}
 
@@ -188,11 +188,11 @@ def test_what_is_no_callback_is_a_sentence() -> None:
 
 def test_what_cannot_be_asked_for_is_a_sentence() -> None:
     class Hasty(Callback):
-        def stop(self, search: Search) -> Stop | None:
+        def stop(self, search: SearchView) -> Stop | None:
             return Stop(2, "now.")
 
     class Homesick(Callback):
-        def go_back(self, search: Search) -> str | None:
+        def go_back(self, search: SearchView) -> str | None:
             return "nothing new"
 
     with pytest.raises(UserError, match="Hasty asks for the architecture of epoch 2, but epochs 1 to 1 are done"):
@@ -228,7 +228,7 @@ def test_a_search_leaves_the_process_as_it_was(tmp_path: Path) -> None:
     seen: list[tuple[Any, ...]] = []
 
     class Look(Callback):
-        def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+        def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
             seen.append(state())
 
     torch.manual_seed(5)

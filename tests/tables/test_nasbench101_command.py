@@ -9,7 +9,7 @@ import pytest
 from records101 import converted, record, write
 from rich.console import Console
 
-from archgrad.cli.progress import reading_progress
+from archgrad.callbacks.progress import reading_progress
 from archgrad.spaces.nasbench101 import Module
 from archgrad.tables.nasbench201.cells import codes_by_name
 

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 import archgrad as ag
-from archgrad.callbacks import Callback, Search
+from archgrad.callbacks import Callback, SearchView
 
 PLAN = ag.FitPlan(
     8, searches=2, search_channels=2, search_epochs=1, search_batch_size=24, channels=2, cells=1, train_epochs=2,
@@ -48,7 +48,7 @@ class Killer(Callback):
         """Begin to count."""
         self.steps = 0 if text.startswith(self.part) else self.steps
 
-    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+    def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
         """Count, and kill."""
         self.steps += self.steps >= 0
         if self.steps == 1:

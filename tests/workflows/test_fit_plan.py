@@ -11,9 +11,10 @@ from archgrad.config import SearchConfig
 from archgrad.config.resolve import space_of
 from archgrad.data import Data, ImageData
 from archgrad.errors import UserError
+from archgrad.loop import sizes
 from archgrad.loop.estimate import OVERHEAD
 from archgrad.spaces import Cost, Genotype, NASBench201
-from archgrad.workflows import fit_plan, search_sizes
+from archgrad.workflows import fit_plan
 from archgrad.workflows.fit_plan import (
     HEAVIEST,
     FitPlan,
@@ -71,8 +72,8 @@ def madds_of(space: Any, genotype: Genotype, size: int) -> int:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
-    monkeypatch.setattr(search_sizes, "_step_seconds", made.search_step)
-    monkeypatch.setattr(search_sizes, "time", made)
+    monkeypatch.setattr(sizes, "_step_seconds", lambda parts, *more: made.search_step(parts.config, *more))
+    monkeypatch.setattr(sizes, "time", made)
     monkeypatch.setattr(fit_plan, "epoch_seconds", made.epoch)
     monkeypatch.setattr(
         fit_plan, "cost_of", lambda space, one, shape: Cost(0, madds_of(space, one, shape["image_size"]))

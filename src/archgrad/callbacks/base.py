@@ -11,7 +11,7 @@ from torch import Tensor
 
 from archgrad.arch_optimizers import ArchOptimizer
 from archgrad.autodiff.products import ProductKind
-from archgrad.callbacks.search import Record, Search
+from archgrad.callbacks.search import Record, SearchView
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import Discretizer
 from archgrad.hypergradients import EvaluationPoint
@@ -19,7 +19,7 @@ from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock, SearchSpace
 
-__all__ = ["Callback", "Decision", "LanczosSteps", "Measures", "Need", "Stage", "Stop"]
+__all__ = ["Callback", "DecisionProgress", "LanczosSteps", "Measures", "Need", "StageStart", "Stop"]
 
 LanczosSteps = Annotated[int, Range(1, 1000)]
 """The number of Hessian products in one measurement."""
@@ -42,7 +42,7 @@ class Need(Enum):
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageStart:
     """Stage ``number`` of ``stages``, counted from 1, and the space that it searches."""
 
     number: int
@@ -51,7 +51,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionProgress:
     """Decision ``done`` of ``total`` of a slow discretizer; ``what`` says which."""
 
     what: str
@@ -70,8 +70,8 @@ class Callback:
     """Override what you need; every method does nothing by default.
 
     ``needs`` declares what the loop must compute for a callback. A search has at most one callback of each ``kind``.
-    ``requires`` names the kinds that must measure before it. One that ``only_writes`` or prints, and measures and asks
-    for nothing, is called only in the first of several processes; all others are called in each. Callbacks
+    ``requires`` names the kinds that must measure before it. Set ``only_writes`` for a callback that only writes or
+    prints: of several processes, only the first calls it. All other callbacks are called in every process. Callbacks
     never change the bits of weights and α, and a resumed search measures at the same steps.
 
     >>> class Patience(Callback):
@@ -87,9 +87,8 @@ class Callback:
     every: Count = 64
     """The number of steps between two measurements.
 
-    With a hypergradient of order 1, mixture gradients are measured in every step that moves the architecture. For them,
-    ``every`` applies where they are computed only for the measurement: in the other steps, such as those of a warm-up,
-    and in all steps with a hypergradient of order 2.
+    Mixture gradients are an exception: a step that computes them anyway always measures them. That is every step that
+    moves the architecture with a hypergradient of order 1. In all other steps ``every`` holds for them too.
     """
 
     def __post_init__(self) -> None:
@@ -117,28 +116,28 @@ class Callback:
         """Raise a UserError, before any training, if the callback does not fit a method of these parts."""
         return
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """React to the start of a stage of a progressive search; the search of that stage follows."""
 
-    def on_search_start(self, search: Search) -> None:
+    def on_search_start(self, search: SearchView) -> None:
         """React to the start; after a resume, this need not be the first step of the search."""
 
-    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+    def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
         """React to a step; ``means`` are losses, metrics and measures, averaged over the epoch so far."""
 
-    def on_decision(self, search: Search, decision: Decision) -> None:
+    def on_decision(self, search: SearchView, decision: DecisionProgress) -> None:
         """React to a decision of a slow discretizer."""
 
-    def on_epoch_end(self, search: Search, record: Record) -> None:
+    def on_epoch_end(self, search: SearchView, record: Record) -> None:
         """React to the record of an epoch; the search is now at the beginning of the next."""
 
-    def on_go_back(self, search: Search) -> None:
+    def on_go_back(self, search: SearchView) -> None:
         """React to a return to an earlier epoch."""
 
-    def on_save(self, search: Search) -> None:
+    def on_save(self, search: SearchView) -> None:
         """Save what must not be lost: the process may end now."""
 
-    def on_search_end(self, search: Search) -> None:
+    def on_search_end(self, search: SearchView) -> None:
         """React to the end, after the last epoch or after an early stop."""
 
     def measure_gradients(self, blocks: Sequence[DecisionBlock], gradients: Mapping[str, Tensor]) -> Measures:
@@ -152,7 +151,7 @@ class Callback:
         """Measure at the weights and α before a step that is due; the record gets the epoch's mean."""
         return {}
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+    def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Measure at the end of every epoch; ``search.history[-1]`` is its record so far."""
         return {}
 
@@ -160,14 +159,14 @@ class Callback:
         """Measure the architecture that the search returns, once at its end, for the last record."""
         return {}
 
-    def stop(self, search: Search) -> Stop | None:
+    def stop(self, search: SearchView) -> Stop | None:
         """Ask to end the search after the epoch just recorded."""
         return None
 
-    def keep_state(self, search: Search) -> bool:
+    def keep_state(self, search: SearchView) -> bool:
         """Ask, between two epochs, to save the present state for :meth:`go_back`."""
         return False
 
-    def go_back(self, search: Search) -> str | None:
+    def go_back(self, search: SearchView) -> str | None:
         """Ask, between two epochs, to go back to the saved state, once; return how the search continues from there."""
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from archgrad.callbacks.base import Callback, Measures, Stop
-from archgrad.callbacks.search import Search
+from archgrad.callbacks.search import SearchView
 from archgrad.diagnostics import Diagnosis, Snapshot
 from archgrad.diagnostics.diagnosis import ALARMING, CURES, diagnose, first_moved_epoch, last_usable_epoch
 from archgrad.errors import check_one_of
@@ -42,7 +42,7 @@ class Doctor(Callback):
         super().__post_init__()
         check_one_of("reaction of Doctor", self.reaction, ("warn", "stop", "switch"))
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+    def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Return ``diagnosis``; warn when it is alarming for the first time."""
         epoch, diagnosis = search.history[-1]["epoch"], self._diagnosis(search)
         warned = any(earlier.get("diagnosis") in ALARMING for earlier in search.history[:-1])
@@ -52,7 +52,7 @@ class Doctor(Callback):
         switched = {"switched_from": search.switched[0]} if search.switched and first_after_switch else {}
         return {**switched, "diagnosis": diagnosis.verdict}
 
-    def stop(self, search: Search) -> Stop | None:
+    def stop(self, search: SearchView) -> Stop | None:
         """Stop a search that collapses, if that is the reaction."""
         if self.reaction != "stop" or not (diagnosis := self._diagnosis(search)).alarming:
             return None
@@ -60,19 +60,19 @@ class Doctor(Callback):
         back = usable or first_moved_epoch(search.history) or 1
         return Stop(back, _reason(search.history[-1]["epoch"], back, diagnosis, bool(usable)))
 
-    def keep_state(self, search: Search) -> bool:
+    def keep_state(self, search: SearchView) -> bool:
         """Keep a state that is usable or has not moved the architecture yet, if the search may go back."""
         if self.reaction != "switch":
             return False
         return not first_moved_epoch(search.history) or diagnose(search.history, search.epochs).usable
 
-    def go_back(self, search: Search) -> str | None:
+    def go_back(self, search: SearchView) -> str | None:
         """Go back from an epoch that collapses, if that is the reaction."""
         if self.reaction != "switch" or search.history[-1].get("diagnosis") not in ALARMING:
             return None
         return "LayerAlignment added to the method"
 
-    def _diagnosis(self, search: Search) -> Diagnosis:
+    def _diagnosis(self, search: SearchView) -> Diagnosis:
         cures = self.cures if search.switched is None else self.after
         return diagnose(search.history, search.epochs, cures=cures)
 

@@ -11,13 +11,13 @@ from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import MetricInfo
 
-__all__ = ["Record", "Search"]
+__all__ = ["Record", "SearchView"]
 
 Record = dict[str, Any]
 """One line of ``metrics.jsonl``: plain numbers and strings."""
 
 
-class Search(Protocol):
+class SearchView(Protocol):
     """A search as callbacks see it; they must not change it."""
 
     @property

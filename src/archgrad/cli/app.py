@@ -11,6 +11,7 @@ import typer
 from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, search
 from archgrad.cli.convert import convert
 from archgrad.cli.model_commands import export, predict
+from archgrad.cli.options import GroupedCommand
 from archgrad.cli.study_commands import compare, status, top
 from archgrad.cli.workflow_commands import fit, resume, select, train
 from archgrad.distributed.environment import launched
@@ -31,7 +32,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -116,4 +117,4 @@ _COMMANDS = (
     predict,
 )  # fmt: skip
 for _command in _COMMANDS:
-    app.command(_command.__name__.removesuffix("_"))(_command)
+    app.command(_command.__name__.removesuffix("_"), cls=GroupedCommand)(_command)

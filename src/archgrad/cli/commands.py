@@ -137,19 +137,19 @@ def inspect(
 
     Without options it shows the last epoch and a diagnosis, and draws the curves behind it.
     """
-    from archgrad.cli import inspect_health, inspect_run
+    from archgrad.cli import inspect as run
     from archgrad.cli.console import errors, print_result
 
     _check_inspection(locals())
     if hypergradient:
-        found = inspect_run.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
-        show = inspect_run.show_estimates
+        found = run.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
+        show = run.show_estimates
     elif discretization:
-        found, show = inspect_run.inspect_discretization(folder, device), inspect_run.show_discretization
+        found, show = run.inspect_discretization(folder, device), run.show_discretization
     elif layers:
-        found, show = inspect_run.inspect_layers(folder, batches or 4, device), inspect_run.show_layers
+        found, show = run.inspect_layers(folder, batches or 4, device), run.show_layers
     else:
-        found, show = inspect_health.inspect_diagnosis(folder, out), inspect_health.show_diagnosis
+        found, show = run.inspect_diagnosis(folder, out), run.show_diagnosis
     print_result(found, show, as_json)
 
 
@@ -173,8 +173,9 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|discretizers|callbacks|data",
-            help="What to list.",
+            metavar="WHAT",
+            help="spaces, methods, relaxations, hypergradients, optimizers, regularizers, discretizers, callbacks, "
+            "blackbox, tasks, data, genotypes or presets.",
         ),
     ],
     name: Annotated[str | None, typer.Argument(help="A method, or all: list every setting with its source.")] = None,

@@ -32,8 +32,8 @@ def convert(
     as_json: AsJson = False,
 ) -> None:
     """Write the accuracy table that --table reads from the official folder of NATS-Bench or file of NAS-Bench-101."""
+    from archgrad.callbacks.progress import reading_progress
     from archgrad.cli.console import errors, print_result
-    from archgrad.cli.progress import reading_progress
     from archgrad.tables import convert_table
 
     out = out or Path("nasbench101.parquet" if source.suffix.lower() == ".tfrecord" else "accuracy.csv")

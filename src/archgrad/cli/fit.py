@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.callbacks.progress import progress_for
 from archgrad.cli.console import say
-from archgrad.cli.progress import progress_for
 from archgrad.cli.search import run_folder, with_threads
 from archgrad.config import SearchConfig
 from archgrad.distributed.processes import joined

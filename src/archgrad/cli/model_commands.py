@@ -61,8 +61,8 @@ def predict(
 
     Images that cannot be read are named on standard error, and the exit code is then 2.
     """
+    from archgrad.callbacks.progress import reading_progress
     from archgrad.cli.console import errors, print_result, say
-    from archgrad.cli.progress import reading_progress
     from archgrad.models.image_files import find_images, predict_files
 
     files, loaded = find_images(images), _load(model, device)

@@ -28,9 +28,9 @@ def run(config: SearchConfig, out: Path | None, resume: bool, console: Console) 
     Without ``out`` the run gets a new directory under ``runs/``. Of several processes only the first one returns them.
     """
     from archgrad import report
+    from archgrad.callbacks.progress import progress_for
     from archgrad.cli.console import say
     from archgrad.cli.final_report import final_report
-    from archgrad.cli.progress import progress_for
     from archgrad.distributed.processes import processes
     from archgrad.loop import Search
 
@@ -52,8 +52,8 @@ def load(
     config: SearchConfig, console: Console, begun: Path | None = None, callbacks: Sequence[Callback] = ()
 ) -> Experiment:
     """Load the data, and choose the sizes and threads that the configuration leaves open."""
+    from archgrad.callbacks.progress import reading_progress
     from archgrad.cli.console import errors, say
-    from archgrad.cli.progress import reading_progress
     from archgrad.loop.prepare import prepare
 
     with reading_progress(errors(), images=True) as progress:

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.callbacks.progress import progress_for
 from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
-from archgrad.cli.progress import progress_for
 from archgrad.cli.search import run, run_folder
 from archgrad.cli.train import describe_training, load_training, show_training
 from archgrad.config import SearchConfig, read_run_config

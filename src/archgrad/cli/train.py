@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from archgrad.callbacks.progress import progress_for, reading_progress
 from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
-from archgrad.cli.progress import progress_for, reading_progress
 from archgrad.cli.search import run_folder, with_threads
 from archgrad.config import read_run_config
 from archgrad.config.resolve import resolve

@@ -145,11 +145,11 @@ class SearchConfig:
             return True
         if self.time_limit is not None:
             return self.time_limit == 0
-        sizes = (self.epochs, self.channels, self.cells, self.batch_size)
+        sizes = (self.epochs, self.channels, self.cells, self.batch_size, self.weights)
         return any(size is not None for size in sizes) or any(path in self.settings for path in SIZES)
 
     def with_sizes(self) -> SearchConfig:
-        """Return the same with sizes moved from the settings to their fields.
+        """Return the same with sizes in their fields: from the settings, and the width and depth of a space object.
 
         >>> SearchConfig(settings={"weights.epochs": "3"}).with_sizes().epochs
         3
@@ -158,6 +158,9 @@ class SearchConfig:
         free: dict[str, Any] = {
             name: _whole(name, value) for name, value in given.items() if getattr(self, name) is None
         }
+        if not isinstance(self.space, str):
+            own = {"channels": self.space.channels, "cells": getattr(self.space, self.space.depth_knob)}
+            free = {name: size for name, size in own.items() if getattr(self, name) is None} | free
         return replace(
             self, **free, settings={path: value for path, value in self.settings.items() if path not in SIZES}
         )

@@ -13,10 +13,10 @@ from archgrad.data import Data
 from archgrad.distributed.processes import joined
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import take_turns
-from archgrad.loop.prepare import prepare
+from archgrad.loop.prepare import checked_folder, prepare
 from archgrad.loop.result import SearchResult
 from archgrad.loop.saved_run import config_of_run
-from archgrad.loop.stepwise import Search, checked_folder
+from archgrad.loop.stepwise import Search
 from archgrad.method.bundle import Method
 from archgrad.spaces import SearchSpace
 from archgrad.system.files import as_path
@@ -41,8 +41,11 @@ def search(
 
     - ``published``: everything to the letter of the recipe's paper: sizes, epochs, batches, all images (none held out),
       the bare rate of α. Options that would change it are refused;
-    - ``epochs``, ``batch_size``, ``weights``: how the weights are trained, by default as published;
+    - ``epochs``, ``channels``, ``cells``, ``batch_size``, ``weights``: the size of the search. If you give one of them,
+      the others are as published; if you give none, all are chosen for ``time_limit`` minutes, by default 5;
     - ``seed``, ``device``, ``precision``, ``deterministic``, ``compile``;
+    - ``threads``: by default the fastest number, or OMP_NUM_THREADS of the environment. The last bits depend on it;
+    - ``oracle``: the data sets of accuracy tables in which the cells are looked up, by default the searched one;
     - ``workers``: the processes that read data that is not in memory;
     - ``checkpoint_cells``: less memory and more time, by computing activations again in the backward pass;
     - ``split``: the parts of the data for weights and architecture in a bilevel search, by default halves;
@@ -57,8 +60,9 @@ def search(
     texts by name. ``resume`` continues from there to the same bits, as :func:`archgrad.resume` does.
     ``interruptible`` catches SIGINT and SIGTERM and ends the search with a checkpoint. ``callbacks`` watch the search
     beside the standard ones; without ``standard_callbacks`` they do so alone. A callback replaces a standard one of its
-    kind. A progressive method searches in stages of ``epochs`` epochs each. Searches in several threads of a process
-    take turns, so that each finds the same bits as alone.
+    kind. In a terminal or a notebook the search shows its progress; ``progress`` switches that on or off. To step
+    through a search, see :class:`archgrad.Search`. A progressive method searches in stages of ``epochs`` epochs each.
+    Searches in several threads of a process take turns, so that each finds the same bits as alone.
     """
     return Search(space, method, data, **options).result()
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.callbacks import Callback, Record
-from archgrad.callbacks import Search as SearchView
+from archgrad.callbacks import Callback, Record, SearchView
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
 from archgrad.errors import (
     DiskError,
@@ -25,6 +24,7 @@ from archgrad.loop.checkpoint import Checkpoints, Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
 from archgrad.system.files import read_text, unfinished_files, write_text
+from archgrad.system.machine import describe_machine
 from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
 try:
@@ -295,6 +295,7 @@ def summary_of(
 
     return {
         "archgrad": __version__,
+        "machine": describe_machine(),
         "identity": identity.digest,
         **identity.data,
         "epochs": epochs,

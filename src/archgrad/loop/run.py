@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.callbacks import Callback, Decision, Record, Stop
+from archgrad.callbacks import Callback, DecisionProgress, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.distributed.processes import check_same, from_first, wait_for_all
 from archgrad.errors import DivergedError, ProcessLostError, SearchInterrupted, UserError
@@ -247,7 +247,8 @@ class Run:
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, so the first in order is taken.", ties)
         undecided = ties.everywhere or (self.experiment.is_unmoved(state.alpha) and not self._by_metric(last))
-        return Snapshot(space, probabilities, state.genotype, None, last, initial, undecided, ties.rows)
+        parts = probabilities, state.genotype, None, last, initial, undecided, ties.rows, method.relaxation.on_simplex
+        return Snapshot(space, *parts)
 
     def _amended(self, genotype: Genotype, probabilities: Probabilities, last: bool) -> Genotype:
         """Return the architecture that the regularizers take in place of the derived one."""
@@ -297,7 +298,7 @@ class Run:
 
         def report(what: str, done: int, total: int) -> None:
             for callback in self.callbacks:
-                callback.on_decision(state, Decision(what, done, total))
+                callback.on_decision(state, DecisionProgress(what, done, total))
 
         def between() -> None:
             if self.interrupt.agreed() and self.folder is not None:

@@ -92,8 +92,7 @@ def fit_sizes(config: SearchConfig, data: Data, tell: Callable[[str], None] = la
     for channels, cells in candidate_sizes(config):
         sized = resolve(replace(config, channels=channels, cells=cells))
         tell(f"measuring a few steps with {_size_in_words(sized.config)}")
-        *_, last = example_stages(sized)
-        step = step_seconds(last, data, _MEASURING_SHARE * limit)
+        step = _step_seconds(sized, data, _MEASURING_SHARE * limit)
         spent = from_first(lambda: time.monotonic() - started)
         is_enough = (limit - spent) / OVERHEAD / step >= FEWEST_STEPS
         if is_enough or chosen is None:
@@ -226,3 +225,9 @@ def _rounded_up(minutes: float) -> str:
     ('0.8', '13')
     """
     return f"{math.ceil(10 * minutes) / 10 if minutes < 1 else math.ceil(minutes):g}"
+
+
+def _step_seconds(parts: ResolvedSearch, data: Data, at_most: float) -> float:
+    """Return the seconds of a step at these sizes (in the last stage), measured for at most ``at_most`` seconds."""
+    *_, last = example_stages(parts)
+    return step_seconds(last, data, at_most)

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.callbacks import Callback, Record, Stage
-from archgrad.callbacks import Search as SearchView
+from archgrad.callbacks import Callback, Record, SearchView, StageStart
 from archgrad.config.resolve import ResolvedSearch
 from archgrad.discretizers import Argmax
 from archgrad.discretizers.limited_skips import LimitedSkips
@@ -108,7 +107,7 @@ class OverallRecords(Callback):
         self.records: list[Record] = []
         self.number = 0
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """Note the stage whose records follow."""
         self.number = stage.number
 

@@ -13,13 +13,14 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.tensors import Alpha
-from archgrad.callbacks import Callback, Record, Stage
+from archgrad.callbacks import Callback, Record, StageStart
+from archgrad.callbacks.progress import Display
 from archgrad.config import SearchConfig
 from archgrad.data import as_data
 from archgrad.distributed.processes import check_same, joined, processes
 from archgrad.errors import ProcessLostError, UserError, shortened, unknown
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.folder import OWN_FILES, RunFolder, StageOf, stage_folder
+from archgrad.loop.folder import RunFolder, StageOf, stage_folder
 from archgrad.loop.global_state import (
     Interrupt,
     catch_signals,
@@ -28,7 +29,7 @@ from archgrad.loop.global_state import (
     seed_globally,
     take_turns,
 )
-from archgrad.loop.prepare import prepare
+from archgrad.loop.prepare import checked_files, checked_folder, prepare
 from archgrad.loop.result import SearchResult, mixture_of, result_of
 from archgrad.loop.run import Run, lost
 from archgrad.loop.saved_run import config_of_run, reopen, save_stages
@@ -52,7 +53,7 @@ from archgrad.system.run_kind import RunKind
 from archgrad.system.warn_once import forget_warnings
 from archgrad.tasks import BaseTask
 
-__all__ = ["Search", "checked_folder"]
+__all__ = ["Search"]
 
 _log = logging.getLogger("archgrad")
 
@@ -88,6 +89,7 @@ class Search:
         interruptible: bool = False,
         callbacks: Sequence[Callback] = (),
         standard_callbacks: bool = True,
+        progress: bool | None = None,
         **options: Any,
     ) -> None:
         known = [one.name for one in fields(SearchConfig) if one.name not in _NO_OPTIONS]
@@ -96,15 +98,19 @@ class Search:
                 raise unknown("option of search:", name, known)
         folder = checked_folder(out, resume, interruptible)
         check_value("standard_callbacks", standard_callbacks, bool)
+        check_value("progress", progress, bool | None)
         if not isinstance(callbacks, Sequence):
             raise UserError(f"callbacks is {shortened(callbacks)}; it must be a list of callbacks.")
-        self._contexts, self._stage = ExitStack(), ExitStack()
+        files = checked_files({} if files is None else files)
+        self._contexts, self._stage, display = ExitStack(), ExitStack(), Display(progress)
+        self._contexts.callback(display.close)
         with self._closed_by_errors():
             with take_turns():  # also while data is scanned, which seeds the global generators
                 config = SearchConfig(space=space, method=method, data=as_data(data), **options)
                 self._contexts.enter_context(joined(config.device))
                 begun = folder if resume else None
-                whole = prepare(config, callbacks, standard_callbacks=standard_callbacks, begun=begun)
+                watching = (*callbacks, *display.callbacks)
+                whole = prepare(config, watching, standard_callbacks=standard_callbacks, begun=begun, tell=display.tell)
             self._begin(whole, folder, resume, files, interruptible)
 
     @classmethod
@@ -221,6 +227,7 @@ class Search:
 
     def close(self) -> None:
         """End the processes that read data, and let others use the run directory; a complete search is closed."""
+        self._closed = True
         self._stage.close()
         self._contexts.close()
 
@@ -248,7 +255,7 @@ class Search:
         self._number = len(self._finished) + 1
         texts = {} if resume else {"config.toml": whole.describe()} if out is not None else {}
         texts |= {"oracle.txt": f"{whole.tables}\n"} if whole.tables else {}
-        texts |= _checked_files(files or {})
+        texts |= files or {}
         self._folder = None if out is None else RunFolder(out, whole.identity, texts, run_kind=kind)
         self._overall = None if whole.parts.method.progressive is None else OverallRecords(self._folder)
         self._contexts.enter_context(catch_signals(interruptible, self._interrupt))
@@ -305,7 +312,7 @@ class Search:
         if self._overall is not None:
             watching.insert(0, self._overall)
             for callback in watching:
-                callback.on_stage_start(Stage(self._number, number_of_stages(self._whole.parts), experiment.space))
+                callback.on_stage_start(StageStart(self._number, number_of_stages(self._whole.parts), experiment.space))
         if folder is not None:
             watching.insert(0, folder)
         check_same("other settings or data", lambda: experiment.identity.digest)
@@ -318,9 +325,10 @@ class Search:
         if self._closed:
             raise UserError("the search was closed before its end; load what was saved of it, or start a new one.")
         record = self._run.step()
-        found = record if record is None or self._overall is None else self.history[-1]
+        if record is not None and self._overall is not None:
+            *_, record = self._overall.so_far([record])
         self._go_to_next_stage()
-        return found
+        return record
 
     def _go_to_next_stage(self) -> None:
         """End a complete stage, and begin the next one; after the last, the search is complete."""
@@ -361,7 +369,6 @@ class Search:
         try:
             yield
         except BaseException:
-            self._closed = True
             self.close()
             raise
 
@@ -381,28 +388,3 @@ def _compare_machines(saved: Mapping[str, Any]) -> None:
             "the search began with %d process%s and continues with %d, so the last bits of its numbers differ.",
             before, "" if before == 1 else "es", size,
         )  # fmt: skip
-
-
-def _checked_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts to write; reject names that leave the run folder or belong to the search."""
-    if not isinstance(files, Mapping):
-        raise UserError(f"files is {shortened(files)}; it must be a dictionary of texts by file name.")
-    for name, text in files.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise UserError(f"files has {shortened(name)}: {shortened(text)}; give texts by file name.")
-        if name in ("", ".", "..") or {"/", "\\", "\0", ":"} & set(name) or len(name.encode()) > 200:
-            raise UserError(f"files names {shortened(name)}; give a plain file name, which stays in the run folder.")
-        if name.startswith(("checkpoint", "healthy", "stage-", ".")) or name in OWN_FILES:
-            raise UserError(f"files names {name!r}, which the search itself writes; choose another name.")
-    return dict(files)
-
-
-def checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
-    """Return the run directory; reject what needs one if there is none."""
-    check_value("resume", resume, bool)
-    check_value("interruptible", interruptible, bool)
-    if resume and out is None:
-        raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
-    if interruptible and out is None:
-        raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
-    return None if out is None else as_path("out", out)

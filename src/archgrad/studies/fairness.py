@@ -12,7 +12,7 @@ from archgrad.errors import UserError, unknown
 from archgrad.loop.sizes import fit_sizes
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
 
-__all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "settled"]
+__all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "fill_in_sizes"]
 
 _MINUTES = 5.0
 """The time of each run if the study gives no size."""
@@ -20,7 +20,7 @@ NO_EPOCHS = "has no epochs:"
 _SIZES = ("epochs", "batch_size", "channels", "cells", "limit")
 
 
-def settled(
+def fill_in_sizes(
     plan: StudyPlan, begun: Collection[Benchmark] = (), tell: Callable[[str], None] = lambda text: None
 ) -> StudyPlan:
     """Give every benchmark the sizes and the space that all variants share, where the study leaves them open.
@@ -34,12 +34,12 @@ def settled(
     return replace(
         plan,
         benchmarks=tuple(
-            benchmark if benchmark in begun else _settled(plan, benchmark, tell) for benchmark in plan.benchmarks
+            benchmark if benchmark in begun else _with_sizes(plan, benchmark, tell) for benchmark in plan.benchmarks
         ),
     )
 
 
-def _settled(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None]) -> Benchmark:
+def _with_sizes(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None]) -> Benchmark:
     configs = [_bare(plan, benchmark, variant) for variant in plan.variants if not variant.is_blackbox]
     if not configs:
         return benchmark
@@ -62,8 +62,7 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
         chosen = fit_sizes(replace(config, time_limit=config.time_limit or _MINUTES), config.load_data(), tell)
         tell(f"{chosen}, for all variants")
         return {name: value for name in _SIZES if (value := getattr(chosen.config, name)) is not None}
-    config = config.with_sizes()
-    parts = resolve(config)
+    parts = resolve(config.with_sizes())
     space, method, training = parts.space, parts.method, parts.training
     sizes: dict[str, Any] = {"epochs": training.epochs, "batch_size": training.batch_size, "channels": space.channels}
     return sizes if method.progressive is not None else {**sizes, "cells": getattr(space, space.depth_knob)}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from archgrad.callbacks import Callback, Measures, Search
+from archgrad.callbacks import Callback, Measures, SearchView
 from archgrad.diagnostics import Snapshot
 from archgrad.errors import UserError
 from archgrad.spaces import Genotype, SearchSpace
@@ -46,7 +46,7 @@ class CellLookup(Callback):
     def measures_of(self, genotype: Genotype) -> Measures:
         """Return what the table knows of a cell, by the names of measures."""
 
-    def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
+    def measure_epoch(self, snapshot: Snapshot, search: SearchView) -> Measures:
         """Return the measures of the current cell."""
         return {} if snapshot.undecided else self.measures_of(snapshot.genotype)
 

@@ -12,9 +12,9 @@ from experiments import experiment_of
 
 import archgrad as ag
 from archgrad.config import SearchConfig, read_config
-from archgrad.config.resolve import method_of, space_of
+from archgrad.config.resolve import ResolvedSearch, method_of, space_of
+from archgrad.loop import sizes
 from archgrad.loop.sizes import candidate_sizes, fit_sizes
-from archgrad.workflows import search_sizes
 
 DIGITS = ag.data.digits()
 
@@ -29,7 +29,8 @@ class Machine:
     def monotonic(self) -> float:
         return self.now
 
-    def step_seconds(self, config: SearchConfig, data: Any, at_most: float) -> float:
+    def step_seconds(self, parts: ResolvedSearch, data: Any, at_most: float) -> float:
+        config = parts.config
         self.measured.append((config.channels, config.cells))
         self.now += self.measuring
         return self.scale * (config.channels or 1) * (config.cells or 10)
@@ -38,8 +39,8 @@ class Machine:
 @pytest.fixture
 def speed(monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine()
-    monkeypatch.setattr(search_sizes, "_step_seconds", machine.step_seconds)
-    monkeypatch.setattr(search_sizes, "time", machine)
+    monkeypatch.setattr(sizes, "_step_seconds", machine.step_seconds)
+    monkeypatch.setattr(sizes, "time", machine)
     return machine
 
 
@@ -123,8 +124,8 @@ def test_whatever_the_data_a_search_of_the_chosen_sizes_begins(
     labels = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
     images = torch.randint(256, (len(labels), 1, 4, 4), dtype=torch.uint8)
     data = ag.data.ImageData("odd", images, labels, tuple(map(str, range(len(counts)))))
-    monkeypatch.setattr(search_sizes, "candidate_sizes", lambda config: [(2, 1)])
-    monkeypatch.setattr(search_sizes, "LONGEST", float("inf"))
+    monkeypatch.setattr(sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(sizes, "LONGEST", float("inf"))
     config = fit_sizes(SearchConfig(time_limit=1e-6, **options), data).config
     space, method = space_of(config), method_of(config)
     part = data if config.limit is None else data.limited(config.limit, seed=0)
@@ -193,7 +194,7 @@ def test_sizes_fit_every_kind_of_method(speed: Machine, space: str, method: str)
 def test_a_search_without_sizes_chooses_them_and_says_so(
     archgrad: Any, speed: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_sizes, "candidate_sizes", lambda config: [(2, 1)])
+    monkeypatch.setattr(sizes, "candidate_sizes", lambda config: [(2, 1)])
     code, out, err = archgrad("search", "--limit", 120, "--time-limit", 0.01, "--epochs", 2, "--out", "run")
     assert code == 0, err
     assert "measuring a few steps with 2 channels, depth 1" in out

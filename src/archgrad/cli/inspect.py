@@ -1,42 +1,142 @@
-"""``archgrad inspect`` from the last checkpoint of a run: measure its gradients, its discretization and its cells."""
+"""``archgrad inspect``: the health of a run by its records, and measures at its last checkpoint."""
 
 from __future__ import annotations
 
 import json
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
+from archgrad.blackbox import SEARCHES
+from archgrad.cli.console import say
+from archgrad.cli.search import with_threads
+from archgrad.config import read_run_config
+from archgrad.config.resolve import method_of
+from archgrad.diagnostics import (
+    Snapshot,
+    average,
+    average_similarity,
+    compare,
+    layer_similarity,
+    measure_discretization,
+    reference_at,
+)
+from archgrad.diagnostics.records import of_last_stage
 from archgrad.errors import UserError
+from archgrad.hypergradients import T1T2, Amended, FirstOrder, Hypergradient, Neumann, Unrolled
+from archgrad.loop.evaluation import supernet_evaluation
+from archgrad.loop.folder import read_records
+from archgrad.loop.saved_run import evaluate_at_state, reopen
+from archgrad.method.reactions import diagnosed
+from archgrad.report import draw_panels, panels_of
+from archgrad.report.figure import can_draw
+from archgrad.system.files import write_text
+from archgrad.tasks import MetricInfo
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from archgrad.hypergradients import Hypergradient
-    from archgrad.loop import SearchState
-    from archgrad.loop.experiment import Experiment
+    from archgrad.loop import Experiment, SearchState
 
 __all__ = [
+    "inspect_diagnosis",
     "inspect_discretization",
     "inspect_estimates",
     "inspect_layers",
+    "show_diagnosis",
     "show_discretization",
     "show_estimates",
     "show_layers",
 ]
 
-_ESTIMATES, _DISCRETIZATION, _LAYERS = "hypergradient.json", "discretization.json", "layers.json"
 _log = logging.getLogger("archgrad")
+
+
+def inspect_diagnosis(folder: Path, out: Path | None) -> dict[str, Any]:
+    """Return a run's description, last finished epoch, diagnosis and curves, and draw the curves into ``out``.
+
+    The default file is ``diagnosis.svg`` in the run directory. Without matplotlib it draws nothing. A search without
+    gradients has no mixture, so there is nothing to diagnose or draw.
+    """
+    config, records = read_run_config(folder), of_last_stage(read_records(folder))
+    last = records[-1] if records else None
+    found: dict[str, Any] = {
+        "run": str(folder), "method": config.method, "space": config.space, "data": config.data, "seed": config.seed,
+        "epochs": config.all_epochs, "last_epoch": last, "stopped_to": None, "genotype": None, "diagnosis": None,
+        "curves": {}, "picture": None,
+    }  # fmt: skip
+    if last is None:
+        return found
+    returned = records[int(last.get("stopped_to", len(records))) - 1]  # an earlier one if the search was stopped
+    found |= {"stopped_to": last.get("stopped_to") and returned["epoch"], "genotype": returned["genotype"]}
+    if config.method in SEARCHES:
+        return found
+    diagnosis = diagnosed(records, config.epochs or 0, method_of(config))
+    curves = {name: line for lines in panels_of(records).values() for name, line in lines.items()}
+    picture = _draw(records, folder, out, diagnosis.since)
+    return found | {"diagnosis": {**asdict(diagnosis), "text": str(diagnosis)}, "curves": curves, "picture": picture}
+
+
+def _draw(records: Sequence[Mapping[str, Any]], folder: Path, out: Path | None, since: int | None) -> str | None:
+    if not can_draw():
+        return None
+    path = out or folder / "diagnosis.svg"
+    try:
+        draw_panels(records, path, since)
+    except UserError as error:
+        if out is not None:
+            raise
+        _log.warning("%s", error)
+        return None
+    return str(path)
+
+
+def show_diagnosis(found: Mapping[str, Any]) -> str:
+    """Format the last epoch, the diagnosis, a small table and the path of the picture."""
+    last = found["last_epoch"]
+    names = ", ".join(str(found[name])[:100] for name in ("space", "data"))
+    head = f"{str(found['method'])[:100]} on {names}, seed {found['seed']}: "
+    if last is None:
+        return f"{head}no epoch of {found['epochs']} is finished"
+    numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]
+    lines = [f"{head}{last['epoch']} of {found['epochs']} epochs", *numbers]
+    if found["stopped_to"] is not None:
+        lines.append(f"  stopped at epoch {last['epoch']}, architecture of epoch {found['stopped_to']}:")
+    lines.append(f"  {found['genotype'] or 'undecided: all choices tie exactly'}")
+    if found["diagnosis"] is None:
+        return "\n".join([*lines, "", "searched without gradients: an epoch is a query, and there is no diagnosis"])
+    lines += ["", found["diagnosis"]["text"], "", *_table(found["curves"])]
+    picture = found["picture"]
+    drawn = f"curves: {picture}" if picture else "to draw curves, install matplotlib: `pip install 'archgrad[plot]'`"
+    return "\n".join([*lines, drawn])
+
+
+def _table(curves: Mapping[str, Sequence[tuple[int, float]]]) -> list[str]:
+    """Show each curve at the first, the middle and the last epoch; ``-`` if it has no value yet."""
+    every = sorted({epoch for line in curves.values() for epoch, _ in line})
+    if not every:
+        return []
+    epochs = sorted({every[0], every[(len(every) - 1) // 2], every[-1]})
+    width = max(map(len, curves))
+    lines = [" ".join([" " * width, *(f"{f'epoch {epoch}':>12}" for epoch in epochs)])]
+    for name, line in curves.items():
+        shown = (_at(dict(line), epoch) for epoch in epochs)
+        lines.append(" ".join([f"{name:<{width}}", *(f"{value:>12}" for value in shown)]))
+    return [*lines, ""]
+
+
+def _at(values: Mapping[int, float], epoch: int) -> str:
+    """Return the value of an epoch, or the latest one before it: some measures skip epochs."""
+    known = max((one for one in values if one <= epoch), default=None)
+    return "-" if known is None else f"{values[known]:.4g}"
 
 
 def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
     """Measure what the supernet loses of its main metric when its mixture becomes one architecture."""
-    from archgrad.diagnostics import Snapshot, measure_discretization
-    from archgrad.loop.evaluation import supernet_evaluation
-
     setup, state, stage = _reopen(folder, device)
     space, evaluation = setup.space, supernet_evaluation(setup, state)
     probabilities = setup.method.relaxation.probabilities(setup.blocks, state.alpha)
@@ -56,14 +156,12 @@ def inspect_discretization(folder: Path, device: str | None) -> dict[str, Any]:
         "drop": state.metric.gain(mixture, one),
         "genotype": str(state.genotype),
     }
-    _save(found, folder / _DISCRETIZATION)
+    _save(found, folder / "discretization.json")
     return found
 
 
 def show_discretization(found: Mapping[str, Any]) -> str:
     """Format both metrics and their difference, with the epochs if the search returned an earlier architecture."""
-    from archgrad.tasks import MetricInfo
-
     metric = MetricInfo.of_record(found)
     unit, lost = ("%", "points") if metric.unit == "%" else (metric.name, f"of {metric.name}")
     values = [found[f"{kind}_{metric.name}"] for kind in ("mixture", "discrete")] + [found["drop"]]
@@ -85,9 +183,6 @@ def show_discretization(found: Mapping[str, Any]) -> str:
 
 def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, Any]:
     """Compare the cells of each stage of the supernet at the last checkpoint, and save the result in the run."""
-    from archgrad.diagnostics import average_similarity, layer_similarity
-    from archgrad.loop.saved_run import evaluate_at_state
-
     setup, state, stage = _reopen(folder, device)
     rows = []
     for batch in range(batches):
@@ -98,7 +193,7 @@ def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, 
         "batches": batches,
         "stages": [asdict(stage) for stage in average_similarity(rows)],
     }
-    _save(found, folder / _LAYERS)
+    _save(found, folder / "layers.json")
     return found
 
 
@@ -121,12 +216,6 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
 
     It averages over ``batches`` pairs of batches; the reference of each takes ``steps`` Hessian products.
     """
-    from statistics import mean
-
-    from archgrad.cli.console import say
-    from archgrad.diagnostics import average, compare, reference_at
-    from archgrad.loop.saved_run import evaluate_at_state
-
     setup, state, stage = _reopen(folder, device)
     estimators = _estimators(setup.method.hypergradient, setup.weights.is_sgd)
     references, rows = [], []
@@ -144,52 +233,12 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
         "lambda_min": mean(one.lambda_min for one in references),
         "estimates": {name: _finite(asdict(average([row[name] for row in rows]))) for name in estimators},
     }
-    _save(found, folder / _ESTIMATES)
+    _save(found, folder / "hypergradient.json")
     return found
-
-
-def _reopen(folder: Path, device: str | None) -> tuple[Experiment, SearchState, int | None]:
-    """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
-    from archgrad.cli.search import with_threads
-    from archgrad.config import read_run_config
-    from archgrad.loop.saved_run import reopen
-
-    config = read_run_config(folder)
-    found = reopen(with_threads(config if device is None else replace(config, device=device)), folder)
-    setup, state = found.runs[-1]
-    return setup, state, None if found.whole.method.progressive is None else len(found.runs)
-
-
-def _position(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
-    """Return which run this is, and how many epochs and steps it has finished."""
-    return {"run": str(folder), "stage": stage, "epoch": state.epoch, "step": state.step}
-
-
-def _position_text(found: Mapping[str, Any]) -> str:
-    stage = "" if found["stage"] is None else f" of stage {found['stage']}"
-    within = f" and {found['step']} steps" if found["step"] else ""
-    return f"after epoch {found['epoch']}{within}{stage}"
-
-
-def _save(found: dict[str, Any], path: Path) -> None:
-    """Write the result into the run directory; only warn if that fails."""
-    from archgrad.system.files import write_text
-
-    try:
-        write_text(path, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    except OSError as error:
-        _log.warning("%s cannot be written (%s).", path, error.strerror or error)
-
-
-def _finite(numbers: dict[str, float]) -> dict[str, float | None]:
-    """Replace NaN and infinity, which JSON lacks, by None."""
-    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}
 
 
 def _estimators(own: Hypergradient, sgd: bool) -> dict[str, Hypergradient]:
     """Return the run's own estimator and the others to compare, by name; without ``sgd``, none that assumes it."""
-    from archgrad.hypergradients import T1T2, Amended, FirstOrder, Neumann, Unrolled
-
     series: dict[str, Hypergradient] = {
         f"Neumann, {terms} terms": Neumann(terms, products="forward") for terms in (0, 1, 2, 5)
     }
@@ -220,3 +269,35 @@ def show_estimates(found: Mapping[str, Any]) -> str:
         cosine, length, second_cosine, share = (math.nan if value is None else value for value in row.values())
         lines.append(f"{name:<{width}}   {cosine:6.3f}   {length:6.3g}   {second_cosine:6.3f}   {share:8.3g}")
     return "\n".join(lines)
+
+
+def _reopen(folder: Path, device: str | None) -> tuple[Experiment, SearchState, int | None]:
+    """Return the setup and the last saved state of a run, and the number of its last stage if it has stages."""
+    config = read_run_config(folder)
+    found = reopen(with_threads(config if device is None else replace(config, device=device)), folder)
+    setup, state = found.runs[-1]
+    return setup, state, None if found.whole.method.progressive is None else len(found.runs)
+
+
+def _position(folder: Path, state: SearchState, stage: int | None) -> dict[str, Any]:
+    """Return which run this is, and how many epochs and steps it has finished."""
+    return {"run": str(folder), "stage": stage, "epoch": state.epoch, "step": state.step}
+
+
+def _position_text(found: Mapping[str, Any]) -> str:
+    stage = "" if found["stage"] is None else f" of stage {found['stage']}"
+    within = f" and {found['step']} steps" if found["step"] else ""
+    return f"after epoch {found['epoch']}{within}{stage}"
+
+
+def _save(found: dict[str, Any], path: Path) -> None:
+    """Write the result into the run directory; only warn if that fails."""
+    try:
+        write_text(path, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:
+        _log.warning("%s cannot be written (%s).", path, error.strerror or error)
+
+
+def _finite(numbers: dict[str, float]) -> dict[str, float | None]:
+    """Replace NaN and infinity, which JSON lacks, by None."""
+    return {name: value if math.isfinite(value) else None for name, value in numbers.items()}

@@ -2,26 +2,76 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archgrad.callbacks import Callback, Decision, Record, Search, Stage
-from archgrad.cli.console import say
-from archgrad.cli.screen_words import screen_numbers
+from archgrad.callbacks import Callback, DecisionProgress, Record, SearchView, StageStart
+from archgrad.diagnostics.records import decided_share
+from archgrad.distributed.environment import is_silent
 from archgrad.errors import escaped
+from archgrad.tasks import MetricInfo
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
 
-__all__ = ["LiveProgress", "PlainProgress", "progress_for", "reading_progress"]
+__all__ = [
+    "Display",
+    "LiveProgress",
+    "PlainProgress",
+    "ScreenNumber",
+    "progress_for",
+    "reading_progress",
+    "screen_numbers",
+]
+
+_log = logging.getLogger("archgrad")
+
+
+def _say(text: str, console: Console) -> None:
+    """Print text without markup, emoji or highlighting, and with control characters escaped."""
+    console.print(escaped(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def progress_for(console: Console, shows_cell: bool = True) -> LiveProgress | PlainProgress:
-    """Return the display that suits the console; a training, whose cell is given, does not show it."""
+    """Return the display that suits the console; ``shows_cell`` is False for a training, whose cell is given."""
     return (LiveProgress if console.is_terminal else PlainProgress)(console, shows_cell)
+
+
+class Display:
+    """Where a search in Python shows its progress: a terminal or a notebook; nowhere else, unless it is told to.
+
+    ``callbacks`` show the search, and :meth:`tell` prints a line about its preparation.
+    """
+
+    def __init__(self, wanted: bool | None = None) -> None:
+        shown = (sys.stderr.isatty() or "ipykernel" in sys.modules) if wanted is None else wanted
+        self._shown: LiveProgress | PlainProgress | None = None
+        if shown and not is_silent():
+            from rich.console import Console
+
+            self._shown = progress_for(Console(stderr=True, soft_wrap=True, highlight=False, emoji=False))
+
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:
+        """The callback that shows the search; none if nothing is shown."""
+        return () if self._shown is None else (self._shown,)
+
+    def tell(self, text: str) -> None:
+        """Print a line, or log it if nothing is shown."""
+        if self._shown is None:
+            _log.info("%s", text)
+        else:
+            _say(text, self._shown.console)
+
+    def close(self) -> None:
+        """Stop the display."""
+        if self._shown is not None:
+            self._shown.close()
 
 
 class _Progress(Callback):
@@ -33,22 +83,22 @@ class _Progress(Callback):
         self.console, self.shows_cell = console, shows_cell
         self._clock = _Clock()
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """Say which stage begins."""
         self._print(_stage(stage))
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
 
-    def on_search_start(self, search: Search) -> None:
+    def on_search_start(self, search: SearchView) -> None:
         """Say how far α may move."""
         self._clock.start(search.index)
         if search.budget_line:
             self._print(search.budget_line)
 
-    def on_decision(self, search: Search, decision: Decision) -> None:
+    def on_decision(self, search: SearchView, decision: DecisionProgress) -> None:
         """Print the decision."""
         self._print(f"decision {decision.done}/{decision.total}: {decision.what}")
 
-    def on_search_end(self, search: Search) -> None:
+    def on_search_end(self, search: SearchView) -> None:
         """Say why a search was stopped."""
         self.close()
         if search.stopped is not None:
@@ -58,7 +108,7 @@ class _Progress(Callback):
         """Stop the display; plain lines need no clean-up."""
 
     def _print(self, line: str) -> None:
-        say(line, self.console)
+        _say(line, self.console)
 
 
 class PlainProgress(_Progress):
@@ -68,18 +118,18 @@ class PlainProgress(_Progress):
         super().__init__(console, shows_cell)
         self._explained: set[str] = set()
 
-    def on_search_start(self, search: Search) -> None:
+    def on_search_start(self, search: SearchView) -> None:
         """Say how far α may move, and where a resumed search continues."""
         super().on_search_start(search)
         if search.index:
             self._print(f"resuming at epoch {search.epoch + 1}, step {search.step + 1}")
 
-    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+    def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
         """Print the estimated time, once."""
         if estimate := self._clock.first_estimate(search):
             self._print(estimate)
 
-    def on_epoch_end(self, search: Search, record: Record) -> None:
+    def on_epoch_end(self, search: SearchView, record: Record) -> None:
         """Print the numbers of the epoch and its cell."""
         numbers = screen_numbers(record)
         for one in numbers:
@@ -100,7 +150,7 @@ class LiveProgress(_Progress):
         self._live: Live | None = None
         self._record: dict[str, Any] = {}
 
-    def on_search_start(self, search: Search) -> None:
+    def on_search_start(self, search: SearchView) -> None:
         """Say how far α may move, and start the display."""
         from rich.live import Live
 
@@ -109,11 +159,11 @@ class LiveProgress(_Progress):
         self._live = Live(self._view(search, {}), console=self.console, refresh_per_second=4, transient=True)
         self._live.start(refresh=True)
 
-    def on_epoch_end(self, search: Search, record: Record) -> None:
+    def on_epoch_end(self, search: SearchView, record: Record) -> None:
         """Keep the numbers of the epoch to show."""
         self._record = record
 
-    def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
+    def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:
         """Update the display."""
         if self._live is not None:
             self._live.update(self._view(search, means))
@@ -124,7 +174,7 @@ class LiveProgress(_Progress):
             self._live.stop()
             self._live = None
 
-    def _view(self, search: Search, means: Mapping[str, float]) -> Group:
+    def _view(self, search: SearchView, means: Mapping[str, float]) -> Group:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
@@ -156,7 +206,7 @@ def _cell(record: dict[str, Any]) -> str:
     return f"{record['genotype']}{ties and f' (undecided: {ties})'}"
 
 
-def _stage(stage: Stage) -> str:
+def _stage(stage: StageStart) -> str:
     """Say which stage begins, with the number of its cells and of the choices on each edge."""
     blocks = stage.space.blocks
     cells = sum(block.cells for block in blocks)
@@ -194,7 +244,7 @@ class _Clock:
         seconds = self.seconds_left(done, total)
         return "estimating the time left" if seconds is None else f"{_time(seconds)} left{self.stage}"
 
-    def first_estimate(self, search: Search) -> str | None:
+    def first_estimate(self, search: SearchView) -> str | None:
         """Say once, after a few steps, how long the search will take."""
         total = search.epochs * search.steps
         seconds = None if self._told else self.seconds_left(search.index, total)
@@ -245,4 +295,62 @@ class _Tenths:
         if tenth > self._told and not (self.images and total < _FEWEST_IMAGES):
             self._told = tenth
             whole = f"{total:,}" if self.images else f"{total / 1e6:.1f} MB"
-            say(f"{self.what}: {10 * tenth} % of {whole}", self.console)
+            _say(f"{self.what}: {10 * tenth} % of {whole}", self.console)
+
+
+_WORDS = {
+    "train_loss": ("loss", "on the images that train the weights"),
+    "train_{}": ("training {}", "on the images that train the weights"),
+    "arch_loss": ("α loss", "on the images that train the architecture α"),
+    "arch_{}": ("α {}", "on the images that train the architecture α"),
+    "heldout_{}": ("held-out {}", "on images that train no weights"),
+    "decided": ("decided", "0 %: all operations are even, 100 %: one on each edge"),
+    "skips": ("skip connections", "in the current cell"),
+}
+"""The names in a record, titles and meanings, in the order of the screen; braces stand for the main metric."""
+_TABLES = {"200ep": "NAS-Bench-201", "12ep": "NAS-Bench-201", "108ep": "NAS-Bench-101"}
+
+
+class ScreenNumber(NamedTuple):
+    """A number on the screen: its name, its value with the unit, and its meaning."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+def screen_numbers(record: Mapping[str, Any], metric: MetricInfo | None = None) -> list[ScreenNumber]:
+    """Return the numbers of a record that a screen shows; ``metric`` is the main one, by default what the record says.
+
+    >>> screen_numbers({"entropy": 0.7, "entropy_max": 1.4})
+    [ScreenNumber(name='decided', value='50 %', meaning='0 %: all operations are even, 100 %: one on each edge')]
+    """
+    metric, share = metric or MetricInfo.of_record(record), decided_share(record)
+    shown = {} if share is None else {"decided": f"{100 * share:.0f} %"}
+    words = {name.format(metric.name): one for name, one in _WORDS.items()}
+    found = [
+        ScreenNumber(title.format(metric.name), shown.get(name) or _value(name, record[name], metric), meaning)
+        for name, (title, meaning) in words.items()
+        if name in shown or name in record
+    ]
+    return found + [_looked_up(name, record[name]) for name in record if name.startswith(("oracle_", "regret_"))]
+
+
+def _value(name: str, value: float | None, metric: MetricInfo) -> str:
+    """Return a number as a screen shows it: with the unit of its metric, or as a count or a loss."""
+    if isinstance(value, int | None):
+        return "unknown" if value is None else str(value)
+    is_loss = metric.name == "loss" or not name.endswith(f"_{metric.name}")
+    return f"{value:.3f}" if is_loss else metric.show(value, digits=2)
+
+
+def _looked_up(name: str, value: float) -> ScreenNumber:
+    """Return the accuracy or regret of the current cell in a table.
+
+    >>> _looked_up("oracle_cifar10_test_200ep", 93.2).meaning
+    'of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)'
+    """
+    quantity, dataset, *rest = name.split("_")
+    title = f"table {'accuracy' if quantity == 'oracle' else 'regret'} {' '.join([dataset, *rest[:-1]])}"
+    table = _TABLES.get(rest[-1], "benchmark's") if rest else "benchmark's"
+    return ScreenNumber(title, f"{value:.2f} %", f"of this cell in the {table} table ({', '.join([dataset, *rest])})")
