@@ -22,8 +22,8 @@ STORED = Path(__file__).parent / "stored" / "run-1"
 
 
 def test_a_study(tmp_path: Path, archgrad: Any) -> None:
-    runs = {f"b-cifar10/{name}-seed0": {"heldout_accuracy": 50.0} for name in ("darts", "gaea")}
-    make_study(tmp_path / "study", runs, Variant("darts", "darts"), Variant("gaea", "gaea"), seeds=1)
+    runs = {f"b-digits/{name}-seed0": {"heldout_accuracy": 50.0} for name in ("darts", "gaea")}
+    make_study(tmp_path / "study", runs, Variant("darts", "darts"), Variant("gaea", "gaea"), seeds=1, data=("digits",))
     assert read_kind(tmp_path / "study") == "study"
     assert len(ag.resume(tmp_path / "study").status) == 2
     code, out, err = archgrad("resume", tmp_path / "study", "--json")
