@@ -14,8 +14,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from archgrad.loop.threads import usable_cores
 from archgrad.studies.coordinator import run_missing
-from archgrad.studies.engines import Job, make_engine, usable_cores
+from archgrad.studies.engines import Job, make_engine
 from archgrad.studies.folder import StudyFolder
 from benchmarks.common import Report
 from tests.studies.stubbed import plan_of, stub_command

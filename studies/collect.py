@@ -13,6 +13,7 @@ from pathlib import Path
 
 from archgrad.studies import Study
 from archgrad.system.files import write_text
+from archgrad.system.run_kind import write_kind
 
 PLAN, RECORDS, CONFIG, SUMMARY = "study.toml", "metrics.jsonl", "config.toml", "summary.json"
 KEPT = (
@@ -22,7 +23,7 @@ KEPT = (
     "diagnosis", "stopped_to", "switched_from", "ties", "queries", "simulated_seconds",
 )  # fmt: skip
 """The measures of an epoch that are kept, beside those that begin with ``oracle_`` or ``probability_``."""
-ABOUT = ("archgrad", "identity", "epochs", "seconds", "genotype")
+ABOUT = ("archgrad", "machine", "identity", "epochs", "seconds", "genotype")
 """What is kept of the summary of a run."""
 
 
@@ -45,7 +46,7 @@ def collect(study: Study, results: Path) -> int:
         settings = (home / CONFIG).read_text(encoding="utf-8").splitlines(keepends=True)
         write_text(there / CONFIG, "".join(line for line in settings if not line.startswith("data_dir ")))
         summary = json.loads((home / SUMMARY).read_text(encoding="utf-8"))
-        write_text(there / SUMMARY, json.dumps({name: summary.get(name) for name in ABOUT}) + "\n")
+        write_text(there / SUMMARY, json.dumps({name: summary[name] for name in ABOUT if name in summary}) + "\n")
     return len(finished)
 
 
@@ -56,6 +57,7 @@ def restore(results: Path, study: Path) -> int:
         target = study / path.relative_to(results)
         if not target.exists():
             write_text(target, path.read_text(encoding="utf-8"))
+    write_kind(study, "study")
     return sum(path.name == SUMMARY for path in files)
 
 

@@ -11,11 +11,6 @@ RUNS = Path(__file__).parent / "results" / "proxy" / "nasbench201-cifar10"
 ACCURACY = "oracle_cifar10_test_200ep"
 
 
-def averages(runs: list[tuple[dict[str, float], dict[str, float]]], name: str) -> tuple[float, float]:
-    """Return the mean of a measure at a quarter of the epochs and at the end."""
-    return mean(quarter[name] for quarter, _ in runs), mean(end[name] for _, end in runs)
-
-
 def main() -> None:
     """Compare each run at a quarter of its epochs with its end."""
     sizes = defaultdict(list)

@@ -41,10 +41,6 @@ def test_a_search_without_gradients(tmp_path: Path, archgrad: Any, monkeypatch: 
     code, out, err = archgrad("resume", home)
     assert code == 0, err
     assert str(found.genotype) in out
-    run_blackbox("random-search", seed=1, queries=1).save(tmp_path / "other")
-    shutil.copy(tmp_path / "other" / "genotype.json", home)
-    with pytest.raises(UserError, match="other data"):
-        ag.resume(home)
 
 
 @pytest.mark.parametrize("given", [{"test": "digits"}, {"method": ag.recipes.darts()}], ids=["test", "method"])

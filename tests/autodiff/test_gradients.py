@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from archgrad.autodiff.gradients import (
     backward,
@@ -12,7 +12,6 @@ from archgrad.autodiff.gradients import (
     detached_parameters,
     gradients,
     leaves,
-    record_gradients,
     split_trained,
 )
 
@@ -48,17 +47,6 @@ def test_frozen_weights_are_split_from_trained_ones() -> None:
     module.bias.requires_grad_(False)
     trained, frozen = split_trained(dict(module.named_parameters()))
     assert (list(trained), list(frozen)) == (["weight"], ["bias"])
-
-
-def test_the_first_gradient_of_every_mixture_is_recorded_and_summed_over_images() -> None:
-    alpha = torch.ones(2, 3, requires_grad=True)
-    shared, by_image = alpha.expand(4, 2, 3), alpha.expand(4, 5, 2, 3)
-    found: dict[str, Tensor] = {}
-    record_gradients({"shared": shared, "by image": by_image, "fixed": torch.ones(4, 2, 3)}, found)
-    (shared.sum() + by_image.sum()).backward()
-    assert sorted(found) == ["by image", "shared"]
-    assert torch.equal(found["shared"], torch.ones(4, 2, 3))
-    assert torch.equal(found["by image"], torch.full((4, 2, 3), 5.0))
 
 
 def test_constants_of_inference_tensors_can_be_differentiated_by_others() -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 from known_table import install
 
-from archgrad.blackbox import run_blackbox
+from archgrad.blackbox import resume_blackbox, run_blackbox
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
 from archgrad.loop.records import read_records
 from archgrad.spaces import Genotype, NASBench201
+from archgrad.system.run_kind import read_kind
 
 
 @pytest.fixture
@@ -101,6 +103,13 @@ def test_a_run_directory_reads_like_that_of_a_search_by_gradients(tmp_path: Path
     assert (summary["queries"], summary["simulated_seconds"]) == (12, result.simulated_seconds)
     with pytest.raises(UserError, match="is not empty"):
         result.save(folder)
+    assert read_kind(folder) == "blackbox"
+    again = resume_blackbox(folder)
+    same = [one.name for one in fields(result) if one.name != "seconds"]
+    assert [getattr(again, name) for name in same] == [getattr(result, name) for name in same]
+    (folder / "summary.json").unlink()
+    with pytest.raises(UserError, match="not written to its end; delete it"):
+        resume_blackbox(folder)
 
 
 @pytest.mark.usefixtures("table")

@@ -14,7 +14,7 @@ from tiny_space import Tiny
 from torch import Tensor, nn
 
 from archgrad.blackbox import SCORES, Problem
-from archgrad.blackbox.scores import flops, grad_norm, jacov, nwot, params, snip, synflow
+from archgrad.blackbox.zero_cost import flops, grad_norm, jacov, nwot, params, snip, synflow
 
 IMAGES, LABELS = randn(3, 1, 1, 4, seed=0), torch.tensor([0, 2, 1])
 

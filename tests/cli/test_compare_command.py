@@ -71,6 +71,17 @@ def test_a_begun_study_takes_more_seeds_and_methods(archgrad, engine, study):
     assert (code, engine.submitted) == (0, [f"{PLACE}/gdas-seed2", f"{PLACE}/gaea-simultaneous-seed2"]), err
 
 
+def test_a_variant_leaves_a_begun_study_and_comes_back(archgrad, engine, study):
+    code, out, err = archgrad("compare", study, "--without", "gdas")
+    assert (code, engine.submitted, "gdas" in out) == (0, [], False), err
+    assert (study / PLACE / "gdas-seed0" / "summary.json").exists()
+    code, out, err = archgrad("compare", study, "--methods", "gdas")
+    assert (code, engine.submitted, "gdas               2 of 2" in out) == (0, [], True), err
+    for names, sentence in (("gdsa", "did you mean 'gdas'"), ("gdas,gaea-simultaneous", "at least one variant")):
+        code, _, err = archgrad("compare", study, "--without", names)
+        assert (code, sentence in err) == (2, True), err
+
+
 def test_tables_have_other_formats(archgrad, engine, study):
     def printed(kind: str) -> str:
         code, out, err = archgrad("compare", study, "--table", kind)
@@ -121,7 +132,7 @@ def test_status_tells_how_far_a_study_is(archgrad, study):
     StudyFolder(study).write_failures({})
     code, out, err = archgrad("status", study)
     assert "nobody works on it; `archgrad compare study` continues it" in out
-    StudyFolder(study).show("local", [f"{PLACE}/gdas-seed1"])
+    StudyFolder(study).write_heartbeat("local", [f"{PLACE}/gdas-seed1"])
     code, out, err = archgrad("status", study)
     assert "3 of 4 runs finished, 1 running; about 1 min left" in out
     assert "works on it (engine local)" in out

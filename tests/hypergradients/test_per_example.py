@@ -105,7 +105,7 @@ def test_nothing_is_changed_and_no_inner_batch_is_read() -> None:
 
 def test_its_first_term_is_all_there_is() -> None:
     with evaluate_at(PROBLEM, WEIGHTS, ALPHA, None, BATCH) as point:
-        direct, whole = PerExample(0.1).direct(point), PerExample(0.1).estimate(point)
+        direct, whole = PerExample(0.1).direct(point), PerExample(0.1).estimate_once(point)
     assert all(torch.equal(direct[name], whole[name]) for name in ALPHA)
 
 

@@ -129,15 +129,15 @@ def test_the_gradient_of_second_order_goes_through_the_step_that_the_weights_the
     seen: list[dict[str, torch.Tensor]] = []
 
     class Watching(Unrolled):
-        def estimate(self, point: Any) -> Any:
+        def estimate(self, point: Any, state: Any) -> Any:
             outer = point.problem.outer
             problem = replace(point.problem, outer=lambda w, a, b: seen.append(w) or outer(w, a, b))
-            return super().estimate(replace(point, problem=problem))
+            return super().estimate(replace(point, problem=problem), state)
 
     drawn = StepBatches(made.weight_loader, made.arch_loader, state.index)
     step = stepper.bilevel_step(state)
     with step.at(state.alpha, ag.hypergradients.Batches([drawn.inner(0)]), drawn.outer()) as point:
-        Watching().estimate(point)
+        Watching().estimate_once(point)
     stepper.weight_step(state, drawn.inner(0))
     for name, weight in state.weights.items():
         torch.testing.assert_close(seen[0][name].detach(), weight.detach(), rtol=1e-5, atol=1e-6)

@@ -50,6 +50,11 @@ def narrow(found: dict[str, Tensor]) -> dict[str, Tensor]:
     return {name: value[..., :-1] for name, value in found.items()}
 
 
+def on_first(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Change the first of two results."""
+    return lambda found: (change(found[0]), found[1])
+
+
 def nothing(found: Any) -> None:
     return None
 
@@ -67,18 +72,15 @@ CASES: list[tuple[str, str, Callable[[Any], Any], str]] = [
         lambda found: Relaxed({name: value.detach() for name, value in found.mixture.items()}),
         "Own.relax returned a mixture without gradient; it must return one that is differentiable in α",
     ),
-    ("hypergradient", "estimate", nothing, "Own.estimate returned None; it must return tensors of these shapes"),
-    ("hypergradient", "estimate", narrow, r"Own.estimate returned a dictionary with 'cell' \[6, 4\]"),
-    ("hypergradient", "estimate", scaled(NAN), "architecture gradient of block 'cell', by Own, became not finite"),
+    ("hypergradient", "estimate", nothing, "Own.estimate returned None; it must return an object of type tuple"),
+    ("hypergradient", "estimate", on_first(narrow), r"Own.estimate returned a dictionary with 'cell' \[6, 4\]"),
+    ("hypergradient", "estimate", on_first(scaled(NAN)), "gradient of block 'cell', by Own, became not finite"),
+    ("hypergradient", "estimate", lambda found: (found[0], None), "estimate returned None; .* of type dict"),
+    ("hypergradient", "init", nothing, "Own.init returned None; it must return an object of type dict"),
     ("arch_optimizer", "init", nothing, "Own.init returned None; it must return an object of type dict"),
     ("arch_optimizer", "step", nothing, "Own.step returned None; it must return an object of type tuple"),
-    ("arch_optimizer", "step", lambda found: (narrow(found[0]), found[1]), r"Own.step returned .*\[6, 4\]"),
-    (
-        "arch_optimizer",
-        "step",
-        lambda found: (scaled(NAN)(found[0]), found[1]),
-        "not finite in the step of Own, step 1",
-    ),
+    ("arch_optimizer", "step", on_first(narrow), r"Own.step returned .*\[6, 4\]"),
+    ("arch_optimizer", "step", on_first(scaled(NAN)), "not finite in the step of Own, step 1"),
     ("discretizer", "select", nothing, "Own.interim returned None; it must return an object of type Genotype"),
 ]
 BASES: dict[str, type] = {

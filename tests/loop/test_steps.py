@@ -172,11 +172,11 @@ class Both(Hypergradient):
 
     seen: list[tuple[Batch | None, Batch]] = field(default_factory=list, repr=False)
 
-    def estimate(self, point: EvaluationPoint) -> Alpha:
+    def estimate(self, point: EvaluationPoint, state: Any) -> tuple[Alpha, Any]:
         (inner_batch,) = point.inner_batch
         self.seen.append((inner_batch, point.outer_batch))
         assert math.isfinite(point.inner()(point.weights, point.alpha).item())
-        return point.direct()
+        return point.direct(), state
 
 
 def test_an_estimator_that_needs_the_inner_batch_gets_that_of_the_weight_step() -> None:

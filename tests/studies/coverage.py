@@ -8,7 +8,7 @@ import sys
 import numpy as np
 from scipy.stats import bootstrap, t
 
-from archgrad.studies.intervals import mean_intervals
+from archgrad.studies.statistics import mean_intervals
 
 __all__ = ["KINDS", "STUDIES", "covered", "simulated"]
 

@@ -8,8 +8,8 @@ import pytest
 from each_of import each_of
 
 from archgrad import UserError
-from archgrad.studies.anytime import study_curves
-from archgrad.studies.fairness import check_plan, differences, settled
+from archgrad.studies.curves import study_curves
+from archgrad.studies.fairness import check_plan, differences, fill_in_sizes
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, StudyPlan, Variant
 from archgrad.studies.results import read_results
@@ -38,7 +38,7 @@ def test_a_run_without_gradients_is_a_run_directory_like_others(tmp_path: Path) 
 
 
 def test_it_searches_the_space_that_all_variants_share() -> None:
-    plan = settled(plan_of(Variant("gaea", "gaea"), Variant("cells", "random-cells"), epochs=2))
+    plan = fill_in_sizes(plan_of(Variant("gaea", "gaea"), Variant("cells", "random-cells"), epochs=2))
     assert [plan.space(run).exclude for run in plan.runs()][:2] == [("none",)] * 2
     alone = plan_of(Variant("cells", "random-cells"))
     assert [alone.space(run).exclude for run in alone.runs()] == [()] * 2

@@ -15,7 +15,8 @@ import pytest
 from archgrad import UserError
 from archgrad.errors import SearchInterrupted
 from archgrad.studies.coordinator import run_missing
-from archgrad.studies.engines import BUSY, Ended, Engine, Job, LocalEngine
+from archgrad.studies.engines import BUSY, Ended, Engine, Job
+from archgrad.studies.engines.local import LocalEngine
 from archgrad.studies.folder import StudyFolder
 from tests.studies.stubbed import ALL_EPOCHS, coordinator, lines, plan_of, stub_command
 
@@ -127,7 +128,7 @@ def test_a_killed_process_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_two_coordinators_do_not_work_on_one_study(tmp_path: Path) -> None:
     folder = StudyFolder(tmp_path)
     with folder.locked():
-        folder.show("local", ["b/x-seed0"])
+        folder.write_heartbeat("local", ["b/x-seed0"])
         with pytest.raises(UserError, match=r"another `archgrad compare` \(process .*archgrad status"):
             StudyFolder(tmp_path).locked().__enter__()
     with folder.locked():
@@ -138,11 +139,11 @@ def test_a_coordinator_on_another_machine_is_seen_by_its_heartbeat(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = StudyFolder(tmp_path)
-    folder.show("local", [])
+    folder.write_heartbeat("local", [])
     monkeypatch.setattr("socket.gethostname", lambda: "elsewhere")
     with pytest.raises(UserError, match="works on"), folder.locked():
         pass
-    folder.leave()
+    folder.remove_heartbeat()
     with folder.locked():
         pass
 

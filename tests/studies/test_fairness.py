@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from archgrad import UserError
-from archgrad.studies.fairness import check_plan, differences, settled
+from archgrad.studies.fairness import check_plan, differences, fill_in_sizes
 from archgrad.studies.plan import Benchmark, StudyPlan, Variant
 
 BENCHMARK = Benchmark("b", "nasbench201", "digits")
@@ -18,7 +18,7 @@ def sizes(plan: StudyPlan) -> set[tuple[object, ...]]:
 
 
 def test_all_variants_get_the_sizes_that_the_study_leaves_open() -> None:
-    plan = settled(PLAN)
+    plan = fill_in_sizes(PLAN)
     ((_, _, cells, batch_size, _),) = sizes(plan)
     assert (cells, batch_size) == (5, 64)  # DARTS on NAS-Bench-201: 5 cells in a stage, batches of 64
     assert list(differences(plan, plan.benchmarks[0])) == []
@@ -26,7 +26,7 @@ def test_all_variants_get_the_sizes_that_the_study_leaves_open() -> None:
 
 def test_what_one_method_leaves_out_of_its_space_is_left_out_for_all() -> None:
     mixed = replace(PLAN, variants=(*PLAN.variants, Variant("gaea", "gaea")))
-    fair = settled(mixed)
+    fair = fill_in_sizes(mixed)
     spaces = {fair.space(run) for run in fair.runs()}
     assert len(spaces) == 1
     alone = {plan.config(run).build_space().exclude for plan in (PLAN, mixed) for run in plan.runs()}
@@ -35,7 +35,7 @@ def test_what_one_method_leaves_out_of_its_space_is_left_out_for_all() -> None:
 
 def test_a_variant_that_says_otherwise_is_named() -> None:
     long = Variant("long", "darts", {"epochs": 7, "batch_size": 16})
-    plan = settled(replace(PLAN, variants=(*PLAN.variants, long)))
+    plan = fill_in_sizes(replace(PLAN, variants=(*PLAN.variants, long)))
     assert list(differences(plan, plan.benchmarks[0])) == [
         "epochs: 7 for long, 2 for the others",
         "batch size: 16 for long, 64 for the others",
@@ -43,7 +43,7 @@ def test_a_variant_that_says_otherwise_is_named() -> None:
 
 
 def test_a_search_on_one_level_has_another_split_and_the_table_says_so() -> None:
-    plan = settled(replace(PLAN, variants=(*PLAN.variants, Variant("gaea", "gaea"))))
+    plan = fill_in_sizes(replace(PLAN, variants=(*PLAN.variants, Variant("gaea", "gaea"))))
     (sentence,) = differences(plan, plan.benchmarks[0])
     assert sentence == (
         "split: all images train both weights and α (more steps in an epoch) for gaea, 0.5 : 0.5 for weights : α for "
@@ -52,9 +52,9 @@ def test_a_search_on_one_level_has_another_split_and_the_table_says_so() -> None
 
 
 def test_what_has_begun_stays_as_it_is() -> None:
-    begun = settled(PLAN)
+    begun = fill_in_sizes(PLAN)
     later = replace(begun, variants=(*begun.variants, Variant("gaea", "gaea")))
-    assert settled(later, begun.benchmarks).benchmarks == begun.benchmarks
+    assert fill_in_sizes(later, begun.benchmarks).benchmarks == begun.benchmarks
 
 
 def test_a_plan_that_cannot_run_names_the_variant_and_the_benchmark() -> None:

@@ -10,8 +10,8 @@ from archgrad.studies.plan import (
     Benchmark,
     StudyPlan,
     Variant,
-    grid_of_benchmarks,
     plan_from_toml,
+    plan_of,
     plan_to_toml,
     seeds_of,
 )
@@ -107,6 +107,6 @@ def test_a_begun_benchmark_keeps_the_sizes_that_the_study_chose() -> None:
 def test_paths_of_data_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "photos" / "a").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    (benchmark,) = grid_of_benchmarks(["nasbench201"], ["folder:photos"])
+    (benchmark,) = plan_of({"data": ["folder:photos"], "variant": {"darts": {}}}, "a test").benchmarks
     assert benchmark.data == f"folder:{tmp_path / 'photos'}"
     assert benchmark.name == "nasbench201-folder-photos"

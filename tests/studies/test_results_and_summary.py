@@ -7,9 +7,10 @@ import pytest
 
 import archgrad as ag
 from archgrad import UserError
+from archgrad.studies.checklist import CHECKLIST
 from archgrad.studies.plan import Variant
 from archgrad.studies.results import read_results
-from archgrad.studies.summary_tables import detail_table, main_table, number_table, pair_table, rank_table
+from archgrad.studies.summary import detail_table, main_table, number_table, pair_table, rank_table
 from archgrad.studies.tables import ResultTable, render
 from archgrad.tables.nasbench201 import NASBench201Table
 from tests.studies.made_runs import CELL, COLLAPSED, make_study
@@ -26,8 +27,7 @@ def _small_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def rows_of(table: ResultTable) -> dict[object, dict[str, object]]:
-    names = [column.name for column in table.columns]
-    return {row[0]: dict(zip(names, row, strict=True)) for row in table.rows}
+    return {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.cells}
 
 
 def study_of(path: Path, *variants: Variant) -> ag.Study:
@@ -105,7 +105,7 @@ def test_of_a_loss_the_least_is_the_best(tmp_path: Path) -> None:
     assert [one.verdict.best for one in summaries] == ["darts", "darts"]
     ranks = rank_table(summaries)
     assert ranks is not None
-    assert ranks.rows == (("darts", 1.0), ("gaea", 2.0))
+    assert ranks.cells == [["darts", 1.0], ["gaea", 2.0]]
 
 
 def test_programs_get_plain_numbers_of_all_benchmarks_in_one_table(tmp_path: Path) -> None:
@@ -119,14 +119,14 @@ def test_programs_get_plain_numbers_of_all_benchmarks_in_one_table(tmp_path: Pat
 
 def test_pairs_are_compared_over_the_seeds_that_both_have(tmp_path: Path) -> None:
     (summary,) = study_of(tmp_path).summaries("heldout_accuracy")
-    ((first, second, seeds, difference, *_),) = pair_table(summary).rows
+    ((first, second, seeds, difference, *_),) = pair_table(summary).cells
     assert (first, second, seeds, difference) == ("darts", "gaea", 2, "-9.50 ± 0.71")
 
 
 def test_one_variant_alone_has_no_pairs(tmp_path: Path) -> None:
     make_study(tmp_path, {"b-cifar10/darts-seed0": {"heldout_accuracy": 5.0}}, DARTS, seeds=1)
     (summary,) = ag.Study.load(tmp_path).summaries()
-    assert summary.pairs == ()
+    assert summary.verdict.pairs == ()
     assert "nothing to compare" in str(summary.verdict)
     assert len(number_table([summary]).rows) == 1
 
@@ -152,7 +152,7 @@ def test_an_early_stop_counts_with_the_epoch_that_it_returned(tmp_path: Path) ->
 
 
 def test_the_checklist_is_filled_in_from_the_runs(tmp_path: Path) -> None:
-    filled = {one.item.question: one for one in study_of(tmp_path).checklist()}
+    filled = {one.question: one for one in study_of(tmp_path).checklist()}
     assert filled["Are failed runs counted and named?"].answer == "yes"
     assert filled["Is random search in the same space among the methods?"].answer == "no"
     one_benchmark = filled["Do all methods share one benchmark: data and split, space, and training of what they find?"]
@@ -163,7 +163,7 @@ def test_the_checklist_is_filled_in_from_the_runs(tmp_path: Path) -> None:
 def test_searches_without_gradients_have_another_budget_and_a_failed_random_search_is_none(tmp_path: Path) -> None:
     runs = {"b-cifar10/darts-seed0": {ORACLE: 90.0}}
     make_study(tmp_path, runs, DARTS, Variant("random-search", "random-search"), seeds=1)
-    filled = {one.item.facts[-1]: one for one in ag.Study.load(tmp_path).checklist()}
+    filled = {CHECKLIST[one.question][-1]: one for one in ag.Study.load(tmp_path).checklist()}
     assert filled["random_search"].answer == "no"
     assert "same budget: no" in filled["same_budget"].evidence
     assert "same data and split: no" in filled["same_training"].evidence

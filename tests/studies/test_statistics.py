@@ -1,20 +1,22 @@
 from __future__ import annotations
 
 import math
+import warnings
 
+import numpy as np
 import pytest
-from scipy.stats import kendalltau
+from scipy.stats import bootstrap, kendalltau
 
 from archgrad.errors import UserError
 from archgrad.studies.statistics import (
-    average_ranks,
-    regret,
+    mean_interval,
+    mean_intervals,
     seed_agreement,
     share_of_runs,
     split_missing,
-    standing,
     summarize,
 )
+from tests.studies.coverage import KINDS, covered, simulated
 
 
 def test_a_summary_has_the_usual_numbers() -> None:
@@ -24,11 +26,8 @@ def test_a_summary_has_the_usual_numbers() -> None:
     assert summarize([3.0, 2.5], higher_is_better=False)[4:6] == (2.5, 3.0)
 
 
-def test_one_run_has_neither_deviation_nor_interval() -> None:
+def test_equal_runs_do_not_deviate_and_one_run_has_no_deviation() -> None:
     assert summarize([93.0])[2::4] == (None, None)
-
-
-def test_equal_runs_do_not_deviate() -> None:
     found = summarize([0.1] * 3)
     assert (found.mean, found.std, found.interval) == (0.1, 0.0, (0.1, 0.1))
 
@@ -36,12 +35,6 @@ def test_equal_runs_do_not_deviate() -> None:
 def test_no_run_is_refused() -> None:
     with pytest.raises(UserError, match="no finished run"):
         summarize([])
-
-
-def test_the_share_of_collapsed_runs_has_its_interval() -> None:
-    found = share_of_runs([True, False, True, False])
-    assert (found.count, found.total, found.share) == (2, 4, 0.5)
-    assert found.interval.low < 0.5 < found.interval.high
 
 
 def test_missing_runs_are_named() -> None:
@@ -55,40 +48,71 @@ def test_a_result_that_is_not_finite_names_its_variant() -> None:
         split_missing({"gaea": {0: math.nan}})
 
 
-def test_ranks_are_averaged_with_ties() -> None:
-    results = {"c10": {"a": 94.0, "b": 93.0, "c": 93.0}, "c100": {"a": 70.0, "b": 71.0, "c": 69.0}}
-    assert average_ranks(results).ranks == {"a": 1.5, "b": 1.75, "c": 2.75}
-    assert average_ranks(results, higher_is_better=False).ranks == {"a": 2.5, "b": 2.25, "c": 1.25}
-
-
-def test_data_that_lack_a_variant_are_left_out_and_named() -> None:
-    found = average_ranks({"c10": {"a": 1.0, "b": 2.0}, "svhn": {"a": 1.0}, "c100": {"a": 2.0, "b": None}})
-    assert found == ({"a": 2.0, "b": 1.0}, ("c10",), {"svhn": ("b",), "c100": ("b",)})
-    assert average_ranks({"svhn": {"a": 1.0}, "c10": {"b": 2.0}}).ranks == {}
-
-
-def test_regret_is_how_much_worse_the_found_value_is() -> None:
-    assert regret(93.37, 94.37) == pytest.approx(1.0)
-    assert regret(6.5, 5.5, higher_is_better=False) == pytest.approx(1.0)
-
-
-def test_equal_architectures_are_not_worse() -> None:
-    assert standing(93.0, [90.0, 93.0, 93.0, 94.0]) == (1, 2, 4)
-    assert standing(93.0, [90.0, 93.0, 93.0, 94.0]).share_worse == 0.25
-    assert standing(6.0, [5.0, 6.0, 7.0, 8.0], higher_is_better=False).share_worse == 0.5
-    with pytest.raises(UserError, match="no values"):
-        standing(93.0, [])
-
-
 def test_agreement_is_the_mean_of_kendalls_tau_over_pairs_of_seeds() -> None:
     vectors = {0: [0.1, 0.2, 0.3, 0.4], 1: [0.1, 0.2, 0.4, 0.3], 2: [0.4, 0.3, 0.2, 0.1]}
     pairs = [(0, 1), (0, 2), (1, 2)]
     mean = sum(kendalltau(vectors[first], vectors[second]).statistic for first, second in pairs) / 3
-    assert seed_agreement(vectors) == (pytest.approx(mean), 3, 0)
-    assert seed_agreement({0: [0.1, 0.2, 0.3, 0.4], 1: [0.1, 0.2, 0.4, 0.3]}).tau == pytest.approx(4 / 6)
+    assert seed_agreement(vectors.values()) == pytest.approx(mean)
+    assert seed_agreement([[0.1, 0.2, 0.3, 0.4], [0.1, 0.2, 0.4, 0.3]]) == pytest.approx(4 / 6)
 
 
 def test_even_probabilities_have_no_rank() -> None:
-    assert seed_agreement({0: [0.5, 0.5], 1: [0.4, 0.6]}) == (None, 0, 1)
-    with pytest.raises(UserError, match="the same decisions"):
-        seed_agreement({0: [0.5, 0.5], 1: [0.4, 0.3, 0.3]})
+    assert seed_agreement([[0.5, 0.5], [0.4, 0.6]]) is None
+
+
+@pytest.mark.parametrize("runs", [5, 10])
+@pytest.mark.parametrize("kind", KINDS)
+def test_intervals_cover_the_mean_in_95_percent_of_studies(kind: str, runs: int) -> None:
+    studies, mean = simulated(kind, runs)
+    assert abs(covered(mean_intervals(studies, resamples=999), mean) - 0.95) <= 0.02
+
+
+def test_bca_does_not() -> None:
+    studies, mean = simulated("normal", 5)
+    found = bootstrap((studies[:500],), np.mean, axis=1, n_resamples=499, method="BCa", random_state=0)
+    assert covered(found.confidence_interval, mean) < 0.9
+
+
+def test_runs_that_found_the_same_cell_do_not_blow_the_interval_up() -> None:
+    interval = mean_interval([94.36, 94.36, 94.36, 94.37, 92.0])
+    assert interval is not None
+    assert 91 < interval.low < 94.09 < interval.high < 96
+
+
+def test_equal_runs_have_an_interval_of_width_zero_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert mean_interval([0.1, 0.1, 0.1]) == (0.1, 0.1)
+
+
+def test_one_run_has_no_interval() -> None:
+    assert mean_interval([93.0]) is None
+    assert mean_interval([]) is None
+
+
+def test_the_interval_moves_and_grows_with_the_values_and_is_the_same_every_time() -> None:
+    values = np.array([1.0, 2.0, 4.0, 8.0])
+    interval = mean_interval(values)
+    assert interval is not None
+    assert mean_interval(values) == interval
+    assert mean_interval(10 + 3 * values) == pytest.approx([10 + 3 * end for end in interval])
+    wide = mean_interval(values, confidence=0.99)
+    assert wide is not None
+    assert wide.low < interval.low < interval.high < wide.high
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, "93", None, True])
+def test_what_is_no_finite_number_is_refused(bad: object) -> None:
+    with pytest.raises(UserError, match="must be a finite number"):
+        mean_interval([93.0, bad])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(("count", "total"), [(0, 5), (1, 4), (3, 3), (7, 20)])
+def test_the_interval_of_a_share_is_wilsons(count: int, total: int) -> None:
+    z, p = 1.959963984540054, count / total
+    center = (p + z**2 / (2 * total)) / (1 + z**2 / total)
+    half = z * math.sqrt(p * (1 - p) / total + z**2 / (4 * total**2)) / (1 + z**2 / total)
+    flags = [True] * count + [False] * (total - count)
+    found = share_of_runs(flags)
+    assert (found.having, found.runs) == (count, total)
+    assert found.interval == pytest.approx((center - half, center + half), abs=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import archgrad as ag
 from archgrad import UserError
 from archgrad.loop.records import read_records
 from archgrad.studies.folder import StudyFolder
+from archgrad.studies.study import resume_study, run_study
+from archgrad.system.run_kind import read_kind
 from tests.studies.in_process import TINY, InProcess
 
 
@@ -54,9 +57,33 @@ def test_more_seeds_and_variants_run_only_what_is_new(tmp_path: Path) -> None:
     assert [one.value.runs for one in summary.variants] == [2, 2]
 
 
-def test_a_finished_study_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from archgrad.studies.study import run_study
+def test_a_study_says_what_it_is_and_goes_on_from_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study, engine = compare(tmp_path, ["gaea-simultaneous"], InProcess()), InProcess()
+    assert read_kind(tmp_path) == "study"
+    monkeypatch.setattr("archgrad.studies.study.make_engine", lambda *given: engine)
+    shutil.rmtree(study.folder.run_folder(study.status[0].run))
+    assert resume_study(tmp_path).folder.is_complete(study.plan)
+    assert engine.submitted == ["nasbench201-digits/gaea-simultaneous-seed0"]
 
+
+def test_the_runs_tell_their_machine_and_versions(tmp_path: Path) -> None:
+    study = compare(tmp_path, ["gaea-simultaneous"], InProcess(), seeds=2)
+
+    def told() -> tuple[str, str]:
+        (alike,) = [one for one in study.checklist() if "library versions" in one.question]
+        return alike.answer, alike.evidence
+
+    answer, evidence = told()
+    assert (answer, "same hardware: yes; same versions: yes" in evidence) == ("yes", True)
+    summary = study.folder.run_folder(study.status[0].run) / "summary.json"
+    text = summary.read_text()
+    summary.write_text(text.replace(torch.__version__, "1.0"))
+    assert told()[0] == "no"
+    summary.write_text("{}")  # as earlier versions wrote it
+    assert told() == ("not known", "same budget: yes")
+
+
+def test_a_finished_study_is_only_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(tmp_path, ["gaea-simultaneous"], InProcess())
     monkeypatch.setattr(StudyFolder, "locked", None)
     assert run_study(tmp_path, None).plan.variants[0].name == "gaea-simultaneous"
@@ -107,13 +134,15 @@ def test_the_top_of_a_run_begins_with_what_it_found(tmp_path: Path) -> None:
         ({"methods": 5}, "methods is 5"),
         ({"methods": ["dartz"]}, "unknown method 'dartz'"),
         ({"methods": {"a/b": {"method": "darts"}}}, "cannot be part of a path"),
-        ({"methods": {"con": {"method": "darts"}}}, "cannot be called 'con'"),
-        ({"methods": {"x": {"method": ag.recipes.named("darts", ag.spaces.NASBench201())}}}, "is an object"),
+        ({"methods": {"logs": {"method": "darts"}}}, "logs, .* are taken"),
+        ({"methods": {"x": {"method": ag.recipes.named("darts", ag.spaces.NASBench201())}}}, "must be text"),
         ({"epoch": 3}, "did you mean 'epochs'"),
         ({"seeds": [1.5]}, "give a number such as 10"),
         ({"seeds": "0-99999999999"}, "from 1 to 100,000 seeds"),
         ({"seeds": [2**63]}, "it must be at most"),
-        ({"weights": ag.WeightTraining()}, "no objects"),
+        ({"weights": ag.WeightTraining()}, "unknown key in .*'weights'"),
+        ({"settings": {"space.exclude": object()}}, "space.exclude is <object"),
+        ({"settings": 5}, "settings is 5"),
         ({"data": [5]}, r"data is \[5\]"),
         ({"engine": "cloud"}, "unknown engine 'cloud'"),
         ({"engine": "local", "processes": 0}, "processes is 0"),
@@ -131,7 +160,7 @@ def test_the_age_of_a_heartbeat_is_by_the_clock_of_the_file_system(
 ) -> None:
     folder = StudyFolder(tmp_path)
     with folder.locked():
-        folder.show("local", ["b/x-seed0"])
+        folder.write_heartbeat("local", ["b/x-seed0"])
         for wrong in (0.0, 1e10):  # the clock of this machine is years slow or fast
             monkeypatch.setattr("time.time", lambda wrong=wrong: wrong)
             assert folder.heartbeat().alive

@@ -6,7 +6,7 @@ import pytest
 
 from archgrad.errors import UserError
 from archgrad.studies.curves import anytime_curve
-from archgrad.studies.intervals import mean_interval
+from archgrad.studies.statistics import mean_interval
 
 
 def test_runs_hold_their_last_value_and_begin_with_their_first() -> None:
@@ -15,11 +15,6 @@ def test_runs_hold_their_last_value_and_begin_with_their_first() -> None:
     assert [(point.x, point.runs, point.mean) for point in found] == [
         (1.0, 1, 10.0), (2.0, 2, 15.0), (3.0, 2, 25.0), (5.0, 2, 40.0),
     ]  # fmt: skip
-
-
-def test_a_grid_is_read_between_and_behind_the_points_but_never_before_them() -> None:
-    found = anytime_curve({0: [(1.0, 10.0), (3.0, 30.0)]}, grid=[0.5, 2.9, 3.0, 9.0])
-    assert [(point.x, point.mean, point.band) for point in found] == [(2.9, 10, None), (3.0, 30, None), (9.0, 30, None)]
 
 
 def test_the_band_is_the_interval_of_the_runs_that_have_begun() -> None:
@@ -40,8 +35,3 @@ def test_runs_without_points_make_no_curve() -> None:
 def test_points_are_finite(points: list[tuple[float, float]]) -> None:
     with pytest.raises(UserError, match=r"of seed 3 is (nan|inf)"):
         anytime_curve({3: points})
-
-
-def test_points_are_in_order() -> None:
-    with pytest.raises(UserError, match="not in order"):
-        anytime_curve({0: [(2.0, 1.0), (1.0, 1.0)]})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, cast, overload
 
 import torch
@@ -18,7 +18,6 @@ __all__ = [
     "gradients",
     "leaves",
     "named_like",
-    "record_gradients",
     "split_trained",
 ]
 
@@ -93,20 +92,3 @@ def backward(loss: Tensor, weights: Vector, mixture: Vector, create_graph: bool 
 def gradient_or_zero(gradient: Tensor | None, like: Tensor) -> Tensor:
     """Return the gradient, or zeros if it is None: the loss does not depend on the tensor ``like``."""
     return torch.zeros_like(like) if gradient is None else gradient
-
-
-def record_gradients(mixture: Mapping[str, Tensor], into: Vector) -> None:
-    """Let the next backward pass store the gradient of every cell's mixture in ``into``.
-
-    A mixture for each image has four dimensions; its gradient is summed over the images.
-    """
-
-    def recorder(name: str) -> Callable[[Tensor], None]:
-        def record(gradient: Tensor) -> None:
-            into.setdefault(name, gradient.detach() if gradient.dim() == 3 else gradient.detach().sum(1))
-
-        return record
-
-    for name, value in mixture.items():
-        if value.requires_grad:
-            value.register_hook(recorder(name))  # type: ignore[no-untyped-call]

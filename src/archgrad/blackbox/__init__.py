@@ -2,14 +2,11 @@
 
 from archgrad.blackbox.base import BlackboxSearch, Objective, Problem, Proposals
 from archgrad.blackbox.evolution import RegularizedEvolution
-from archgrad.blackbox.members import SEARCHES
 from archgrad.blackbox.random_search import RandomCells, RandomSearch
 from archgrad.blackbox.reinforce import Reinforce
-from archgrad.blackbox.result import BlackboxResult, Budget
-from archgrad.blackbox.run import run_blackbox
-from archgrad.blackbox.scores import SCORES
+from archgrad.blackbox.run import SEARCHES, BlackboxResult, Budget, resume_blackbox, run_blackbox
 from archgrad.blackbox.tpe import BOHB, TPE
-from archgrad.blackbox.zero_cost import ZeroCost
+from archgrad.blackbox.zero_cost import SCORES, ZeroCost
 
 __all__ = [
     "BOHB",
@@ -27,5 +24,6 @@ __all__ = [
     "RegularizedEvolution",
     "Reinforce",
     "ZeroCost",
+    "resume_blackbox",
     "run_blackbox",
 ]

@@ -1,25 +1,142 @@
-"""Run a search without gradients within a budget."""
+"""Run a search without gradients within a budget: its result, and the run directory that it writes."""
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from archgrad.blackbox.base import BlackboxSearch, Objective, Problem, Proposals
-from archgrad.blackbox.members import SEARCHES
-from archgrad.blackbox.result import PUBLISHED_SECONDS, BlackboxResult, Budget
+from archgrad.blackbox.evolution import RegularizedEvolution
+from archgrad.blackbox.random_search import RandomCells, RandomSearch
+from archgrad.blackbox.reinforce import Reinforce
+from archgrad.blackbox.tpe import BOHB, TPE
+from archgrad.blackbox.zero_cost import ZeroCost
 from archgrad.callbacks import Measures, Record
-from archgrad.config import SearchConfig
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.toml import config_to_toml
 from archgrad.data import Data
 from archgrad.errors import UserError
-from archgrad.parts.fields import checked
-from archgrad.parts.knobs import with_settings
+from archgrad.loop.folder import RunFolder
+from archgrad.loop.identity import Identity
+from archgrad.loop.records import read_records
+from archgrad.parts.fields import Count, Positive, check_fields, checked
+from archgrad.parts.knobs import knobs_of, with_settings, without_none
+from archgrad.parts.registry import Registry, class_path
 from archgrad.spaces import SPACES, Genotype, SearchSpace
+from archgrad.system.files import read_text
+from archgrad.system.run_kind import write_kind
 from archgrad.tables import datasets, tables_for
 
-__all__ = ["run_blackbox"]
+__all__ = ["SEARCHES", "BlackboxResult", "Budget", "resume_blackbox", "run_blackbox"]
+
+SEARCHES = Registry[BlackboxSearch](
+    "search without gradients",
+    BlackboxSearch,
+    {
+        "random-search": RandomSearch,
+        "regularized-evolution": RegularizedEvolution,
+        "reinforce": Reinforce,
+        "tpe": TPE,
+        "bohb": BOHB,
+        "zero-cost": ZeroCost,
+        "random-cells": RandomCells,
+    },
+)
+"""The names on the command line."""
+
+_PUBLISHED_SECONDS = 12_000.0
+"""The budget of the searches that NAS-Bench-201 publishes, in simulated seconds."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a search may use: ``queries`` of architectures, simulated ``seconds``, or both; None is no limit."""
+
+    queries: Count | None = None
+    seconds: Positive | None = _PUBLISHED_SECONDS
+
+    def __post_init__(self) -> None:
+        check_fields(self, "{}")
+
+    def allows(self, queries: int, seconds: float) -> bool:
+        """Tell whether so many queries and seconds are within the budget.
+
+        >>> Budget(queries=3).allows(3, 12_000.0), Budget(queries=3).allows(4, 0.0), Budget().allows(9, 12_000.1)
+        (True, False, False)
+        """
+        return (self.queries is None or queries <= self.queries) and (self.seconds is None or seconds <= self.seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class BlackboxResult:
+    """The best architecture that a search without gradients queried, and its history.
+
+    ``history`` has one record per query, with the keys of a search by gradients where they mean the same: ``epoch`` is
+    the number of the query, ``genotype`` the best architecture so far, ``oracle_*`` its accuracy in the table.
+    ``queries`` and ``simulated_seconds`` are what is used so far, ``best_*`` and ``queried_*`` the best value and the
+    last. ``source`` says where values and seconds come from; ``seconds`` is the real time of the search.
+    """
+
+    genotype: Genotype
+    history: tuple[Record, ...] = field(repr=False)
+    search: BlackboxSearch
+    name: str
+    space: SearchSpace
+    data: str
+    seed: int
+    budget: Budget
+    source: str
+    seconds: float
+    oracle: str = "auto"
+    data_dir: str | None = None
+
+    @property
+    def queries(self) -> int:
+        """The number of queries."""
+        return len(self.history)
+
+    @property
+    def simulated_seconds(self) -> float:
+        """The simulated time of all queries together."""
+        return float(self.history[-1]["simulated_seconds"])
+
+    @checked
+    def save(self, folder: str | Path) -> Path:
+        """Write a run directory like that of a search by gradients, without checkpoints; return its path.
+
+        It has ``run.json``, ``config.toml``, ``metrics.jsonl``, ``genotype.json`` and ``summary.json``, each written as
+        a whole.
+        """
+        place = Path(folder).expanduser()
+        parts = {"method": self.search, "space": self.space, "budget": self.budget, "data": self.data}
+        run = RunFolder(place, Identity.of(seed=self.seed, **parts), {"config.toml": config_to_toml(self._config)})
+        with run.opened(resume=False):
+            write_kind(place, "blackbox")
+            run.show(self.history, self.genotype)
+            used = {"queries": self.queries, "simulated_seconds": self.simulated_seconds, "source": self.source}
+            run.conclude(self.history, self.genotype, self.queries, self.seconds, used)
+        return place
+
+    @property
+    def _config(self) -> SearchConfig:
+        """The configuration in names: knobs of the search and the budget stand under the paths of their classes."""
+        sizes: dict[str, Any] = {"channels": self.space.channels, "cells": getattr(self.space, self.space.depth_knob)}
+        parts = {class_path(type(self.search)): self.search, class_path(Budget): self.budget, "space": self.space}
+        knobs = {
+            f"{prefix}.{knob}": without_none(value)
+            for prefix, part in parts.items()
+            for knob, value in knobs_of(part).items()
+            if not (part is self.space and knob in ("channels", self.space.depth_knob))
+        }
+        return SearchConfig(
+            space=SPACES.name_of(self.space), method=self.name, data=self.data, data_dir=self.data_dir,
+            epochs=self.queries, seed=self.seed, oracle=self.oracle, settings=knobs, **sizes,
+        )  # fmt: skip
 
 
 @checked
@@ -46,7 +163,7 @@ def run_blackbox(
     member = with_settings(member, settings or {}, "blackbox")
     own = SPACES.create(space) if isinstance(space, str) else space
     member.check(own)
-    budget = Budget(queries, PUBLISHED_SECONDS if queries is None and seconds is None else seconds)
+    budget = Budget(queries, _PUBLISHED_SECONDS if queries is None and seconds is None else seconds)
     problem, begin = Problem(own, data, seed, data_dir), time.perf_counter()
     objective = member.objective(problem)
     history = list(_records(member.proposals(problem), objective, budget, _oracle(problem, oracle)))
@@ -57,6 +174,27 @@ def run_blackbox(
     return BlackboxResult(
         Genotype.parse(history[-1]["genotype"]), tuple(history), member, SEARCHES.name_of(member), own,
         problem.data_name, seed, budget, objective.source, time.perf_counter() - begin, oracle, data_dir,
+    )  # fmt: skip
+
+
+@checked
+def resume_blackbox(folder: str | Path) -> BlackboxResult:
+    """Read the result of a search without gradients; it writes its run directory when it has ended."""
+    home = Path(folder).expanduser()
+    config = read_run_config(home)
+    member = SEARCHES.create(str(config.method))
+    member = with_settings(member, config.settings_of(class_path(type(member))), "blackbox")
+    budget = with_settings(Budget(), config.settings_of(class_path(Budget)), "budget")
+    history = tuple(read_records(home))
+    try:
+        summary = json.loads(read_text(home / "summary.json", "summary of the run"))
+        source, seconds = str(summary["source"]), float(summary["seconds"])
+        found = Genotype.parse(history[-1]["genotype"])
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        raise UserError(f"{home} was not written to its end; delete it, and run the search again.") from None
+    return BlackboxResult(
+        found, history, member, str(config.method), config.build_space(), str(config.data), config.seed, budget,
+        source, seconds, config.oracle, config.data_dir,
     )  # fmt: skip
 
 

@@ -13,8 +13,7 @@ from archgrad.loop.records import read_records
 from archgrad.report import Curve, curve_of, draw_curves
 from archgrad.report.curves import Line, axis_label, draw_lines
 from archgrad.studies import Study
-from archgrad.studies.anytime import AGAINST
-from archgrad.studies.curves import CurvePoint
+from archgrad.studies.curves import AGAINST, MeanPoint
 from archgrad.tasks import MetricInfo
 
 __all__ = ["curves_content", "plot_runs", "plot_study", "show_curves"]
@@ -155,7 +154,7 @@ def plot_study(study: Study, measure: str | None, against: str, out: Path) -> di
     return drawn
 
 
-def _as_line(points: Sequence[CurvePoint]) -> Line:
+def _as_line(points: Sequence[MeanPoint]) -> Line:
     """Return a line that holds each mean until the next; where one run has begun, the band has no width."""
     bands = [(point.mean, point.mean) if point.band is None else point.band for point in points]
     has_band = any(point.band is not None for point in points)
@@ -163,5 +162,5 @@ def _as_line(points: Sequence[CurvePoint]) -> Line:
     return Line([point.x for point in points], [point.mean for point in points], low, high)
 
 
-def _plain(point: CurvePoint) -> dict[str, Any]:
+def _plain(point: MeanPoint) -> dict[str, Any]:
     return point._asdict() | {"band": None if point.band is None else list(point.band)}

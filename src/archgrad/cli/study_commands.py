@@ -28,6 +28,9 @@ def compare(
         str | None,
         typer.Option(metavar="NAME,NAME", help="Methods to compare (see `archgrad list methods`, `… blackbox`)."),
     ] = None,
+    without: Annotated[
+        str | None, typer.Option(metavar="NAME,NAME", help="Variants that leave a begun study; their runs are kept.")
+    ] = None,
     seeds: Annotated[
         str | None, typer.Option(metavar="N|A-B,C", help="Number of seeds, from 0 on, or the seeds themselves. [3]")
     ] = None,
@@ -77,9 +80,10 @@ def compare(
     from archgrad.parts.knobs import parse_setting
 
     say("loading PyTorch", errors())
-    from archgrad.cli.compare import begun_study, plan_of, run_compare, show_study
+    from archgrad.cli.compare import StudyProgress, begun_study, plan_of, show_study
     from archgrad.errors import look_up
-    from archgrad.studies.study import check_variants
+    from archgrad.studies.plan import split_names
+    from archgrad.studies.study import check_variants, run_study
     from archgrad.studies.tables import FORMATS
 
     if table is not None:
@@ -88,13 +92,15 @@ def compare(
     common = {name: value for name, value in options.items() if value is not None}
     common |= {"settings": dict(map(parse_setting, settings))} if settings else {}
     request = {"methods": methods, "seeds": seeds, "spaces": spaces, "data": data, "common": common}
+    dropped = split_names("without", without or "")
     if no_run:
-        show_study(begun_study(study, out, request), measure, table, results())
+        show_study(begun_study(study, out, {**request, "without": dropped}), measure, table, results())
         return
     folder, plan = plan_of(study, out, request)
     wanted = {"processes": processes, "address": address, "partition": partition, "minutes": minutes}
     given = {name: value for name, value in wanted.items() if value is not None}
-    done = run_compare(folder, plan, engine, given, errors())
+    with StudyProgress(errors()) as watch:
+        done = run_study(folder, plan, engine, given, watch, lambda text: say(text, errors()), dropped)
     show_study(done, measure, table, results())
     check_variants(done)
 

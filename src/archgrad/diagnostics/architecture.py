@@ -27,7 +27,7 @@ class Snapshot:
 
     ``evaluation`` measures the main metric of the shared weights with any mixture. ``last``: the search is complete.
     ``initial`` are the probabilities at its start. ``ties`` counts the rows whose choices tie exactly. ``undecided``:
-    all rows tie, or α has not moved yet, so nothing has chosen the genotype.
+    all rows tie, or α has not moved yet, so nothing has chosen the genotype. ``on_simplex``: each row sums to one.
     """
 
     space: SearchSpace
@@ -38,20 +38,24 @@ class Snapshot:
     initial: Mapping[str, Tensor] | None = None
     undecided: bool = False
     ties: int = 0
+    on_simplex: bool = True
 
 
 def entropy(snapshot: Snapshot) -> dict[str, float]:
     """Mean over the rows of −Σ p·log p in nats: log(choices) when undecided, 0 when decided (GAEA, Fig. 1).
 
     ``entropy_max`` is the mean of log(choices). ``lead`` is the mean difference of the probabilities of the picked
-    choice and the next. Only operation weights count, not the edge weights that some supernets have.
+    choice and the next. Only operation weights count, not the edge weights that some supernets have. Rows that do not
+    sum to one have no entropy; then only ``lead`` is returned.
     """
     blocks = snapshot.space.blocks
+    ahead = margins(snapshot.space, snapshot.probabilities)
+    lead = {"lead": mean(ahead)} if ahead else {}
+    if not snapshot.on_simplex:
+        return lead
     rows = [torch.special.entr(widened(snapshot.probabilities[block.name])).sum(-1) for block in blocks]
     most = mean(math.log(len(row.choices)) for block in blocks for row in block.rows)
-    ahead = margins(snapshot.space, snapshot.probabilities)
-    found = {"entropy": torch.cat(rows).mean().item(), "entropy_max": most}
-    return found | ({"lead": mean(ahead)} if ahead else {})
+    return {"entropy": torch.cat(rows).mean().item(), "entropy_max": most} | lead
 
 
 def operations(snapshot: Snapshot) -> dict[str, float]:

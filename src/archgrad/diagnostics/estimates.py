@@ -63,11 +63,11 @@ def compare(
     point: EvaluationPoint, estimators: Mapping[str, Hypergradient], reference: Hypergradient
 ) -> dict[str, Comparison]:
     """Compare estimates at one point with the reference there."""
-    truth = reference.estimate(point)
+    truth = reference.estimate_once(point)
     true_second = added(truth, reference.direct(point), -1.0)
     compared = {}
     for name, estimator in estimators.items():
-        estimate, direct = estimator.estimate(point), estimator.direct(point)
+        estimate, direct = estimator.estimate_once(point), estimator.direct(point)
         second = added(estimate, direct, -1.0)
         compared[name] = Comparison(
             cosine=cosine(estimate, truth),

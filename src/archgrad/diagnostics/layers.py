@@ -26,4 +26,4 @@ def layer_gradients(point: EvaluationPoint, hypergradient: Hypergradient) -> Mix
     ...     layer_gradients(point, Unrolled(lr=0.1))
     {'cell': tensor([0.4800, 2.4000])}
     """
-    return hypergradient.estimate(point) if hypergradient.order > 1 else point.direct()
+    return hypergradient.estimate_once(point) if hypergradient.order > 1 else point.direct()

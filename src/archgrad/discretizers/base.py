@@ -96,6 +96,11 @@ class Discretizer(ABC):
     def __post_init__(self) -> None:
         check_fields(self, "discretizer.{}")
 
+    @property
+    def needs_simplex(self) -> bool:
+        """Whether the probabilities of each row must sum to one; most only compare them."""
+        return False
+
     def check(self, space: SearchSpace) -> None:
         """Raise a UserError, before any training, if it cannot derive genotypes of this space."""
         return

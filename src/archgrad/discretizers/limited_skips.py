@@ -40,6 +40,11 @@ class LimitedSkips(Discretizer):
                 f"skip connections; use Argmax, or no limit (progressive.max_skips=none)."
             )
 
+    @property
+    def needs_simplex(self) -> bool:
+        """Whether the derivation needs it."""
+        return self.derivation.needs_simplex
+
     def check(self, space: SearchSpace) -> None:
         """Ask the derivation."""
         self.derivation.check(space)

@@ -3,7 +3,7 @@
 from functools import partial
 
 from archgrad.hypergradients.amended import Amended
-from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.base import Hypergradient, HypergradientState
 from archgrad.hypergradients.conjugate_gradient import ConjugateGradient
 from archgrad.hypergradients.evaluation_point import Batches, EvaluationPoint, evaluate_at
 from archgrad.hypergradients.exact_implicit import ExactImplicit
@@ -28,6 +28,7 @@ __all__ = [
     "ExactImplicit",
     "FirstOrder",
     "Hypergradient",
+    "HypergradientState",
     "Implicit",
     "Neumann",
     "PerExample",

@@ -6,6 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
+import torch
+from torch import Tensor
+
 from archgrad.autodiff.products import ProductKind
 from archgrad.autodiff.tensors import Alpha, Weights, check_tensors
 from archgrad.bilevel.descent import Descent
@@ -15,10 +18,13 @@ from archgrad.hypergradients.evaluation_point import EvaluationPoint, evaluate_a
 from archgrad.parts.fields import Range, check_fields, check_value
 from archgrad.training.weight_training import WeightTraining
 
-__all__ = ["Hypergradient", "Iterations"]
+__all__ = ["Hypergradient", "HypergradientState", "Iterations"]
 
 Iterations = Annotated[int, Range(1, 10_000)]
 """A number of products or inner steps in one estimate."""
+
+HypergradientState = dict[str, dict[str, Tensor]]
+"""What an estimate keeps for the next one: quantity → name of a weight or a block → tensor. Most keep nothing."""
 
 
 class Hypergradient(ABC):
@@ -26,7 +32,8 @@ class Hypergradient(ABC):
 
     A ``per_image`` estimate evaluates the outer loss with an α for each image. An estimate of ``order`` 1
     differentiates the outer loss once and ignores the inner loss; one of order 2 needs second derivatives, exact or by
-    differences.
+    differences. A member with a state returns it from :meth:`init` and :meth:`estimate`; a search keeps it, also in its
+    checkpoints. A member that draws random numbers draws them from ``point.generator``.
     """
 
     per_image: ClassVar[bool] = False
@@ -44,23 +51,33 @@ class Hypergradient(ABC):
         outer_batch: Any,
         *,
         descent: Descent | None = None,
+        generator: torch.Generator | None = None,
     ) -> Alpha:
-        """Return the gradient, a dict like ``alpha``.
+        """Return the gradient from the initial state, a dict like ``alpha``.
 
         Weights, α and the random state stay bit for bit the same, even if a loss raises. ``descent`` says how the
-        weights are trained; a search passes it. Estimates with their own learning rate do not need it.
+        weights are trained; a search passes it. Estimates with their own learning rate do not need it. Without a
+        ``generator``, every call draws the same random numbers.
         """
         check_value("problem", problem, BilevelProblem)
         check_value("descent", descent, Descent | None)
         check_tensors("weights", weights)
         check_tensors("alpha", alpha)
-        with evaluate_at(problem, weights, alpha, inner_batch, outer_batch, descent) as point:
-            gradient = self.estimate(point)
+        with evaluate_at(problem, weights, alpha, inner_batch, outer_batch, descent, generator=generator) as point:
+            gradient = self.estimate_once(point)
         return Alpha({name: value.detach().clone() for name, value in gradient.items()})
 
+    def init(self, weights: Weights, alpha: Alpha) -> HypergradientState:
+        """Return the state before the first estimate; by default it is empty."""
+        return {}
+
     @abstractmethod
-    def estimate(self, point: EvaluationPoint) -> Alpha:
-        """Return the gradient at a point whose variables are constants."""
+    def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
+        """Return the gradient at a point whose variables are constants, and the state for the next estimate."""
+
+    def estimate_once(self, point: EvaluationPoint) -> Alpha:
+        """Return the gradient from the initial state."""
+        return self.estimate(point, self.init(point.weights, point.alpha))[0]
 
     def direct(self, point: EvaluationPoint) -> Alpha:
         """Return the first term of the estimate, ∂L2/∂α, at the weights where the estimate takes it."""

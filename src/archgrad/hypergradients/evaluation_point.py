@@ -4,33 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, gradients, leaves
 from archgrad.autodiff.products import Kinks, ProductKind, Products, products_of
-from archgrad.autodiff.tensors import Alpha, Weights
+from archgrad.autodiff.tensors import Alpha, MixtureGradients, Weights
+from archgrad.autodiff.vectors import Vector
 from archgrad.bilevel.descent import Descent
-from archgrad.bilevel.problem import BilevelProblem, Loss
+from archgrad.bilevel.problem import BilevelProblem
 from archgrad.errors import UserError
+from archgrad.system import random_streams
 from archgrad.system.random_streams import SavedRandomState
 
 __all__ = ["Batches", "EvaluationPoint", "evaluate_at"]
+
+Found = TypeVar("Found")
 
 
 class Batches(tuple[Any, ...]):
     """One inner batch for each inner step; any other object is a single batch for all steps."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class EvaluationPoint:
-    """A point (w, α) of a bilevel problem, as constants; evaluating a loss there changes no state.
+    """A point (w, α) of a bilevel problem, as constants; evaluating a loss there changes no weights and no α.
 
     ``differences_mislead`` means that the problem has kinks that cannot be frozen, so products must be exact unless
-    they are to cross the kinks.
+    they are to cross the kinks. An estimate draws its random numbers from ``generator``, which is on the CPU.
+
+    The point keeps what its first evaluation of the outer loss has ``measured``, if the problem measures anything, and
+    the gradients of the mixture there.
     """
 
     problem: BilevelProblem
@@ -39,18 +46,35 @@ class EvaluationPoint:
     inner_batch: Any
     outer_batch: Any
     descent: Descent | None
+    generator: torch.Generator
     differences_mislead: bool = False
+    measured: Any = field(default=None, init=False)
+    mixture_gradients: MixtureGradients = field(default_factory=dict, init=False)
 
     def outer(self, weights: Weights | None = None) -> tuple[Alpha, Weights]:
         """Return ∂L2/∂α and ∂L2/∂w at ``weights``, by default the point's own."""
         alpha, at = leaves(self.alpha), leaves(self.weights if weights is None else weights)
-        of_alpha, of_weights = gradients(lambda: self.problem.outer(at, alpha, self.outer_batch), alpha, at)
-        return of_alpha, of_weights
+        if weights is not None:
+            return gradients(lambda: self.problem.outer(at, alpha, self.outer_batch), alpha, at)
+        of_alpha, of_weights = self._differentiate(at, alpha, alpha, at)
+        return Alpha(of_alpha), Weights(of_weights)
 
-    def direct(self) -> Alpha:
-        """Return ∂L2/∂α alone; no gradient of the weights is computed."""
-        alpha = leaves(self.alpha)
-        return gradients(lambda: self.problem.outer(self.weights, alpha, self.outer_batch), alpha)[0]
+    def direct(self, alpha: Alpha | None = None) -> Alpha:
+        """Return ∂L2/∂α alone; no gradient of the weights is computed.
+
+        ``alpha`` may give each image its own α, ``[N, rows, choices]``; by default all have the point's.
+        """
+        at = leaves(self.alpha if alpha is None else alpha)
+        return Alpha(self._differentiate(self.weights, at, at)[0])
+
+    def _differentiate(self, weights: Weights, alpha: Alpha, *variables: Vector) -> Sequence[Vector]:
+        """Differentiate the outer loss at the point, and keep what the first evaluation there measured."""
+        if self.problem.evaluate is None or self.measured is not None:
+            return gradients(lambda: self.problem.outer(weights, alpha, self.outer_batch), *variables)
+        loss, mixture, self.measured = self.problem.evaluate(weights, alpha, self.outer_batch)
+        moving = {name: value for name, value in mixture.items() if value.requires_grad}
+        *found, self.mixture_gradients = gradients(lambda: loss, *variables, moving)
+        return found
 
     def inner(self, step: int = 0) -> Callable[[Weights, Alpha], Tensor]:
         """Return L1 on the batch of an inner step."""
@@ -97,12 +121,18 @@ def evaluate_at(
     outer_batch: Any,
     descent: Descent | None = None,
     differences_mislead: bool = False,
+    generator: torch.Generator | None = None,
 ) -> Iterator[EvaluationPoint]:
-    """Open an evaluation point: gradients are recorded even under ``no_grad``, and the random state is restored."""
+    """Open an evaluation point: gradients are recorded even under ``no_grad``, and the random state is restored.
+
+    Without a ``generator``, the estimate draws from a stream that is always the same.
+    """
     with torch.inference_mode(False), torch.enable_grad():
         weights, alpha = constants(weights), constants(alpha)
         with _repeatable(problem, [*weights.values(), *alpha.values()]) as repeated:
-            yield EvaluationPoint(repeated, weights, alpha, inner_batch, outer_batch, descent, differences_mislead)
+            generator = random_streams.generator(0, "hypergradient") if generator is None else generator
+            batches = inner_batch, outer_batch
+            yield EvaluationPoint(repeated, weights, alpha, *batches, descent, generator, differences_mislead)
 
 
 @contextmanager
@@ -113,12 +143,13 @@ def _repeatable(problem: BilevelProblem, tensors: Sequence[Tensor]) -> Iterator[
     """
     start = SavedRandomState(*(tensor.device for tensor in tensors))
 
-    def repeated(loss: Loss) -> Loss:
-        def evaluate(weights: Weights, alpha: Alpha, batch: Any) -> Tensor:
+    def repeated(loss: Callable[[Weights, Alpha, Any], Found]) -> Callable[[Weights, Alpha, Any], Found]:
+        def evaluate(weights: Weights, alpha: Alpha, batch: Any) -> Found:
             with start.replay():
                 return loss(weights, alpha, batch)
 
         return evaluate
 
+    evaluate = None if problem.evaluate is None else repeated(problem.evaluate)
     with start.replay():
-        yield BilevelProblem(repeated(problem.inner), repeated(problem.outer))
+        yield BilevelProblem(repeated(problem.inner), repeated(problem.outer), evaluate)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from archgrad.autodiff.tensors import Alpha
-from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.base import Hypergradient, HypergradientState
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 
 __all__ = ["FirstOrder"]
@@ -32,6 +32,6 @@ class FirstOrder(Hypergradient):
         """0: it reads no inner batch."""
         return 0
 
-    def estimate(self, point: EvaluationPoint) -> Alpha:
+    def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
         """Differentiate the outer loss with respect to α alone."""
-        return point.direct()
+        return point.direct(), state

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from archgrad.autodiff.products import Products
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import added
+from archgrad.hypergradients.base import HypergradientState
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.second_order import SecondOrder
 
@@ -22,11 +23,11 @@ class Implicit(SecondOrder):
     alone, without the weight decay of a descent.
     """
 
-    def estimate(self, point: EvaluationPoint) -> Alpha:
+    def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
         """Combine both terms."""
         direct, of_weights = point.outer()
         products = self.products_at(point)
-        return added(direct, products.mixed(self.solve(products, of_weights, point)), -1.0)
+        return added(direct, products.mixed(self.solve(products, of_weights, point)), -1.0), state
 
     @abstractmethod
     def solve(self, products: Products, b: Weights, point: EvaluationPoint) -> Weights:

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from archgrad.autodiff.gradients import gradients, leaves
 from archgrad.autodiff.tensors import Alpha
 from archgrad.errors import UserError
-from archgrad.hypergradients.base import Hypergradient
+from archgrad.hypergradients.base import Hypergradient, HypergradientState
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.parts.fields import Positive
 
@@ -40,16 +39,16 @@ class PerExample(Hypergradient):
         """0: it reads no inner batch."""
         return 0
 
-    def estimate(self, point: EvaluationPoint) -> Alpha:
-        """Differentiate the outer loss with respect to every image's α, clip and average."""
-        count = _images(point.outer_batch)
-        alpha = leaves(Alpha({name: torch.stack([value] * count) for name, value in point.alpha.items()}))
-        (found,) = gradients(lambda: point.problem.outer(point.weights, alpha, point.outer_batch), alpha)
-        return Alpha({name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()})
+    def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
+        """Return the first term, which is all there is."""
+        return self.direct(point), state
 
     def direct(self, point: EvaluationPoint) -> Alpha:
-        """Return the estimate, which has no second term."""
-        return self.estimate(point)
+        """Differentiate the outer loss with respect to every image's α, clip and average."""
+        count = _images(point.outer_batch)
+        alpha = Alpha({name: torch.stack([value] * count) for name, value in point.alpha.items()})
+        found = point.direct(alpha)
+        return Alpha({name: (count * value).clamp(-self.bound, self.bound).mean(0) for name, value in found.items()})
 
 
 def _images(batch: Any) -> int:

@@ -10,6 +10,7 @@ from archgrad.autodiff.products import Products
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.autodiff.vectors import added
 from archgrad.bilevel.descent import Descent
+from archgrad.hypergradients.base import HypergradientState
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
 from archgrad.hypergradients.second_order import SecondOrder
 from archgrad.parts.fields import Positive
@@ -28,7 +29,7 @@ class Reverse(SecondOrder):
 
     lr: Positive | None = None
 
-    def estimate(self, point: EvaluationPoint) -> Alpha:
+    def estimate(self, point: EvaluationPoint, state: HypergradientState) -> tuple[Alpha, HypergradientState]:
         """Go forward, then back."""
         steps, kept = self.lengths
         weights, descent = self._after(point, steps - kept)
@@ -37,7 +38,7 @@ class Reverse(SecondOrder):
             products = self.products_at(point, index, weights)
             path.append((products, descent))
             weights, descent = descent.step(weights, products.gradient())
-        return _back(path, *point.outer(weights))
+        return _back(path, *point.outer(weights)), state
 
     def direct(self, point: EvaluationPoint) -> Alpha:
         """Return ∂L2/∂α after the virtual steps."""

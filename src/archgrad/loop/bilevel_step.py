@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from archgrad.autodiff.double_backward import TwiceDifferentiable
-from archgrad.autodiff.gradients import detached_parameters, record_gradients, split_trained
-from archgrad.autodiff.tensors import Alpha, Mixture, MixtureGradients, Weights
+from archgrad.autodiff.gradients import detached_parameters, split_trained
+from archgrad.autodiff.tensors import Alpha, Mixture, Weights
 from archgrad.bilevel.descent import Descent, momentum_of
-from archgrad.bilevel.problem import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem, Evaluation
 from archgrad.data import Batch
 from archgrad.hypergradients import Batches, EvaluationPoint, evaluate_at
 from archgrad.loop.state import PRODUCTS, SearchState, all_trusted
@@ -24,7 +22,7 @@ from archgrad.relaxations import Relaxed
 from archgrad.system import random_streams
 from archgrad.training.weight_training import WeightTraining
 
-__all__ = ["BilevelStep", "EvaluatedBatch", "bilevel_step", "layer_point"]
+__all__ = ["BilevelStep", "EvaluatedBatch", "bilevel_step"]
 
 
 class EvaluatedBatch(NamedTuple):
@@ -39,101 +37,96 @@ class EvaluatedBatch(NamedTuple):
 class BilevelStep:
     """The bilevel problem of a search at one step: two losses, the trained weights, and how they descend.
 
-    ``descent`` is None if they are not trained by SGD.
-
-    ``evaluated`` holds the first evaluation of the outer loss at the weights themselves, once there was one.
-    ``evaluate`` repeats that evaluation. ``mixture_gradients`` holds the gradient of every cell's mixture in the first
-    evaluation.
+    ``frozen`` are the weights that are not trained. ``descent`` is None if the others are not trained by SGD. ``noise``
+    is that of the relaxation, the same in all evaluations. ``start`` is the random state before the first of them.
     """
 
-    problem: BilevelProblem
+    losses: SupernetLosses
+    state: SearchState
     weights: Weights
+    frozen: Weights
     descent: Descent | None
-    evaluated: list[EvaluatedBatch]
-    mixture_gradients: MixtureGradients
-    differences_mislead: bool
-    evaluate: Callable[[Batch], EvaluatedBatch]
+    noise: dict[str, Tensor] | None
+    start: random_streams.SavedRandomState
 
     def at(self, alpha: Alpha, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[EvaluationPoint]:
         """Open the evaluation point of this step with these batches."""
-        exact = self.differences_mislead
-        return evaluate_at(self.problem, self.weights, alpha, inner_batch, outer_batch, self.descent, exact)
+        return self._point(BilevelProblem(self._inner, self._outer, self._evaluate), alpha, inner_batch, outer_batch)
 
-    def measure(self, batch: Batch) -> EvaluatedBatch:
+    def layers_at(self, inner_batch: Batches, outer_batch: Batch) -> AbstractContextManager[EvaluationPoint]:
+        """Open the point of the same problem whose α is the mixture, a copy for every cell.
+
+        Regularizers' terms of the outer loss have no part in it: they are of the α that all cells share.
+        """
+        with torch.no_grad():
+            relaxed = self._relax(self.state.alpha)
+        full = self.losses.in_full_precision()
+
+        def inner(weights: Weights, mixture: Alpha, batch: Batch) -> Tensor:
+            return full.inner(self._whole(weights), Relaxed(Mixture(mixture), relaxed.active), batch, self.state)[0]
+
+        def outer(weights: Weights, mixture: Alpha, batch: Batch) -> Tensor:
+            found = Relaxed(Mixture(mixture), relaxed.active)
+            return self.losses.outer(self._whole(weights), found, batch, self.state)[0]
+
+        return self._point(BilevelProblem(inner, outer), Alpha(relaxed.mixture), inner_batch, outer_batch)
+
+    def measure(self, point: EvaluationPoint) -> EvaluatedBatch:
         """Return loss, outputs and targets of the outer loss at the weights: one measure for all hypergradients.
 
         Most hypergradients have evaluated it there. One that only looks ahead, such as second-order DARTS, costs one
         more forward pass.
         """
-        return self.evaluated[0] if self.evaluated else self.evaluate(batch)
+        if isinstance(point.measured, EvaluatedBatch):
+            return point.measured
+        with torch.no_grad(), self.start.replay():
+            return self._forward(self.weights, self._relax(self.state.alpha), point.outer_batch)
+
+    def _point(
+        self, problem: BilevelProblem, alpha: Alpha, inner_batch: Batches, outer_batch: Batch
+    ) -> AbstractContextManager[EvaluationPoint]:
+        mislead = not all_trusted(self.state.trusted, PRODUCTS)
+        draws = random_streams.generator(self.losses.seed, "hypergradient", self.state.index)
+        return evaluate_at(problem, self.weights, alpha, inner_batch, outer_batch, self.descent, mislead, draws)
+
+    def _inner(self, weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+        """Return L1 in 32 bit, because hypergradients differentiate it twice or take differences of its gradients."""
+        return self.losses.in_full_precision().inner(self._whole(weights), self._relax(alpha), batch, self.state)[0]
+
+    def _outer(self, weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
+        return self._evaluate(weights, alpha, batch).loss
+
+    def _evaluate(self, weights: Weights, alpha: Alpha, batch: Batch) -> Evaluation:
+        """Return L2 with regularizers' terms, the mixture, and the batch evaluated without these terms."""
+        relaxed = self._relax(alpha)
+        with TwiceDifferentiable() if self._differentiates_twice else nullcontext():
+            found = self._forward(weights, relaxed, batch)
+        terms = self.losses.outer_terms(alpha, relaxed, self.state, found.loss)
+        measured = EvaluatedBatch(found.loss.detach(), found.outputs.detach(), found.targets)
+        return Evaluation(sum(terms, start=found.loss), relaxed.mixture, measured)
+
+    def _forward(self, weights: Weights, relaxed: Relaxed, batch: Batch) -> EvaluatedBatch:
+        """Return L2 without regularizers' terms; in 32 bit if one of them differentiates it."""
+        losses = self.losses.in_full_precision() if self._differentiates_twice else self.losses
+        return EvaluatedBatch(*losses.outer(self._whole(weights), relaxed, batch, self.state), batch.targets)
+
+    @property
+    def _differentiates_twice(self) -> bool:
+        return any(part.differentiates_outer_loss for part in self.losses.method.regularizers)
+
+    def _relax(self, alpha: Alpha) -> Relaxed:
+        return self.losses.relax(alpha, self.noise, self.state)
+
+    def _whole(self, weights: Weights) -> Weights:
+        """Add the weights that are not trained, and copies of the buffers."""
+        return Weights({**detached_parameters(self.state.supernet, self.frozen), **weights})
 
 
 def bilevel_step(losses: SupernetLosses, training: WeightTraining, state: SearchState) -> BilevelStep:
-    """Return the bilevel problem at the present state, as an architecture step sees it.
-
-    The inner loss is in 32 bit, because hypergradients differentiate it twice or take differences of its gradients.
-    """
-    noise = losses.noise(state, "architecture", state.index)
+    """Return the bilevel problem at the present state, as an architecture step sees it."""
     trained, frozen = split_trained(state.weights)
-    evaluated: list[EvaluatedBatch] = []
-    mixture_gradients: MixtureGradients = {}
-    start = random_streams.SavedRandomState(state.device)
-    twice = any(part.differentiates_outer_loss for part in losses.method.regularizers)
-    full = losses.in_full_precision()
-    once = full if twice else losses
-
-    whole = partial(_whole, state, frozen)
-
-    def inner(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
-        return full.inner(whole(weights), losses.relax(alpha, noise, state), batch, state)[0]
-
-    def outer(weights: Weights, alpha: Alpha, batch: Batch) -> Tensor:
-        relaxed = losses.relax(alpha, noise, state)
-        with TwiceDifferentiable() if twice else nullcontext():
-            loss, outputs = once.outer(whole(weights), relaxed, batch, state)
-        if not evaluated and _same(weights, trained):
-            evaluated.append(EvaluatedBatch(loss.detach(), outputs.detach(), batch.targets))
-        if not mixture_gradients:
-            record_gradients(relaxed.mixture, mixture_gradients)
-        return sum(losses.outer_terms(alpha, relaxed, state, loss), start=loss)
-
-    def evaluate(batch: Batch) -> EvaluatedBatch:
-        with torch.no_grad(), start.replay():
-            loss, outputs = once.outer(whole(trained), losses.relax(state.alpha, noise, state), batch, state)
-        return EvaluatedBatch(loss, outputs, batch.targets)
-
-    problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
-    descent = _descent(training, state, trained)
-    return BilevelStep(problem, trained, descent, evaluated, mixture_gradients, mislead, evaluate)
-
-
-def layer_point(
-    losses: SupernetLosses, training: WeightTraining, state: SearchState, inner_batch: Batches, outer_batch: Batch
-) -> AbstractContextManager[EvaluationPoint]:
-    """Open the point of the same problem whose α is the mixture, a copy for every cell.
-
-    Regularizers' terms of the outer loss have no part in it: they are of the α that all cells share.
-    """
-    noise = losses.noise(state, "architecture", state.index)
-    with torch.no_grad():
-        relaxed = losses.relax(state.alpha, noise, state)
-    trained, frozen = split_trained(state.weights)
-    whole, full = partial(_whole, state, frozen), losses.in_full_precision()
-
-    def inner(weights: Weights, mixture: Alpha, batch: Batch) -> Tensor:
-        return full.inner(whole(weights), Relaxed(Mixture(mixture), relaxed.active), batch, state)[0]
-
-    def outer(weights: Weights, mixture: Alpha, batch: Batch) -> Tensor:
-        return losses.outer(whole(weights), Relaxed(Mixture(mixture), relaxed.active), batch, state)[0]
-
-    problem, mislead = BilevelProblem(inner, outer), not all_trusted(state.trusted, PRODUCTS)
-    descent, mixture = _descent(training, state, trained), Alpha(relaxed.mixture)
-    return evaluate_at(problem, trained, mixture, inner_batch, outer_batch, descent, mislead)
-
-
-def _whole(state: SearchState, frozen: Weights, weights: Weights) -> Weights:
-    """Add the weights that are not trained, and copies of the buffers."""
-    return Weights({**detached_parameters(state.supernet, frozen), **weights})
+    noise, start = losses.noise(state, "architecture", state.index), random_streams.SavedRandomState(state.device)
+    return BilevelStep(losses, state, trained, frozen, _descent(training, state, trained), noise, start)
 
 
 def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> Descent | None:
@@ -142,8 +135,3 @@ def _descent(training: WeightTraining, state: SearchState, trained: Weights) -> 
         return None
     lr, decay = training.lr_at(state.current_epoch), training.weight_decay_at(state.current_epoch)
     return Descent(lr, training.momentum, decay, training.nesterov, momentum_of(state.optimizer, trained))
-
-
-def _same(weights: Weights, trained: Weights) -> bool:
-    """Tell whether these are the trained weights themselves, not those of a virtual step or a difference."""
-    return all(weights[name].data_ptr() == weight.data_ptr() for name, weight in trained.items())

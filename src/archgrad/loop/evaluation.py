@@ -80,6 +80,7 @@ def _copied(setup: Setup, state: SearchState) -> SearchState:
         step=state.steps,
         trusted=dict(state.trusted),
         loss_scale=copy(state.loss_scale),
+        hypergradient_state=state.hypergradient_state,
     )
 
 

@@ -20,6 +20,7 @@ from archgrad.loop.identity import Identity
 from archgrad.loop.state import nothing_decided
 from archgrad.spaces import Genotype
 from archgrad.system.files import unfinished_files, write_text
+from archgrad.system.machine import describe_machine
 from archgrad.system.run_kind import RunKind, write_kind
 
 try:
@@ -241,6 +242,7 @@ class RunFolder(Callback):
 
         summary = {
             "archgrad": __version__,
+            "machine": describe_machine(),
             "identity": self.identity.digest,
             **self.identity.data,
             "epochs": epochs,

@@ -18,7 +18,18 @@ from archgrad.spaces import DecisionBlock
 from archgrad.supernet import MixedCell
 from archgrad.tasks import BaseTask
 
-__all__ = ["check_first_pass", "check_instance", "check_like", "check_loss", "check_relaxed", "check_scalar"]
+__all__ = [
+    "check_first_pass",
+    "check_instance",
+    "check_like",
+    "check_loss",
+    "check_relaxed",
+    "check_scalar",
+    "check_sums",
+]
+
+_SLACK = 1e-3
+"""How far from 1 the sum of a row of probabilities may be by rounding."""
 
 
 def check_instance(part: object, method: str, found: object, kind: type) -> None:
@@ -43,6 +54,15 @@ def check_like(
             raise wrong()
         if finite and not bool(torch.isfinite(value).all()):
             raise _wrong(part, method, f"numbers in {name!r} that are not finite", "finite numbers")
+
+
+def check_sums(part: Relaxation, probabilities: Mapping[str, Tensor]) -> None:
+    """Raise a UserError if a relaxation is said to be on the simplex, but its rows do not sum to one."""
+    for name, rows in probabilities.items() if part.on_simplex else ():
+        furthest = rows.sum(-1).sub(1).abs().max().item()
+        if furthest > _SLACK:
+            found = f"rows in {name!r} whose sums are up to {furthest:.3g} away from 1"
+            raise _wrong(part, "probabilities", found, "rows that sum to one, or declare on_simplex = False")
 
 
 def check_relaxed(part: Relaxation, blocks: Sequence[DecisionBlock], alpha: Mapping[str, Tensor], found: Any) -> None:

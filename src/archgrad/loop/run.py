@@ -222,7 +222,8 @@ class Run:
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, so the first in order is taken.", ties)
         undecided = ties.everywhere or (self.setup.is_unmoved(state.alpha) and not self._by_metric(last))
-        return Snapshot(space, probabilities, state.genotype, None, last, initial, undecided, ties.rows)
+        parts = probabilities, state.genotype, None, last, initial, undecided, ties.rows, method.relaxation.on_simplex
+        return Snapshot(space, *parts)
 
     def _amended(self, genotype: Genotype, probabilities: Probabilities, last: bool) -> Genotype:
         """Return the architecture that the regularizers take in place of the derived one."""

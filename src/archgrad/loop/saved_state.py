@@ -25,10 +25,10 @@ def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: tor
         _check_position(saved["position"], own["position"])
         for name in ("weights", "alpha", "loss_scale", "average"):
             _check_alike(name, saved[name], own[name])
-        for name, values in saved["arch_state"].items():
-            _need(
-                all(isinstance(value, Tensor) for value in values.values()), f"its arch_state {name!r} has no tensors"
-            )
+        for state in ("arch_state", "hypergradient_state"):
+            for name, values in saved[state].items():
+                tensors = all(isinstance(value, Tensor) for value in values.values())
+                _need(tensors, f"its {state} {name!r} has no tensors")
         for problem in optimizer_problems(saved["optimizer"], optimizer):
             _need(False, problem)
         _check_history(saved["history"], saved["position"]["epoch"])

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from archgrad.autodiff.tensors import Alpha
+from archgrad.autodiff.gradients import constants, split_trained
+from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.config import SearchConfig
 from archgrad.data import Data, Loader
 from archgrad.data import split as split_data
@@ -23,7 +24,7 @@ from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.identity import Identity
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
-from archgrad.loop.part_checks import check_instance, check_like
+from archgrad.loop.part_checks import check_instance, check_like, check_sums
 from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.setup_checks import check_heads, check_length, check_network_settings, check_norms
 from archgrad.loop.size_check import check_steps, check_supernet_memory
@@ -242,15 +243,19 @@ class Setup:
         optimizer = training.make_optimizer(supernet.parameters())
         probabilities = method.relaxation.probabilities(blocks, alpha)
         check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
+        check_sums(method.relaxation, probabilities)
         genotype = Argmax().select(self.space, probabilities)
         arch_state = method.arch_optimizer.init(alpha, self.arch_steps)
         check_instance(method.arch_optimizer, "init", arch_state, dict)
+        trained, _ = split_trained(Weights(dict(supernet.named_parameters())))
+        hypergradient_state = method.hypergradient.init(constants(trained), alpha)
+        check_instance(method.hypergradient, "init", hypergradient_state, dict)
         return SearchState(
             supernet, alpha, arch_state, optimizer, training.epochs, self.steps, genotype,
             loss_scale=LossScale.first(self.device) if self.config.precision == "16" else None,
             average=WeightAverage.of(supernet, training.ema_decay) if training.ema_decay else None,
             warmup_epochs=method.schedule.warmup_epochs, budget_line=self.budget_line,
-            metric=self.task.main_metric.info,
+            metric=self.task.main_metric.info, hypergradient_state=hypergradient_state,
         )  # fmt: skip
 
     def _recompute_cells(self, supernet: Supernet) -> None:

@@ -15,6 +15,7 @@ from archgrad.arch_optimizers import ArchState
 from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.callbacks import Record
 from archgrad.distributed.processes import processes
+from archgrad.hypergradients import HypergradientState
 from archgrad.loop.metric_sums import MetricSums
 from archgrad.loop.precision import LossScale
 from archgrad.loop.saved_optimizer import load_optimizer
@@ -68,6 +69,7 @@ class SearchState:
     stopped: str | None = None
     switched: tuple[int, int] | None = None
     trusted: dict[str, bool] = field(default_factory=dict)
+    hypergradient_state: HypergradientState = field(default_factory=dict)
     loss_scale: LossScale | None = None
     average: WeightAverage | None = None
     warmup_epochs: int = 0
@@ -131,6 +133,7 @@ class SearchState:
             "weights": self.supernet.state_dict(),
             "alpha": self.alpha,
             "arch_state": self.arch_state,
+            "hypergradient_state": self.hypergradient_state,
             "optimizer": self.optimizer.state_dict(),
             "genotype": self.genotype.to_json(),
             "position": {"epoch": self.epoch, "step": self.step, "epochs": self.epochs, "steps": self.steps},
@@ -153,7 +156,8 @@ class SearchState:
         device, position = self.device, saved["position"]
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = Alpha(_to_device(saved["alpha"], device))
-        self.arch_state = {name: _to_device(values, device) for name, values in saved["arch_state"].items()}
+        for name in ("arch_state", "hypergradient_state"):
+            setattr(self, name, {quantity: _to_device(values, device) for quantity, values in saved[name].items()})
         load_optimizer(self.optimizer, saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,8 +16,8 @@ from archgrad.autodiff.vectors import norm as length_of
 from archgrad.data import Batch
 from archgrad.diagnostics import layer_gradients
 from archgrad.discretizers import Tuning
-from archgrad.hypergradients import Batches
-from archgrad.loop.bilevel_step import BilevelStep, bilevel_step, layer_point
+from archgrad.hypergradients import Batches, Hypergradient, HypergradientState
+from archgrad.loop.bilevel_step import BilevelStep, bilevel_step
 from archgrad.loop.divergence import check_alpha, check_arch_gradient, check_finite, reads_are_due
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.metric_sums import BatchMetrics
@@ -70,15 +70,13 @@ class Stepper:
         """Move the architecture: α ← optimizer(α, hypergradient)."""
         hypergradient = self.method.hypergradient
         step = self.bilevel_step(state)
-        inner_batch, outer_batch = self.batches(batches)
-        with step.at(state.alpha, inner_batch, outer_batch) as point:
-            estimate = hypergradient.estimate(point)
-            check_like(hypergradient, "estimate", estimate, state.alpha)
-            gradient = constants(estimate)
-            evaluated = step.measure(outer_batch)
+        with step.at(state.alpha, *self.batches(batches)) as point:
+            estimate = hypergradient.estimate(point, state.hypergradient_state)
+            gradient, following = _checked_estimate(hypergradient, estimate, state.alpha)
+            evaluated = step.measure(point)
         metrics = self._metrics("arch", *evaluated, state)
-        self._move_alpha(state, gradient)
-        return StepResult(metrics, step.mixture_gradients if hypergradient.order == 1 else {})
+        self._move_alpha(state, gradient, following)
+        return StepResult(metrics, _of_cells(point.mixture_gradients) if hypergradient.order == 1 else {})
 
     def batches(self, batches: StepBatches) -> tuple[Batches, Batch]:
         """Return the inner batches and the outer batch that the hypergradient reads."""
@@ -91,7 +89,7 @@ class Stepper:
     def mixture_gradients(self, state: SearchState, batches: StepBatches) -> MixtureGradients:
         """Return dL2/dp of every cell by the method's hypergradient, where no step of the architecture gives it."""
         hypergradient = self.method.hypergradient
-        with layer_point(self.losses, self.weights, state, *self.batches(batches)) as point:
+        with self.bilevel_step(state).layers_at(*self.batches(batches)) as point:
             found = layer_gradients(point, hypergradient)
             check_like(hypergradient, "estimate", found, point.alpha)
             return constants(found)
@@ -115,7 +113,7 @@ class Stepper:
         terms = [(relaxed.mixture[name] * gradient).sum() for name, gradient in result.mixture_gradients.items()]
         terms += self.losses.outer_terms(alpha, relaxed, state)
         (gradient,) = gradients(lambda: sum(terms[1:], start=terms[0]), alpha)
-        self._move_alpha(state, gradient)
+        self._move_alpha(state, gradient, state.hypergradient_state)
         return result
 
     def unperturbed(self, state: SearchState) -> Relaxed:
@@ -128,7 +126,8 @@ class Stepper:
         relaxed = self.losses.relax(alpha, self.losses.noise(state, "weights", state.index), state)
         return self.losses.perturb(relaxed, batch, state)
 
-    def _move_alpha(self, state: SearchState, gradient: Alpha) -> None:
+    def _move_alpha(self, state: SearchState, gradient: Alpha, following: HypergradientState) -> None:
+        """Take a step of α; after an overflow in float16, α and all states stay as they were."""
         optimizer = self.method.arch_optimizer
         if state.loss_scale is not None and state.loss_scale.overflowed(gradient.values()):
             return
@@ -138,7 +137,7 @@ class Stepper:
         alpha, arch_state = moved
         check_like(optimizer, "step", alpha, state.alpha)
         check_alpha(alpha, f"in the step of {type(optimizer).__name__}", state)
-        state.alpha, state.arch_state = alpha, arch_state
+        state.alpha, state.arch_state, state.hypergradient_state = alpha, arch_state, following
 
     def _move_weights(self, state: SearchState, relaxed: Relaxed, batch: Batch, joint: bool = False) -> StepResult:
         """Take a step of the weights.
@@ -180,6 +179,22 @@ class Stepper:
         if reads_are_due(state):
             check_finite(f"the {name} loss", loss.item(), state)
         return BatchMetrics(name, loss, self.losses.task.ratios(outputs, targets), len(targets))
+
+
+def _checked_estimate(part: Hypergradient, found: Any, alpha: Alpha) -> tuple[Alpha, HypergradientState]:
+    """Return the gradient and the next state as constants; raise a UserError if the estimate returned anything else."""
+    check_instance(part, "estimate", found, tuple)
+    gradient, following = found
+    check_like(part, "estimate", gradient, alpha)
+    check_instance(part, "estimate", following, dict)
+    for values in following.values():
+        check_instance(part, "estimate", values, dict)
+    return constants(gradient), {quantity: constants(values) for quantity, values in following.items()}
+
+
+def _of_cells(gradients: MixtureGradients) -> MixtureGradients:
+    """Return ``[cells, rows, choices]``: where each image has its own mixture, the sum over the images."""
+    return {name: value if value.dim() == 3 else value.sum(1) for name, value in gradients.items()}
 
 
 def _check_norm(norm: float, added: Sequence[tuple[Regularizer, Weights | None]], state: SearchState) -> None:

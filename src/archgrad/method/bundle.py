@@ -58,6 +58,7 @@ class Method:
                 f"domain, but {type(self.arch_optimizer).__name__} moves them in the {self.arch_optimizer.domain!r} "
                 f"domain; choose a relaxation and an optimizer of one domain (some have it as a knob, domain)."
             )
+        self._check_simplex()
         self._check_motion()
         if self.stop is not None:
             self.stop.check(self.relaxation, self.arch_optimizer, self.discretizer)
@@ -65,6 +66,22 @@ class Method:
         self._check_hypergradient()
         self._check_regularizers()
         self._check_weights()
+
+    def _check_simplex(self) -> None:
+        """Reject what needs rows that sum to one, if the relaxation's do not."""
+        if self.relaxation.on_simplex:
+            return
+        needing = [type(part).__name__ for part in self.regularizers if part.needs_simplex]
+        if self.discretizer.needs_simplex:
+            needing.append(type(self.discretizer).__name__)
+        if self.supernet.partial > 1 and not self.supernet.edge_weights:
+            needing.append("supernet.partial without edge_weights")
+        if needing:
+            raise UserError(
+                f"{needing[0]} needs rows of probabilities that sum to one, but those of "
+                f"{type(self.relaxation).__name__} do not (on_simplex is False); leave {needing[0]} out, or choose "
+                f"another relaxation, such as Softmax."
+            )
 
     def _check_regularizers(self) -> None:
         """Reject regularizers that do not fit the relaxation, and two of one kind: their knobs would share a name."""

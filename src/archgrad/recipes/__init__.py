@@ -1,6 +1,5 @@
 """Published methods as recipes, at the settings published for each space, with the source of every setting."""
 
-from archgrad.recipes.arch_steps import published_arch_steps
 from archgrad.recipes.build import listed
 from archgrad.recipes.methods import (
     RECIPES,
@@ -24,9 +23,8 @@ from archgrad.recipes.methods import (
     snas,
     xnas,
 )
-from archgrad.recipes.published import SETTINGS
-from archgrad.recipes.published_run import PublishedRun, published_run
-from archgrad.recipes.settings import FAMILIES, OURS, Setting, declared, family_of, sized
+from archgrad.recipes.published_run import PublishedRun, published_arch_steps, published_run
+from archgrad.recipes.settings import FAMILIES, OURS, SETTINGS, Setting, declared, family_of, sized
 
 __all__ = [
     "FAMILIES",

@@ -8,8 +8,7 @@ from typing import Any
 
 from archgrad.method.bundle import Method
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of, with_settings, without_none
-from archgrad.recipes.published import WEIGHT_SOURCES
-from archgrad.recipes.settings import OURS, Setting, declared
+from archgrad.recipes.settings import OURS, WEIGHT_SOURCES, Setting, declared
 from archgrad.regularizers import name_of
 from archgrad.spaces import SearchSpace
 from archgrad.training.weight_training import OF_NETWORKS, WeightTraining

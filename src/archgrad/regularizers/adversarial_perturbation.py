@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from torch import Tensor
@@ -30,6 +30,8 @@ class AdversarialPerturbation(Regularizer):
     are trained at p. Both rules follow the published code. ε grows linearly from ``start`` to ``end``. All cells of a
     block share one δ, edge weights stay the same, and α gets no gradient through δ.
     """
+
+    needs_simplex: ClassVar[bool] = True
 
     start: NonNegative = 0.03
     end: NonNegative = 0.3

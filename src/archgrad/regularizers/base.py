@@ -85,6 +85,11 @@ class Regularizer:
         check_fields(self)
 
     @property
+    def needs_simplex(self) -> bool:
+        """Whether the rows of the mixture must sum to one."""
+        return False
+
+    @property
     def needs_mixture_gradient(self) -> bool:
         """Whether it needs the gradient of every cell's mixture, from the weight step's backward pass."""
         return False

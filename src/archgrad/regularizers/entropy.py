@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ class EntropyTerm(Regularizer):
 
     A choice of probability 0 adds nothing and gets no gradient.
     """
+
+    needs_simplex: ClassVar[bool] = True
 
     weight: float = 0.1
 

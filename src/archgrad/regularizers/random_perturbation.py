@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,6 +28,8 @@ class RandomPerturbation(Regularizer):
     perturbed: the paper has none, and perturbing such a factor would move the product out of the ball. The architecture
     step uses p.
     """
+
+    needs_simplex: ClassVar[bool] = True
 
     start: NonNegative = 0.03
     end: NonNegative = 0.3

@@ -36,11 +36,14 @@ class Relaxation(ABC):
     """α → mixture.
 
     A relaxation is a pure function of α and of noise, which is drawn once per step: an estimator can evaluate the same
-    mixture many times. A ``sampled`` relaxation needs noise; one that ``learns`` depends on α.
+    mixture many times. A ``sampled`` relaxation needs noise; one that ``learns`` depends on α. The rows of its mixture
+    sum to one if it is ``on_simplex``, which a sigmoid of each entry is not. Parts that need that say so by
+    ``needs_simplex``.
     """
 
     sampled: ClassVar[bool] = False
     learns: ClassVar[bool] = True
+    on_simplex: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_fields(self, "relaxation.{}")
@@ -61,7 +64,7 @@ class Relaxation(ABC):
 
     @abstractmethod
     def probabilities(self, blocks: Sequence[DecisionBlock], alpha: Alpha) -> Probabilities:
-        """Return the mean mixture ``{block: [rows, choices]}``: rows on the simplex, differentiable in α."""
+        """Return the mean mixture ``{block: [rows, choices]}``, differentiable in α; its rows are ``on_simplex``."""
 
     def noise(self, blocks: Sequence[DecisionBlock], generator: torch.Generator) -> dict[str, Tensor] | None:
         """Draw the noise of one step; None for a deterministic relaxation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -10,21 +11,9 @@ from itertools import combinations
 import numpy as np
 
 from archgrad.errors import UserError
-from archgrad.studies.intervals import Interval, Numbers, finite_numbers
-from archgrad.studies.statistics import Seed, split_missing, summarize
+from archgrad.studies.statistics import Interval, Numbers, Seed, finite_numbers, split_missing, summarize
 
-__all__ = [
-    "ALPHA",
-    "MOST_SEEDS",
-    "Comparison",
-    "Verdict",
-    "compare_all",
-    "decide",
-    "holm",
-    "paired_p_value",
-    "seeds_to_tell_apart",
-    "shown_seeds",
-]
+__all__ = ["PairedDifference", "Verdict", "decide", "holm", "paired_p_value", "seeds_to_tell_apart", "shown_seeds"]
 
 ALPHA = 0.05
 MOST_SEEDS = 1_000
@@ -33,7 +22,7 @@ _FLIPS = 1 << 13
 
 
 @dataclass(frozen=True)
-class Comparison:
+class PairedDifference:
     """Two variants over the ``seeds`` that both have.
 
     ``difference`` is the mean of first − second, with the standard deviation and interval of the paired differences.
@@ -43,11 +32,11 @@ class Comparison:
 
     first: str
     second: str
-    seeds: tuple[int | str, ...]
-    difference: float | None
-    std: float | None
-    interval: Interval | None
-    p: float | None
+    seeds: tuple[int | str, ...] = ()
+    difference: float | None = None
+    std: float | None = None
+    interval: Interval | None = None
+    p: float | None = None
     p_holm: float | None = None
     seeds_needed: float | None = None
 
@@ -63,35 +52,41 @@ class Comparison:
 class Verdict:
     """What a study says of its variants.
 
-    ``best`` has the best mean; it is the winner only if ``not_told_apart`` is empty. ``comparisons`` are those of the
-    best one (as ``first``) with all others, and ``smallest_difference`` is the smallest of their absolute differences.
-    ``least_p`` is the smallest corrected p-value that so few seeds can reach, and ``least_seeds`` the fewest that can
-    reach 0.05. ``missing`` names the seeds of runs that failed or were not made.
+    ``best`` has the best mean; it is the winner only if ``not_told_apart`` is empty. ``pairs`` are all pairs of
+    variants. ``least_p`` is the smallest corrected p-value that so few seeds can reach, and ``least_seeds`` the fewest
+    that can reach 0.05. ``missing`` names the seeds of runs that failed or were not made.
     """
 
     best: str
     not_told_apart: tuple[str, ...]
-    comparisons: tuple[Comparison, ...]
-    smallest_difference: float | None
+    pairs: tuple[PairedDifference, ...]
     least_p: float | None
     least_seeds: int
-    missing: dict[str, tuple[int | str, ...]]
+    missing: Mapping[str, tuple[int | str, ...]]
 
     @property
     def winner(self) -> str | None:
         """The best variant, if it is told apart from all others."""
-        return None if self.not_told_apart or not self.comparisons else self.best
+        return None if self.not_told_apart or not self.pairs else self.best
 
     def __str__(self) -> str:
-        return " ".join([self._result(), *self._missing()])
+        lacking = [
+            f"{variant} lacks {len(seeds)} run{'s' if len(seeds) > 1 else ''} (seed {', '.join(map(str, seeds))})."
+            for variant, seeds in self.missing.items()
+        ]
+        return " ".join([self._result(), *lacking])
 
     def _result(self) -> str:
-        if not self.comparisons:
+        if not self.pairs:
             return f"{self.best} is the only variant with results: there is nothing to compare."
         if self.winner:
-            worst_p = max(pair.p_holm or 0.0 for pair in self.comparisons)
+            own = [pair for pair in self.pairs if self.best in (pair.first, pair.second)]
+            smallest, worst_p = (
+                min(abs(pair.difference or 0.0) for pair in own),
+                max(pair.p_holm or 0.0 for pair in own),
+            )
             return (
-                f"{self.best} wins: it differs from every other variant by {self.smallest_difference:.3g} or more "
+                f"{self.best} wins: it differs from every other variant by {smallest:.3g} or more "
                 f"(p ≤ {worst_p:.2g} after Holm's correction)."
             )
         rivals = ", ".join(self.not_told_apart)
@@ -103,12 +98,6 @@ class Verdict:
             )
         return text
 
-    def _missing(self) -> list[str]:
-        return [
-            f"{variant} lacks {len(seeds)} run{'s' if len(seeds) > 1 else ''} (seed {', '.join(map(str, seeds))})."
-            for variant, seeds in self.missing.items()
-        ]
-
 
 def decide(results: Mapping[str, Mapping[Seed, float | None]], *, higher_is_better: bool = True) -> Verdict:
     """Compare the variants of ``results[variant][seed]``, where None is a run without a result.
@@ -118,52 +107,39 @@ def decide(results: Mapping[str, Mapping[Seed, float | None]], *, higher_is_bett
 So few seeds cannot: the smallest p-value they can reach is 1. It takes at least 6 seeds. b lacks 1 run (seed 1).
     """
     finished, missing = split_missing(results)
-    means = {variant: summarize(runs.values()).mean for variant, runs in finished.items() if runs}
+    sign = 1.0 if higher_is_better else -1.0
+    means = {variant: sign * summarize(runs.values()).mean for variant, runs in finished.items() if runs}
     if not means:
         raise UserError("the study has no finished run; nothing can be compared.")
-    best = (max if higher_is_better else min)(means, key=means.__getitem__)
-    pairs = compare_all(results)
-    own = tuple(_seen_from(best, pair) for pair in pairs if best in (pair.first, pair.second))
-    sign = 1.0 if higher_is_better else -1.0
-    open_ = tuple(pair.second for pair in own if not (pair.told_apart and sign * (pair.difference or 0.0) > 0))
-    tested = [pair for pair in pairs if pair.p is not None]
-    differences = [abs(pair.difference) for pair in own if pair.difference is not None]
-    return Verdict(
-        best,
-        open_,
-        own,
-        min(differences, default=None),
-        min((min(1.0, len(tested) * _least_p(len(pair.seeds))) for pair in tested), default=None),
-        math.ceil(1 + math.log2(max(len(tested), 1) / ALPHA)),
-        {variant: tuple(seeds) for variant, seeds in missing.items()},
-    )
+    best = max(means, key=means.__getitem__)
+    pairs = _compare_all(finished)
+    rivals = []
+    for pair in pairs:
+        if best in (pair.first, pair.second):
+            ahead = sign * (pair.difference or 0.0) * (1 if pair.first == best else -1) > 0
+            if not (ahead and pair.told_apart):
+                rivals.append(pair.second if pair.first == best else pair.first)
+    tested = [len(pair.seeds) for pair in pairs if pair.p is not None]
+    reachable = [min(1.0, len(tested) * max(2.0 ** (1 - seeds), 2 / (_FLIPS + 1))) for seeds in tested]
+    least_seeds = math.ceil(1 + math.log2(max(len(tested), 1) / ALPHA))
+    return Verdict(best, tuple(rivals), tuple(pairs), min(reachable, default=None), least_seeds, dict(missing))
 
 
-def compare_all(results: Mapping[str, Mapping[Seed, float | None]]) -> list[Comparison]:
+def _compare_all(finished: Mapping[str, Mapping[Seed, float]]) -> list[PairedDifference]:
     """Compare each pair of variants over the seeds that both have, with Holm's correction over all pairs."""
-    finished, _ = split_missing(results)
-    pairs = [_compare(first, second, finished) for first, second in combinations(finished, 2)]
+    pairs = []
+    for first, second in combinations(finished, 2):
+        seeds = tuple(seed for seed in finished[first] if seed in finished[second])
+        differences = [finished[first][seed] - finished[second][seed] for seed in seeds]
+        if not seeds:
+            pairs.append(PairedDifference(first, second))
+            continue
+        found = summarize(differences)
+        needed = None if found.std is None else seeds_to_tell_apart(found.mean, found.std)
+        p = paired_p_value(differences)
+        pairs.append(PairedDifference(first, second, seeds, found.mean, found.std, found.interval, p, None, needed))
     corrected = iter(holm([pair.p for pair in pairs if pair.p is not None]))
     return [pair if pair.p is None else replace(pair, p_holm=next(corrected)) for pair in pairs]
-
-
-def _compare(first: str, second: str, finished: Mapping[str, Mapping[Seed, float]]) -> Comparison:
-    seeds = tuple(seed for seed in finished[first] if seed in finished[second])
-    differences = np.array([finished[first][seed] - finished[second][seed] for seed in seeds])
-    if not len(seeds):
-        return Comparison(first, second, (), None, None, None, None)
-    found = summarize(differences)
-    needed = None if found.std is None else seeds_to_tell_apart(found.mean, found.std)
-    p = paired_p_value(differences)
-    return Comparison(first, second, seeds, found.mean, found.std, found.interval, p, seeds_needed=needed)
-
-
-def _seen_from(best: str, pair: Comparison) -> Comparison:
-    """Return the comparison with the best variant as the first one."""
-    if pair.first == best or pair.difference is None:
-        return replace(pair, first=best, second=pair.second if pair.first == best else pair.first)
-    turned = None if pair.interval is None else Interval(-pair.interval.high, -pair.interval.low)
-    return replace(pair, first=best, second=pair.first, difference=-pair.difference, interval=turned)
 
 
 def paired_p_value(differences: Sequence[float] | Numbers) -> float:
@@ -188,10 +164,6 @@ def paired_p_value(differences: Sequence[float] | Numbers) -> float:
         random_state=np.random.default_rng(0),
     )
     return min(1.0, float(found.pvalue))
-
-
-def _least_p(seeds: int) -> float:
-    return max(2.0 ** (1 - seeds), 2 / (_FLIPS + 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -229,13 +201,9 @@ def seeds_to_tell_apart(difference: float, std: float, power: float = 0.8, alpha
         critical = t.ppf(1 - alpha / 2, seeds - 1)
         return std == 0 or bool(nct.sf(critical, seeds - 1, math.sqrt(seeds) * abs(difference) / std) >= power)
 
-    if not is_enough(MOST_SEEDS):
-        return math.inf
-    low, high = fewest - 1, MOST_SEEDS  # the power grows with the seeds
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    counts = range(fewest, MOST_SEEDS + 1)
+    found = bisect_left(counts, True, key=is_enough)  # the power grows with the seeds
+    return counts[found] if found < len(counts) else math.inf
 
 
 def shown_seeds(seeds: float | None) -> str:

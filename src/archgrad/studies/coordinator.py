@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,13 +39,13 @@ def run_missing(
         try:
             coordinator.run()
         finally:
-            folder.leave()
+            folder.remove_heartbeat()
     return coordinator.failures
 
 
 @dataclass
 class Coordinator:
-    """Submits runs in the order of the plan, and hears of their ends."""
+    """Submits the missing runs in the order of the plan, and tries each that fails once more."""
 
     folder: StudyFolder
     plan: StudyPlan
@@ -53,7 +53,7 @@ class Coordinator:
     watch: Watch
     interrupt: Interrupt
     failures: dict[str, str] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)
+    attempts: Counter[str] = field(default_factory=Counter)
     running: dict[str, PlannedRun] = field(default_factory=dict)
     waiting: deque[PlannedRun] = field(default_factory=deque)
     _finished: dict[str, RunStatus] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Coordinator:
         self.running |= {run.name: run for run in chosen}
         self._changed = True
         study = Path(self.folder.path).resolve()
-        self.folder.show(self.engine.name, list(self.running))
+        self.folder.write_heartbeat(self.engine.name, list(self.running))
         with self.folder.writing():
             self.engine.submit([Job(run.name, study, self.plan.config(run).threads or 1) for run in chosen])
 
@@ -102,7 +102,7 @@ class Coordinator:
                 self._retry(run, ended)
 
     def _retry(self, run: PlannedRun, ended: Ended) -> None:
-        self.attempts[run.name] = self.attempts.get(run.name, 0) + 1
+        self.attempts[run.name] += 1
         if self.attempts[run.name] < _ATTEMPTS:
             self.waiting.appendleft(run)
             return
@@ -112,7 +112,7 @@ class Coordinator:
     def _beat(self) -> None:
         """Show on disk and to the watcher how far the study is."""
         self._beaten, self._changed = time.monotonic(), False
-        self.folder.show(self.engine.name, list(self.running))
+        self.folder.write_heartbeat(self.engine.name, list(self.running))
         status = self.folder.status(self.plan, self._finished)
         self._finished |= {one.run.name: one for one in status if one.state == "finished"}
         self.watch(status)

@@ -8,10 +8,13 @@ from typing import Any
 
 from archgrad.config import SearchConfig, validate
 from archgrad.errors import UserError, unknown
+from archgrad.method.bundle import Method
+from archgrad.spaces import SearchSpace
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
+from archgrad.training.weight_training import WeightTraining
 from archgrad.workflows.search_sizes import fit_sizes
 
-__all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "settled"]
+__all__ = ["NO_EPOCHS", "check_plan", "conditions_of", "differences", "fill_in_sizes"]
 
 _MINUTES = 5.0
 """The time of each run if the study gives no size."""
@@ -19,7 +22,7 @@ NO_EPOCHS = "has no epochs:"
 _SIZES = ("epochs", "batch_size", "channels", "cells", "limit")
 
 
-def settled(
+def fill_in_sizes(
     plan: StudyPlan, begun: Collection[Benchmark] = (), tell: Callable[[str], None] = lambda text: None
 ) -> StudyPlan:
     """Give every benchmark the sizes and the space that all variants share, where the study leaves them open.
@@ -33,12 +36,12 @@ def settled(
     return replace(
         plan,
         benchmarks=tuple(
-            benchmark if benchmark in begun else _settled(plan, benchmark, tell) for benchmark in plan.benchmarks
+            benchmark if benchmark in begun else _with_sizes(plan, benchmark, tell) for benchmark in plan.benchmarks
         ),
     )
 
 
-def _settled(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None]) -> Benchmark:
+def _with_sizes(plan: StudyPlan, benchmark: Benchmark, tell: Callable[[str], None]) -> Benchmark:
     configs = [_bare(plan, benchmark, variant) for variant in plan.variants if not variant.is_blackbox]
     if not configs:
         return benchmark
@@ -61,17 +64,20 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
         chosen = fit_sizes(replace(config, time_limit=config.time_limit or _MINUTES), config.load_data(), tell)
         tell(f"{chosen}, for all variants")
         return {name: value for name in _SIZES if (value := getattr(chosen.config, name)) is not None}
-    config = config.with_sizes()
-    space, method = config.build_space(), config.build_method()
-    training = config.build_training(space, method)
+    space, method, training = _parts(config.with_sizes())
     sizes: dict[str, Any] = {"epochs": training.epochs, "batch_size": training.batch_size, "channels": space.channels}
     return sizes if method.progressive is not None else {**sizes, "cells": getattr(space, space.depth_knob)}
 
 
+def _parts(config: SearchConfig) -> tuple[SearchSpace, Method, WeightTraining]:
+    space, method = config.build_space(), config.build_method()
+    return space, method, config.build_training(space, method)
+
+
 def conditions_of(config: SearchConfig) -> dict[str, str]:
     """Return what a fair comparison keeps the same, of one run, in words by name."""
-    space, method = config.build_space(), config.build_method()
-    training, schedule = config.build_training(space, method), method.schedule
+    space, method, training = _parts(config)
+    schedule = method.schedule
     without = f" without {', '.join(space.exclude)}" if space.exclude else ""
     stages = "" if method.progressive is None else f" in each of {len(method.progressive.stages)} stages"
     shares = config.split_fractions(schedule.level)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from archgrad.errors import UserError
-from archgrad.studies.plan import PlannedRun, StudyPlan, digest_in, digest_of, plan_from_toml, plan_to_toml
+from archgrad.studies.plan import PlannedRun, StudyPlan, begun_plan_from_toml, begun_plan_to_toml
 from archgrad.system.files import exists, read_text, write_text
 from archgrad.system.run_kind import RUN_FILE, write_kind
 
@@ -74,23 +74,17 @@ class StudyFolder:
         """Read the plan."""
         if not self.exists():
             raise UserError(f"{self.path} is no study: it has no {_PLAN}; start one with `archgrad compare`.")
-        plan = plan_from_toml(self.path / _PLAN)
-        if digest_in(self.path / _PLAN) != digest_of(plan):
-            raise UserError(
-                f"{self.path / _PLAN} was edited by hand, so its finished runs may not be what it says. Undo that; add "
-                f"seeds and variants with --seeds, --methods, or with a file: `archgrad compare FILE -o {self.path}`."
-            )
-        return plan
+        return begun_plan_from_toml(self.path / _PLAN)
 
     def is_complete(self, plan: StudyPlan) -> bool:
         """Tell whether all runs of a plan are finished."""
         return all(self.is_finished(run) for run in plan.runs())
 
     def write_plan(self, plan: StudyPlan) -> None:
-        """Write the plan."""
+        """Write what the folder is, and the plan."""
         with self.writing():
             write_kind(self.path, "study")
-            write_text(self.path / _PLAN, f'digest = "{digest_of(plan)}"\n{plan_to_toml(plan)}')
+            write_text(self.path / _PLAN, begun_plan_to_toml(plan))
 
     def _reject_other_content(self) -> None:
         """Reject a folder that holds something else than a study, and leave nothing in it."""
@@ -137,13 +131,13 @@ class StudyFolder:
                 f"`archgrad status {self.path}`."
             )
 
-    def show(self, engine: str, running: Sequence[str]) -> None:
+    def write_heartbeat(self, engine: str, running: Sequence[str]) -> None:
         """Say on disk that this process works on the study, and which runs are under way."""
         beat = {"host": socket.gethostname(), "pid": os.getpid(), "engine": engine}
         with self.writing():
             write_text(self.path / _HEARTBEAT, json.dumps({**beat, "running": sorted(running)}) + "\n")
 
-    def leave(self) -> None:
+    def remove_heartbeat(self) -> None:
         """Say on disk that nobody works on the study."""
         with self.writing():
             (self.path / _HEARTBEAT).unlink(missing_ok=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import operator
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,29 +22,26 @@ if TYPE_CHECKING:
 __all__ = [
     "BLACKBOX",
     "BUDGETS",
-    "FORMAT",
     "Benchmark",
     "PlannedRun",
     "StudyPlan",
     "Variant",
-    "benchmark_name",
-    "check_name",
-    "digest_in",
-    "digest_of",
-    "grid_of_benchmarks",
+    "begun_plan_from_toml",
+    "begun_plan_to_toml",
+    "options_table",
     "plan_from_toml",
+    "plan_of",
     "plan_to_toml",
     "seeds_of",
+    "split_names",
 ]
 
-FORMAT = "archgrad.study/1"
+_FORMAT = "archgrad.study/1"
 _KEYS = ("format", "digest", "seeds", "spaces", "data", "common", "benchmark", "variant")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
-_TAKEN = {"logs", "study.toml", "study.lock", "heartbeat.json", "failures.json"}
+_TAKEN = {"logs", "slurm", "run.json", "study.toml", "study.lock", "heartbeat.json", "failures.json"}
 """What the folder of a study itself contains."""
-_DEVICES = {"con", "prn", "aux", "nul", *(f"{kind}{number}" for kind in ("com", "lpt") for number in range(10))}
-"""What Windows takes for a device, with any suffix."""
-_OWN = ("seed", "space", "data", "needs")
+_OWN = ("method", "seed", "space", "data", "needs")
 """Options of a search that a study gives itself."""
 MOST_RUNS = 100_000
 BUDGETS = ("queries", "seconds")
@@ -110,21 +108,18 @@ class StudyPlan:
     common: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        members: tuple[Variant | Benchmark, ...] = (*self.variants, *self.benchmarks)
-        for what, kind in (("variant", Variant), ("benchmark", Benchmark)):
-            names = [one.name for one in members if isinstance(one, kind)]
-            if not names:
+        members: Sequence[Variant | Benchmark]
+        for what, members in (("variant", self.variants), ("benchmark", self.benchmarks)):
+            if not members:
                 raise UserError(f"a study needs at least one {what}; name methods with --methods, or write a file.")
-            for name in names:
-                check_name(what, name)
-            _reject_twice(what, [name.lower() for name in names])
+            for one in members:
+                _check_name(what, one.name)
+            _reject_twice(what, [one.name.lower() for one in members])
         _reject_twice("seed", self.seeds)
         for seed in self.seeds:
             check_whole("seed", seed, least=0, most=2**62)
         if not 1 <= self.size <= MOST_RUNS:
             raise UserError(f"this study would have {self.size:,} runs; it must have from 1 to {MOST_RUNS:,}.")
-        for options in (self.common, *(one.options for one in members)):
-            _check_options(options)
 
     @property
     def size(self) -> int:
@@ -140,10 +135,10 @@ class StudyPlan:
 
     def run(self, name: str) -> PlannedRun:
         """Return the run of this name."""
-        for run in self.runs():
-            if run.name == name:
-                return run
-        raise UserError(f"this study has no run {shortened(name)}.")
+        found = next((run for run in self.runs() if run.name == name), None)
+        if found is None:
+            raise UserError(f"this study has no run {shortened(name)}.")
+        return found
 
     def config(self, run: PlannedRun) -> SearchConfig:
         """Return the configuration of a run: common options, then those of its benchmark, then those of its variant.
@@ -164,6 +159,14 @@ class StudyPlan:
         """Return the space that a run searches."""
         return self.config(run).build_space()
 
+    def without(self, names: Sequence[str]) -> StudyPlan:
+        """Return this plan without the variants of these names."""
+        known = [one.name for one in self.variants]
+        for name in names:
+            if name not in known:
+                raise unknown("variant", name, known)
+        return replace(self, variants=tuple(one for one in self.variants if one.name not in names))
+
     def extended(self, other: StudyPlan) -> StudyPlan:
         """Return this plan with the new variants, benchmarks and seeds of another one, which must agree on all else."""
         if dict(other.common) != dict(self.common):
@@ -171,42 +174,28 @@ class StudyPlan:
                 f"this study was begun with other common options ({_difference(self.common, other.common)}); give the "
                 f"same, or the study another folder."
             )
-        variants = _joined("variant", self.variants, other.variants)
-        benchmarks = _joined(
-            "benchmark", self.benchmarks, [_as_begun(one, self.benchmarks) for one in other.benchmarks]
-        )
+        known = [_as_begun(one, self.benchmarks) for one in other.benchmarks]
         return replace(
-            self, variants=variants, benchmarks=benchmarks, seeds=tuple(dict.fromkeys((*self.seeds, *other.seeds)))
+            self,
+            variants=_joined("variant", self.variants, other.variants),
+            benchmarks=_joined("benchmark", self.benchmarks, known),
+            seeds=tuple(dict.fromkeys((*self.seeds, *other.seeds))),
         )
 
 
-def check_name(what: str, name: str) -> None:
+def _check_name(what: str, name: object) -> None:
     """Raise a UserError unless a name can be part of a path and of a page."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name.lower() in _TAKEN:
         raise UserError(
             f"the {what} {shortened(name)} has a name that cannot be part of a path; use up to 64 letters, digits and "
-            f"the characters . _ + - and begin with a letter or digit."
+            f"the characters . _ + - and begin with a letter or digit. {', '.join(sorted(_TAKEN))} are taken."
         )
-    if name.lower() in _TAKEN or name.lower().partition(".")[0] in _DEVICES or name.endswith("."):
-        raise UserError(f"the {what} cannot be called {name!r}: that is another file here or elsewhere; rename it.")
-
-
-def _check_options(options: Options) -> None:
-    known = [one.name for one in fields(SearchConfig)]
-    for name in options:
-        if name in (*_OWN, "method"):
-            raise UserError(f"{name} cannot be an option here: the study itself gives every run its {name}.")
-        if name not in known:
-            raise unknown("option", name, [one for one in known if one not in (*_OWN, "method")])
-    check_value("settings", options.get("settings", {}), Mapping[str, Any])
 
 
 def _reject_twice(what: str, values: Sequence[Any]) -> None:
-    seen: set[Any] = set()
-    for value in values:
-        if value in seen:
+    for value, count in Counter(values).items():
+        if count > 1:
             raise UserError(f"the {what} {shortened(value)} is given twice; name each {what} once.")
-        seen.add(value)
 
 
 def _joined(what: str, own: Sequence[Any], new: Sequence[Any]) -> tuple[Any, ...]:
@@ -223,10 +212,9 @@ def _joined(what: str, own: Sequence[Any], new: Sequence[Any]) -> tuple[Any, ...
 def _as_begun(benchmark: Benchmark, begun: Sequence[Benchmark]) -> Benchmark:
     """Return the begun benchmark of the same name if it only has more options: the sizes that the study has chosen."""
     for one in begun:
-        if (one.name, one.space, one.data) == (benchmark.name, benchmark.space, benchmark.data):
-            return (
-                one if all(one.options.get(name) == value for name, value in benchmark.options.items()) else benchmark
-            )
+        same = (one.name, one.space, one.data) == (benchmark.name, benchmark.space, benchmark.data)
+        if same and all(one.options.get(name) == value for name, value in benchmark.options.items()):
+            return one
     return benchmark
 
 
@@ -236,80 +224,90 @@ def _difference(one: Options, other: Options) -> str:
     return ", ".join(name for name in names if name != "settings") or "settings"
 
 
-def benchmark_name(space: str, data: str) -> str:
-    """Return the usual name of a benchmark.
-
-    >>> benchmark_name("nasbench201", "folder:/data/my photos")
-    'nasbench201-folder-my-photos'
-    """
-    kind, _, path = data.partition(":")
-    text = f"{space}-{kind}-{Path(path).stem}" if path else f"{space}-{kind}"
-    return re.sub(r"[^A-Za-z0-9._+-]+", "-", text)[:64]
-
-
 def plan_from_toml(path: Path) -> StudyPlan:
     """Read the plan of a study from a TOML file."""
-    return _plan_of(read_toml(path), path)
+    return plan_of(read_toml(path), path)
 
 
-def _plan_of(content: Mapping[str, Any], path: Path | str) -> StudyPlan:
+def begun_plan_from_toml(path: Path) -> StudyPlan:
+    """Read the plan of a begun study; raise a UserError if somebody has edited it."""
+    content = read_toml(path)
+    plan = plan_of(content, path)
+    if content.get("digest") != _digest_of(plan):
+        raise UserError(
+            f"{path} was edited by hand, so its finished runs may not be what it says. Undo that; add seeds and "
+            f"variants with --seeds, --methods, or with a file: `archgrad compare FILE -o {path.parent}`."
+        )
+    return plan
+
+
+def begun_plan_to_toml(plan: StudyPlan) -> str:
+    """Return the plan as TOML, with a digest of all that it says."""
+    return f'digest = "{_digest_of(plan)}"\n{plan_to_toml(plan)}'
+
+
+def _digest_of(plan: StudyPlan) -> str:
+    written = plan_of(parse_toml(plan_to_toml(plan), "the plan"), "the plan")  # as it is once it is in a file
+    return hashlib.sha256(plan_to_toml(written).encode()).hexdigest()[:16]
+
+
+def plan_of(content: Mapping[str, Any], path: Path | str) -> StudyPlan:
+    """Return the plan that tables of TOML describe; ``path`` says in errors where they stand."""
     for name in content:
         if name not in _KEYS:
             raise unknown(f"key in {path}:", name, _KEYS)
-    if content.get("format", FORMAT) != FORMAT:
-        raise UserError(f"{path} does not have the format {FORMAT!r}; another version of archgrad has written it.")
+    if content.get("format", _FORMAT) != _FORMAT:
+        raise UserError(f"{path} does not have the format {_FORMAT!r}; another version of archgrad has written it.")
     tables, common = content.get("variant", {}), content.get("common", {})
     if not isinstance(common, dict):
         raise UserError(f"common in {path} is {shortened(common)}; write a table [common] with options of all runs.")
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise UserError(f'{path} has no tables [variant.NAME]; write one for each variant, such as method = "darts".')
-    variants = tuple(_variant(name, table, f"[variant.{name}] in {path}") for name, table in tables.items())
-    shared = _without_empty(options_of(common, f"[common] in {path}"))
-    return StudyPlan(variants, _benchmarks(content, path), seeds_of(content.get("seeds", 3)), shared)
-
-
-def _variant(name: str, table: Mapping[str, Any], place: str) -> Variant:
-    options = options_of(table, place)
-    method = options.pop("method", name)
-    return Variant(name, method, _without_empty(options))
+    variants = []
+    for name, table in tables.items():
+        options = _options_in(table, f"[variant.{name}] in {path}", ("method",))
+        variants.append(Variant(name, options.pop("method", name), options))
+    shared = _options_in(common, f"[common] in {path}")
+    return StudyPlan(tuple(variants), _benchmarks(content, path), seeds_of(content.get("seeds", 3)), shared)
 
 
 def _benchmarks(content: Mapping[str, Any], path: Path | str) -> tuple[Benchmark, ...]:
-    if "benchmark" in content:
-        if "spaces" in content or "data" in content:
-            raise UserError(f"{path} has both [[benchmark]] and spaces or data; write one of the two.")
-        given = content["benchmark"]
-        if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
-            raise UserError(
-                f"benchmark in {path} is {shortened(given)}; write tables [[benchmark]] with space and data."
-            )
-        return tuple(_benchmark(dict(table), path) for table in given)
-    spaces, data = (content.get(name, usual) for name, usual in (("spaces", ["nasbench201"]), ("data", ["digits"])))
-    return grid_of_benchmarks(_words("spaces", spaces), _words("data", data))
+    if "benchmark" not in content:
+        spaces, data = content.get("spaces", ["nasbench201"]), content.get("data", ["digits"])
+        data = split_names("data", data)
+        return tuple(_benchmark(space, one, {}) for space in split_names("spaces", spaces) for one in data)
+    if "spaces" in content or "data" in content:
+        raise UserError(f"{path} has both [[benchmark]] and spaces or data; write one of the two.")
+    given = content["benchmark"]
+    if not isinstance(given, list) or not all(isinstance(table, dict) for table in given):
+        raise UserError(f"benchmark in {path} is {shortened(given)}; write tables [[benchmark]] with space and data.")
+    found = []
+    for table in given:
+        named = {name: value for name, value in table.items() if name != "name"}
+        options = _options_in(named, f"[[benchmark]] in {path}", ("space", "data"))
+        space, data = options.pop("space", "nasbench201"), options.pop("data", "digits")
+        found.append(_benchmark(space, data, options, table.get("name")))
+    return tuple(found)
 
 
-def grid_of_benchmarks(spaces: Sequence[str], data: Sequence[str]) -> tuple[Benchmark, ...]:
-    """Return a benchmark for every space and data."""
+def _benchmark(space: str, data: str, options: Options, name: str | None = None) -> Benchmark:
+    """Return a benchmark; its usual name is that of the space, then that of the data or of its folder."""
     from archgrad.data.catalog import absolute_name
 
-    named = [absolute_name(one) for one in data]
-    return tuple(Benchmark(benchmark_name(space, one), space, one) for space in spaces for one in named)
+    data = absolute_name(data)
+    kind, _, path = data.partition(":")
+    text = f"{space}-{kind}-{Path(path).stem}" if path else f"{space}-{kind}"
+    return Benchmark(name or re.sub(r"[^A-Za-z0-9._+-]+", "-", text)[:64], space, data, options)
 
 
-def _benchmark(table: dict[str, Any], path: Path | str) -> Benchmark:
-    from archgrad.data.catalog import absolute_name
+def split_names(what: str, names: str | Sequence[str]) -> list[str]:
+    """Return names from a list, or from text with commas.
 
-    name = table.pop("name", None)
-    options = options_of(table, f"[[benchmark]] in {path}")
-    space, data = options.pop("space", "nasbench201"), absolute_name(options.pop("data", "digits"))
-    return Benchmark(name or benchmark_name(space, data), space, data, _without_empty(options))
-
-
-def _words(name: str, value: Any) -> list[str]:
-    words = [value] if isinstance(value, str) else value
-    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise UserError(f"{name} is {shortened(value)}; it must be a list of names.")
-    return words
+    >>> split_names("methods", "darts, gaea")
+    ['darts', 'gaea']
+    """
+    check_value(what, names, str | Sequence[str])
+    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
 
 
 def seeds_of(value: Any) -> tuple[int, ...]:
@@ -346,17 +344,16 @@ def plan_to_toml(plan: StudyPlan) -> str:
     """Return the plan as TOML, which :func:`plan_from_toml` reads again."""
     import tomli_w
 
-    content: dict[str, Any] = {"format": FORMAT, "seeds": _as_ranges(plan.seeds), "common": _table(plan.common)}
-    content["benchmark"] = [
-        {"name": one.name, "space": one.space, "data": one.data, **_table(one.options)} for one in plan.benchmarks
+    places = [
+        {"name": one.name, "space": one.space, "data": one.data, **options_table(one.options)}
+        for one in plan.benchmarks
     ]
-    content["variant"] = {one.name: {"method": one.method, **_table(one.options)} for one in plan.variants}
+    variants = {one.name: {"method": one.method, **options_table(one.options)} for one in plan.variants}
+    head = {"format": _FORMAT, "seeds": _as_ranges(plan.seeds), "common": options_table(plan.common)}
     try:
-        return tomli_w.dumps(content)
+        return tomli_w.dumps({**head, "benchmark": places, "variant": variants})
     except TypeError as error:
-        raise UserError(
-            f"a study is written to a file, so its options are names and numbers, no objects ({error})."
-        ) from None
+        raise UserError(f"a study is written to a file, so its settings are no objects ({error}).") from None
 
 
 def _as_ranges(seeds: Sequence[int]) -> str:
@@ -374,21 +371,18 @@ def _as_ranges(seeds: Sequence[int]) -> str:
     return ",".join(f"{first}-{last}" for first, last in ranges)
 
 
-def digest_of(plan: StudyPlan) -> str:
-    """Return a digest of all that a plan says once it is in a file."""
-    written = _plan_of(parse_toml(plan_to_toml(plan), "the plan"), "the plan")
-    return hashlib.sha256(plan_to_toml(written).encode()).hexdigest()[:16]
-
-
-def digest_in(path: Path) -> object:
-    """Return the digest that stands in the file of a plan."""
-    return read_toml(path).get("digest")
-
-
-def _table(options: Options) -> dict[str, Any]:
+def options_table(options: Options) -> dict[str, Any]:
+    """Return options as a table of TOML, which has the settings by part under ``set``."""
+    settings = options.get("settings", {})
+    check_value("settings", settings, Mapping[str, Any])
     table = {name: value for name, value in options.items() if name != "settings" and value is not None}
-    return {**table, **({"set": nested_settings(options["settings"])} if options.get("settings") else {})}
+    return {**table, **({"set": nested_settings(settings)} if settings else {})}
 
 
-def _without_empty(options: dict[str, Any]) -> dict[str, Any]:
+def _options_in(table: Mapping[str, Any], place: str, own: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the options in a table; of those that a study gives itself, only its ``own`` may stand there."""
+    for name in _OWN:
+        if name in table and name not in own:
+            raise UserError(f"{name} cannot be an option in {place}: the study itself gives every run its {name}.")
+    options = options_of(table, place)
     return {name: value for name, value in options.items() if name != "settings" or value}

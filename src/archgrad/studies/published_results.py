@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from archgrad.config.toml import read_toml
 from archgrad.studies.tables import plus_minus
 
-__all__ = ["Protocol", "PublishedResult", "published", "published_by_protocol"]
+__all__ = ["PublishedProtocol", "PublishedResult", "published", "published_by_protocol"]
 
 _SAME = "the same"
 """In the file: searched on the data of the evaluation."""
 
 
-class Protocol(NamedTuple):
+class PublishedProtocol(NamedTuple):
     """How a number came about: only numbers of one protocol may be compared."""
 
     space: str
@@ -34,7 +34,7 @@ class PublishedResult(NamedTuple):
     """A number that a paper prints; ``std``, ``best`` and ``runs`` are None where it does not state them."""
 
     method: str
-    protocol: Protocol
+    protocol: PublishedProtocol
     mean: float
     std: float | None
     best: float | None
@@ -64,13 +64,13 @@ def published(method: str, space: str, data: str, searched_on: str | None = None
 
 def published_by_protocol(
     methods: Iterable[str], space: str, data: str, searched_on: str | None = None
-) -> dict[Protocol, dict[str, tuple[PublishedResult, ...]]]:
+) -> dict[PublishedProtocol, dict[str, tuple[PublishedResult, ...]]]:
     """Return the results of several methods as columns of a table: a column has one protocol.
 
     >>> [list(column) for column in published_by_protocol(["darts", "gaea"], "nasbench201", "cifar10").values()]
     [['darts'], ['darts', 'gaea']]
     """
-    columns: dict[Protocol, dict[str, tuple[PublishedResult, ...]]] = {}
+    columns: dict[PublishedProtocol, dict[str, tuple[PublishedResult, ...]]] = {}
     for method in methods:
         for result in published(method, space, data, searched_on):
             column = columns.setdefault(result.protocol, {})
@@ -80,11 +80,7 @@ def published_by_protocol(
 
 @lru_cache
 def _results() -> tuple[PublishedResult, ...]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    content = read_toml(Path(__file__).with_suffix(".toml"))
     return tuple(
         _result(method, data, about, content["evaluations"][about["evaluation"]])
         for about in content["results"]
@@ -95,7 +91,7 @@ def _results() -> tuple[PublishedResult, ...]:
 
 def _result(method: str, data: str, about: dict[str, Any], evaluation: dict[str, Any]) -> PublishedResult:
     searched_on = data if about["searched_on"] == _SAME else about["searched_on"]
-    protocol = Protocol(
+    protocol = PublishedProtocol(
         about["space"], searched_on, data, evaluation["metric"], evaluation["higher_is_better"], evaluation["about"]
     )
     mean, *std = about["values"][data]

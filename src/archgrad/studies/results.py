@@ -1,22 +1,36 @@
-"""The results of a study's runs, as their run directories tell them."""
+"""The results of a study's runs, as their run directories tell them, and the architectures that most of them found."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from archgrad.diagnostics.records import number_in, share_of
+from archgrad.diagnostics.records import Record, number_in, share_of
 from archgrad.errors import UserError, unknown
+from archgrad.loop import SearchResult
 from archgrad.loop.records import read_records
-from archgrad.spaces import SKIP
+from archgrad.spaces import SKIP, Cost, Genotype
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, PlannedRun, StudyPlan
+from archgrad.system.files import read_text
+from archgrad.tables import tables_for
 from archgrad.tasks import MetricInfo
 
-__all__ = ["BenchmarkResults", "RunResult", "read_results"]
+__all__ = [
+    "COLLAPSED",
+    "ORACLE",
+    "BenchmarkResults",
+    "RunResult",
+    "TopArchitecture",
+    "read_results",
+    "top_of_benchmark",
+    "top_of_run",
+]
 
-Record = Mapping[str, Any]
 ORACLE = "oracle_"
 COLLAPSED = 0.5
 """A cell with a greater share of skip connections and `none` than this has collapsed."""
@@ -24,11 +38,16 @@ COLLAPSED = 0.5
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run: the record of the epoch whose architecture it returned, and the time of all epochs."""
+    """A finished run: the record of the epoch whose architecture it returned, and the time of all epochs.
+
+    ``hardware`` and ``versions`` say where it was computed; None in runs of an earlier version, which do not tell.
+    """
 
     run: PlannedRun
     final: Record
     seconds: float
+    hardware: str | None = None
+    versions: str | None = None
 
     @property
     def genotype(self) -> str | None:
@@ -95,7 +114,7 @@ def read_results(folder: StudyFolder, plan: StudyPlan) -> list[BenchmarkResults]
         failed = dict[str, str]()
         for run in plan.runs():
             if run.benchmark == benchmark and folder.is_finished(run):
-                runs[run.variant.name][run.seed] = read_run(folder, run)
+                runs[run.variant.name][run.seed] = _read_run(folder.run_folder(run), run)
             elif run.benchmark == benchmark and run.name in failures:
                 failed[run.name] = failures[run.name]
         if any(runs.values()):
@@ -107,19 +126,77 @@ def read_results(folder: StudyFolder, plan: StudyPlan) -> list[BenchmarkResults]
     return found
 
 
-def read_run(folder: StudyFolder, run: PlannedRun) -> RunResult:
-    """Read the result of a finished run."""
-    records = read_records(folder.run_folder(run))
+def _read_run(home: Path, run: PlannedRun) -> RunResult:
+    """Read the result of a finished run; its architecture is that of the last epoch unless it stopped early."""
+    records = read_records(home)
     if not records:
-        raise UserError(f"the run {folder.run_folder(run)} is finished, but has no records; delete it to repeat it.")
-    return RunResult(run, records[returned_epoch(records) - 1], total_seconds(records))
+        raise UserError(f"the run {home} is finished, but has no records; delete it to repeat it.")
+    returned = int(records[-1].get("stopped_to") or len(records))
+    seconds = sum(number_in(record, "seconds") or 0.0 for record in records)
+    return RunResult(run, records[returned - 1], seconds, *_machine(home))
 
 
-def returned_epoch(records: Sequence[Record]) -> int:
-    """Return the epoch, counted from 1, whose architecture a search returned: the last one unless it stopped early."""
-    return int(records[-1].get("stopped_to") or len(records))
+def _machine(home: Path) -> tuple[str, str] | tuple[None, None]:
+    """Return what the summary of a run says of its machine and of its versions."""
+    try:
+        summary = json.loads(read_text(home / "summary.json", "summary"))
+        machine = summary["machine"]
+        versions = f"archgrad {summary['archgrad']}, torch {machine['torch']}, Python {machine['python']}"
+        return f"{machine['processor']}, {machine['cores']} cores", versions
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None, None
 
 
-def total_seconds(records: Sequence[Record]) -> float:
-    """Return the time of all epochs."""
-    return sum(number_in(record, "seconds") or 0.0 for record in records)
+@dataclass(frozen=True)
+class TopArchitecture:
+    """An architecture with the size of its network as searched, and its accuracies where a table has them.
+
+    ``score`` is the product of the probabilities that chose it in a search, and ``votes`` the number of runs of a study
+    that found it, ``of`` all finished ones.
+    """
+
+    genotype: Genotype
+    cost: Cost
+    accuracies: Mapping[str, float]
+    score: float | None = None
+    votes: int | None = None
+    of: int | None = None
+
+    def __str__(self) -> str:
+        by = f"score {self.score:.3g}" if self.score is not None else f"found by {self.votes} of {self.of} runs"
+        known = [f"{name} {accuracy:.2f}" for name, accuracy in self.accuracies.items()]
+        return f"{self.genotype}\n    {', '.join([by, str(self.cost), *known])}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        found = {"genotype": str(self.genotype), "score": self.score, "votes": self.votes, "of": self.of}
+        plain = {name: value for name, value in found.items() if value is not None}
+        return {**plain, **asdict(self.cost), "accuracies": dict(self.accuracies)}
+
+
+def top_of_run(folder: Path | str, k: int) -> list[TopArchitecture]:
+    """Return the k most probable architectures of a finished search."""
+    result = SearchResult.load(folder)
+    return [
+        TopArchitecture(one, result.cost(one), _accuracies(result.space.name, one), score=score)
+        for one, score in result.top(k)
+    ]
+
+
+def top_of_benchmark(plan: StudyPlan, results: BenchmarkResults, k: int) -> list[TopArchitecture]:
+    """Return the k architectures that most runs of a benchmark found; the one found first leads a tie."""
+    runs = [run for seed in results.seeds for own in results.runs.values() if (run := own.get(seed)) is not None]
+    votes = Counter(run.genotype for run in runs if run.genotype is not None)
+    config = plan.config(PlannedRun(results.benchmark, plan.variants[0], plan.seeds[0]))
+    space, data = config.build_space(), config.load_data()
+    shape = (config.build_task().outputs(data), data.channels, data.image_size)
+    found = []
+    for text, count in votes.most_common(k):
+        genotype = Genotype.parse(text)
+        accuracies = _accuracies(space.name, genotype)
+        found.append(TopArchitecture(genotype, space.count(genotype, *shape), accuracies, votes=count, of=len(runs)))
+    return found
+
+
+def _accuracies(space: str, genotype: Genotype) -> dict[str, float]:
+    return {name: value for table in tables_for(space) for name, value in table.accuracies(genotype).items()}

@@ -1,34 +1,46 @@
-"""What a study says about one variant: its runs in numbers, its rank, and its place in the space."""
+"""The numbers that a study reports of a variant's runs, with confidence intervals that hold for few seeds."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from archgrad.errors import UserError
-from archgrad.studies.intervals import Interval, finite_numbers, mean_interval, share_interval
+from archgrad.errors import UserError, shortened
 
 __all__ = [
-    "Agreement",
-    "AverageRanks",
+    "Interval",
+    "Numbers",
     "Share",
-    "Standing",
     "Summary",
-    "average_ranks",
-    "regret",
+    "finite_numbers",
+    "mean_interval",
+    "mean_intervals",
     "seed_agreement",
     "share_of_runs",
     "split_missing",
-    "standing",
     "summarize",
 ]
 
+Numbers = NDArray[np.float64]
 Seed = TypeVar("Seed", int, str)
+
+_CONFIDENCE = 0.95
+_RESAMPLES = 9_999
+_NOISE = 0.5
+_BLOCK = 4_000_000
+"""So many numbers are drawn again at once, 32 MB."""
+
+
+class Interval(NamedTuple):
+    """The two ends of a confidence interval."""
+
+    low: float
+    high: float
 
 
 class Summary(NamedTuple):
@@ -41,6 +53,24 @@ class Summary(NamedTuple):
     best: float
     worst: float
     interval: Interval | None
+
+
+class Share(NamedTuple):
+    """``having`` of ``runs`` runs, with Wilson's interval of the share, which holds for few runs and near 0 and 1."""
+
+    having: int
+    runs: int
+    interval: Interval
+
+
+def finite_numbers(values: Iterable[Any], what: str = "a result") -> Numbers:
+    """Return numbers as an array; raise a UserError for anything else, infinity and NaN."""
+    given = list(values)
+    for value in given:
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not is_number or not np.isfinite(value):
+            raise UserError(f"{what} is {shortened(value)}; it must be a finite number. Leave out runs that failed.")
+    return np.array(given, dtype=np.float64)
 
 
 def summarize(values: Iterable[float], *, higher_is_better: bool = True) -> Summary:
@@ -60,26 +90,62 @@ def summarize(values: Iterable[float], *, higher_is_better: bool = True) -> Summ
     return Summary(len(numbers), mean, std, float(np.median(numbers)), best, worst, mean_interval(numbers))
 
 
-@dataclass(frozen=True)
-class Share:
-    """So many of all runs, with Wilson's interval of the share."""
+def mean_interval(values: Iterable[float], confidence: float = _CONFIDENCE) -> Interval | None:
+    """Return the confidence interval of the mean, from independent runs; None for fewer than two runs.
 
-    count: int
-    total: int
-    share: float
-    interval: Interval
+    See ``mean_intervals``. The same numbers always have the same interval.
+
+    >>> mean_interval([54.3, 54.3, 54.3]), mean_interval([54.3])
+    (Interval(low=54.3, high=54.3), None)
+    """
+    numbers = finite_numbers(values)
+    if len(numbers) < 2:
+        return None
+    low, high = mean_intervals(numbers[None], confidence)
+    return Interval(float(low[0]), float(high[0]))
+
+
+def mean_intervals(
+    studies: Numbers, confidence: float = _CONFIDENCE, resamples: int = _RESAMPLES
+) -> tuple[Numbers, Numbers]:
+    """Return the ends of the interval of each mean, by the smoothed bootstrap-t; ``studies`` is [studies, runs].
+
+    x* = values drawn again with replacement + ½·s·z, z standard normal, has t* = (mean x* − mean x) / (s*/√n). The
+    interval is [mean − t*(97.5 %)·s/√n, mean − t*(2.5 %)·s/√n] (Efron & Tibshirani, 1993, Section 12.5, with the
+    smoothing of Section 16.4). Percentile and BCa bootstraps of five runs cover the true mean in 81 to 85 % of studies
+    instead of 95 %. Without the noise, runs that found the same architecture have s* ≈ 0 and t* without bound.
+    """
+    studies = np.asarray(studies, dtype=np.float64)
+    runs = studies.shape[1]
+    generator = np.random.default_rng(0)
+    chosen = generator.integers(runs, size=(resamples, runs))
+    noise = _NOISE * generator.standard_normal((resamples, runs))
+    means, scales = studies.mean(axis=1), studies.std(axis=1, ddof=1)
+    same = np.ptp(studies, axis=1) == 0
+    scales[same], means[same] = 1.0, studies[same, 0]
+    standard = (studies - means[:, None]) / scales[:, None]
+    tails = [(1 + confidence) / 2, (1 - confidence) / 2]
+    quantiles = np.empty((2, len(studies)))
+    block = max(1, _BLOCK // (resamples * runs))
+    for start in range(0, len(studies), block):
+        again = standard[start : start + block, chosen] + noise
+        ratios = again.mean(axis=2) / again.std(axis=2, ddof=1)
+        quantiles[:, start : start + block] = np.quantile(ratios, tails, axis=1)
+    scales[same] = 0.0
+    return means - quantiles[0] * scales, means - quantiles[1] * scales
 
 
 def share_of_runs(flags: Iterable[bool]) -> Share:
     """Return the share of runs that have a flag, such as of the collapsed ones.
 
-    >>> share_of_runs([True, False, False, False]).share
-    0.25
+    >>> [round(end, 3) for end in share_of_runs([False] * 5).interval]
+    [0.0, 0.434]
     """
+    from scipy.stats import binomtest
+
     given = list(flags)
-    count, total = sum(given), len(given)
-    interval = share_interval(count, total)
-    return Share(count, total, count / total, interval)
+    ends = binomtest(sum(given), len(given)).proportion_ci(_CONFIDENCE, method="wilson")
+    return Share(sum(given), len(given), Interval(float(ends.low), float(ends.high)))
 
 
 def split_missing(
@@ -100,95 +166,16 @@ def split_missing(
     return finished, {variant: lacking for variant, lacking in missing.items() if lacking}
 
 
-class AverageRanks(NamedTuple):
-    """Each variant's mean rank, 1 the best, over ``datasets``; ``left_out`` are those that lack a variant."""
+def seed_agreement(vectors: Iterable[Iterable[float]]) -> float | None:
+    """Average Kendall's τ-b over pairs of seeds; a vector may be the probabilities of the operations.
 
-    ranks: dict[str, float]
-    datasets: tuple[str, ...]
-    left_out: dict[str, tuple[str, ...]]
+    Pairs with a vector of equal numbers have no τ. None: no pair has one.
 
-
-def average_ranks(results: Mapping[str, Mapping[str, float | None]], *, higher_is_better: bool = True) -> AverageRanks:
-    """Rank the variants on each data set, and average; ties share the mean of their ranks.
-
-    ``results[data][variant]`` is a mean. Only data sets on which all variants have one are ranked; the others are
-    named with the variants that they lack.
-
-    >>> average_ranks({"digits": {"a": 1.0, "b": 2.0}, "wine": {"a": 3.0, "b": 3.0}}).ranks
-    {'a': 1.75, 'b': 1.25}
-    """
-    from scipy.stats import rankdata
-
-    variants = list(dict.fromkeys(variant for row in results.values() for variant in row))
-    lacking = {data: tuple(name for name in variants if row.get(name) is None) for data, row in results.items()}
-    complete = [data for data, names in lacking.items() if not names]
-    sign = -1.0 if higher_is_better else 1.0
-    rows = [sign * finite_numbers(results[data][name] for name in variants) for data in complete]
-    ranks = rankdata(rows, axis=1).mean(axis=0).tolist() if rows and variants else []
-    left_out = {data: names for data, names in lacking.items() if names}
-    return AverageRanks(dict(zip(variants, ranks, strict=bool(ranks))), tuple(complete), left_out)
-
-
-def regret(found: float, best: float, *, higher_is_better: bool = True) -> float:
-    """Return how much worse the found value is than the best of the table: best − found, for errors found − best.
-
-    >>> regret(94.0, 94.5)
-    0.5
-    """
-    finite_numbers([found, best], "a value")
-    return best - found if higher_is_better else found - best
-
-
-class Standing(NamedTuple):
-    """How many of a space's architectures are strictly worse than the found one, how many equal it, and how many all.
-
-    An equal one, such as the found architecture itself, does not count as worse.
-    """
-
-    worse: int
-    equal: int
-    total: int
-
-    @property
-    def share_worse(self) -> float:
-        """The share that is strictly worse."""
-        return self.worse / self.total
-
-
-def standing(found: float, space: Iterable[float], *, higher_is_better: bool = True) -> Standing:
-    """Compare a found value with those of all architectures of the space.
-
-    >>> standing(2.0, [1.0, 1.5, 2.0, 2.0, 3.0]).share_worse
-    0.4
-    """
-    finite_numbers([found], "the found value")
-    values = finite_numbers(space, "a value of the space")
-    if not len(values):
-        raise UserError("the space has no values; give those of all its architectures.")
-    worse = values < found if higher_is_better else values > found
-    return Standing(int(worse.sum()), int((values == found).sum()), len(values))
-
-
-class Agreement(NamedTuple):
-    """The mean rank correlation over pairs of seeds; ``undefined`` pairs have a vector of equal numbers."""
-
-    tau: float | None
-    pairs: int
-    undefined: int
-
-
-def seed_agreement(vectors: Mapping[Seed, Iterable[float]]) -> Agreement:
-    """Average Kendall's τ-b between the vectors of all pairs of seeds, such as the probabilities of the operations.
-
-    >>> seed_agreement({0: [1.0, 2.0, 3.0], 1: [1.0, 3.0, 2.0]}).pairs
-    1
+    >>> seed_agreement([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [0.0, 0.0, 0.0]])
+    1.0
     """
     from scipy.stats import kendalltau
 
-    numbers = {seed: finite_numbers(vector, f"a number of seed {seed}") for seed, vector in vectors.items()}
-    lengths = {len(vector) for vector in numbers.values()}
-    if len(lengths) > 1:
-        raise UserError(f"the seeds have vectors of {sorted(lengths)} numbers; give each the same decisions.")
-    taus = [float(kendalltau(first, second).statistic) for first, second in combinations(numbers.values(), 2)]
+    taus = [float(kendalltau(first, second).statistic) for first, second in combinations(map(list, vectors), 2)]
     defined = [tau for tau in taus if not math.isnan(tau)]
-    return Agreement(sum(defined) / len(defined) if defined else None, len(defined), len(taus) - len(defined))
+    return sum(defined) / len(defined) if defined else None

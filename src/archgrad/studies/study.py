@@ -7,27 +7,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.errors import UserError, check_whole, shortened
+from archgrad.errors import UserError, check_whole
 from archgrad.parts.fields import check_value
-from archgrad.studies.anytime import study_curves
-from archgrad.studies.checklist import FilledItem, fill_in
+from archgrad.studies.checklist import ChecklistItem, facts_of, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
-from archgrad.studies.curves import CurvePoint
+from archgrad.studies.curves import MeanPoint, study_curves
 from archgrad.studies.engines import ENGINES, Engine, make_engine
-from archgrad.studies.facts import facts_of
-from archgrad.studies.fairness import check_plan, settled
+from archgrad.studies.fairness import check_plan, fill_in_sizes
 from archgrad.studies.folder import RunStatus, StudyFolder
-from archgrad.studies.plan import StudyPlan, Variant, grid_of_benchmarks, seeds_of
-from archgrad.studies.results import BenchmarkResults, read_results
-from archgrad.studies.summary import BenchmarkSummary, summarize_benchmark
-from archgrad.studies.summary_tables import number_table
+from archgrad.studies.plan import StudyPlan, options_table, plan_of, split_names
+from archgrad.studies.results import BenchmarkResults, TopArchitecture, read_results, top_of_benchmark
+from archgrad.studies.summary import BenchmarkSummary, number_table, summarize_benchmark
 from archgrad.studies.tables import ResultTable
-from archgrad.studies.top import TopArchitecture, top_of_benchmark
 from archgrad.system.files import as_path
 
-__all__ = ["Study", "check_variants", "compare", "planned", "run_study"]
-
-ENGINE_OPTIONS = tuple(option for options in ENGINES.values() for option in options)
+__all__ = ["Study", "check_variants", "compare", "planned", "resume_study", "run_study"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +55,7 @@ class Study:
         """Return all numbers of all variants on all benchmarks."""
         return number_table(self.summaries(measure))
 
-    def curves(self, measure: str | None = None, against: str = "epochs") -> dict[str, dict[str, list[CurvePoint]]]:
+    def curves(self, measure: str | None = None, against: str = "epochs") -> dict[str, dict[str, list[MeanPoint]]]:
         """Return the mean of a measure, with its 95 % band, by benchmark and variant.
 
         ``against`` is "epochs", "seconds" or "arch_steps".
@@ -76,7 +70,7 @@ class Study:
         check_whole("k", k)
         return {one.benchmark.name: top_of_benchmark(self.plan, one, k) for one in self.results}
 
-    def checklist(self) -> list[FilledItem]:
+    def checklist(self) -> list[ChecklistItem]:
         """Return the checklist of Lindauer and Hutter (2020), filled in from the runs."""
         return fill_in(facts_of(self.folder, self.plan, self.results))
 
@@ -107,37 +101,34 @@ def compare(
     ``engine`` is "local", "ray" or "slurm", or an :class:`~archgrad.studies.engines.Engine` of yours. The runs are
     processes of their own, so everything is given by name; ``module:Name`` names an own part.
     """
-    given: dict[str, Any] = {name: options.pop(name) for name in ENGINE_OPTIONS if name in options}
-    variants = methods if isinstance(methods, Mapping) else {name: {} for name in _listed("methods", methods)}
-    plan = planned(variants, seeds, spaces, data, options)
-    study = run_study(as_path("out", out), plan, engine, given, watch)
+    of_engines = [option for names in ENGINES.values() for option in names]
+    given: dict[str, Any] = {name: options.pop(name) for name in of_engines if name in options}
+    study = run_study(as_path("out", out), planned(methods, seeds, spaces, data, options), engine, given, watch)
+    check_variants(study)
+    return study
+
+
+def resume_study(folder: Path | str) -> Study:
+    """Compute the missing runs of a study as processes of this machine, and return the study."""
+    study = run_study(as_path("folder", folder), None)
     check_variants(study)
     return study
 
 
 def planned(
-    variants: Mapping[str, Mapping[str, Any]],
+    methods: str | Sequence[str] | Mapping[str, Mapping[str, Any]],
     seeds: Any,
     spaces: str | Sequence[str],
     data: str | Sequence[str],
     common: Mapping[str, Any],
 ) -> StudyPlan:
     """Return the plan of a study from options in Python or on the command line."""
-    made = []
-    for name, options in variants.items():
-        if not isinstance(options, Mapping):
-            raise UserError(f"the options of {name!r} are {shortened(options)}; give a dictionary.")
-        method = options.get("method", name)
-        if not isinstance(method, str):
-            raise UserError(f"the method of {name!r} is an object, but runs are processes of their own; give its name.")
-        made.append(Variant(str(name), method, {key: value for key, value in options.items() if key != "method"}))
-    places = grid_of_benchmarks(_listed("spaces", spaces), _listed("data", data))
-    return StudyPlan(tuple(made), places, seeds_of(seeds), dict(common))
-
-
-def _listed(what: str, names: str | Sequence[str]) -> list[str]:
-    check_value(what, names, str | Sequence[str])
-    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
+    given = methods if isinstance(methods, Mapping) else {name: {} for name in split_names("methods", methods)}
+    for name, options in given.items():
+        check_value(f"the options of {name!r}", options, Mapping[str, Any])
+    tables = {str(name): options_table(options) for name, options in given.items()}
+    content = {"seeds": seeds, "spaces": spaces, "data": data, "common": options_table(common), "variant": tables}
+    return plan_of(content, "the study")
 
 
 def run_study(
@@ -147,9 +138,11 @@ def run_study(
     engine_options: Mapping[str, Any] | None = None,
     watch: Watch = lambda status: None,
     tell: Callable[[str], None] = lambda text: None,
+    without: Sequence[str] = (),
 ) -> Study:
     """Begin a study, or continue and extend the one in its folder, until all runs have ended.
 
+    Variants ``without`` leave the plan; their runs stay in the folder, and count again if they are added again.
     A finished study is only read. The caller may then ask :func:`check_variants` whether a variant has no result.
     """
     folder = StudyFolder(out)
@@ -162,9 +155,10 @@ def run_study(
         wanted = begun_plan if plan is None else plan if begun_plan is None else begun_plan.extended(plan)
         if wanted is None:
             raise UserError(f"{out} is no study; name the methods to compare, or a file that describes a study.")
+        wanted = wanted.without(without)
         threads = int(wanted.common.get("threads") or 1)
         made = engine if isinstance(engine, Engine) else make_engine(engine, threads, dict(engine_options or {}))
-        wanted = settled(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
+        wanted = fill_in_sizes(wanted, () if begun_plan is None else begun_plan.benchmarks, tell)
         check_plan(wanted)
         folder.write_plan(wanted)
         if not folder.is_complete(wanted):

@@ -5,23 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from archgrad.errors import UserError, escaped, look_up
+from archgrad.errors import escaped, look_up
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["FORMATS", "Cell", "Column", "ResultTable", "plus_minus", "render", "to_rich"]
+__all__ = ["FORMATS", "Cell", "ResultTable", "plus_minus", "render", "to_rich"]
 
 Cell = str | int | float | bool | None
-Row = Sequence[Cell]
 
 _MISSING = "–"
+_NUMBER = re.compile(r"-?[\d,.]+( ± [\d.]+)?")
 _LATEX = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#", "$": r"\$",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}", ">": r"\textgreater{}",
@@ -36,19 +35,10 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
-class Column:
-    """A column: its name, and the digits after the point of its numbers that are no whole ones."""
-
-    name: str
-    digits: int = 2
-
-
-@dataclass(frozen=True)
 class ResultTable:
-    """A table: columns, rows with a cell for each, and notes below it. A cell without a value is None.
+    """A table: rows of cells by the names of their columns, and notes below it. A missing cell is None.
 
-    >>> table = ResultTable((Column("variant"), Column("accuracy")), (("gaea", 94.1),), ("Five seeds.",))
-    >>> print(render(table, "md"), end="")
+    >>> print(render(ResultTable(({"variant": "gaea", "accuracy": 94.1},), ("Five seeds.",)), "md"), end="")
     | variant | accuracy |
     |---|---:|
     | gaea | 94.10 |
@@ -56,38 +46,36 @@ class ResultTable:
     Five seeds.
     """
 
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[Mapping[str, Cell], ...]
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        names = [column.name for column in self.columns]
-        if not names or len(set(names)) < len(names):
-            raise UserError(f"a table has the columns {names}; it needs columns with different names.")
-        for row in self.rows:
-            if len(row) != len(names):
-                raise UserError(f"a row has {len(row)} cells and the table {len(names)} columns: {tuple(row)}.")
-            for cell in row:
-                if isinstance(cell, float) and not math.isfinite(cell):
-                    raise UserError(f"a cell is {cell}; a table holds finite numbers, text, or None.")
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns that any row has."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        """The cells of all rows, in the order of the columns."""
+        return [[row.get(name) for name in self.columns] for row in self.rows]
 
     def shown(self) -> list[list[str]]:
         """Return all cells as text."""
-        return [[_shown(cell, column) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows]
+        return [[_shown(cell) for cell in row] for row in self.cells]
 
-    def is_numeric(self, index: int) -> bool:
-        """Tell whether a column has numbers only, or numbers with their deviation; it is then aligned to the right."""
-        shown = [row[index] for row in self.shown() if row[index] != _MISSING]
-        return bool(shown) and all(re.fullmatch(r"-?[\d,.]+( ± [\d.]+)?", text) for text in shown)
+    def is_numeric(self) -> list[bool]:
+        """Tell which columns have only numbers, or numbers with their deviation; these are aligned to the right."""
+        columns = [[text for text in column if text != _MISSING] for column in zip(*self.shown(), strict=True)]
+        return [bool(one) and all(map(_NUMBER.fullmatch, one)) for one in columns]
 
 
-def plus_minus(mean: float, std: float | None, digits: int = 2) -> str:
+def plus_minus(mean: float, std: float | None) -> str:
     """Write a mean with its standard deviation; without it for a single run.
 
     >>> plus_minus(93.613, 0.094), plus_minus(94.36, None)
     ('93.61 ± 0.09', '94.36')
     """
-    return f"{mean:.{digits}f}" if std is None else f"{mean:.{digits}f} ± {std:.{digits}f}"
+    return f"{mean:.2f}" if std is None else f"{mean:.2f} ± {std:.2f}"
 
 
 def render(table: ResultTable, kind: str) -> str:
@@ -101,21 +89,19 @@ def to_rich(table: ResultTable) -> RichTable:
     from rich.text import Text
 
     found = RichTable(box=None, padding=(0, 2, 0, 0))
-    for index, column in enumerate(table.columns):
-        side: Literal["left", "right"] = "right" if table.is_numeric(index) else "left"
-        found.add_column(Text(_line(column.name)), justify=side)
+    for name, numeric in zip(table.columns, table.is_numeric(), strict=True):
+        found.add_column(Text(_line(name)), justify="right" if numeric else "left")
     for row in table.shown():
         found.add_row(*(Text(_line(text)) for text in row))
     return found
 
 
-def _shown(cell: Cell, column: Column) -> str:
+def _shown(cell: Cell) -> str:
     if cell is None:
         return _MISSING
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    # Adding zero turns -0.00 into 0.00.
-    return f"{round(cell, column.digits) + 0.0:.{column.digits}f}" if isinstance(cell, float) else str(cell)
+    return f"{round(cell, 2) + 0.0:.2f}" if isinstance(cell, float) else str(cell)  # + 0.0 turns -0.00 into 0.00
 
 
 def _line(text: str) -> str:
@@ -128,9 +114,8 @@ def _markdown_text(text: str) -> str:
 
 
 def _markdown(table: ResultTable) -> str:
-    marks = ["---:" if table.is_numeric(index) else "---" for index in range(len(table.columns))]
-    head = [_markdown_text(column.name) for column in table.columns]
-    body = [[_markdown_text(text) for text in row] for row in table.shown()]
+    marks = ["---:" if numeric else "---" for numeric in table.is_numeric()]
+    head, *body = ([_markdown_text(text) for text in row] for row in (table.columns, *table.shown()))
     rows = [f"| {' | '.join(head)} |", f"|{'|'.join(marks)}|", *(f"| {' | '.join(row)} |" for row in body)]
     notes = [line for note in table.notes for line in ("", _markdown_text(note))]
     return "\n".join([*rows, *notes, ""])
@@ -142,36 +127,33 @@ def _latex_text(text: str) -> str:
 
 def _latex(table: ResultTable) -> str:
     """Write a tabular with the rules of the package booktabs."""
-    sides = "".join("r" if table.is_numeric(index) else "l" for index in range(len(table.columns)))
-    head = " & ".join(_latex_text(column.name) for column in table.columns)
+    sides = "".join("r" if numeric else "l" for numeric in table.is_numeric())
     # An empty group keeps a name in brackets or a star from being an option of the line break before it.
-    rows = [f"{{}}{' & '.join(map(_latex_text, row))} \\\\" for row in table.shown()]
+    head, *rows = (f"{{}}{' & '.join(map(_latex_text, row))} \\\\" for row in (table.columns, *table.shown()))
     notes = [f"{{\\par\\footnotesize {_latex_text(note)}\\par}}" for note in table.notes]
-    lines = [f"\\begin{{tabular}}{{{sides}}}", "\\toprule", f"{{}}{head} \\\\", "\\midrule", *rows, "\\bottomrule"]
+    lines = [f"\\begin{{tabular}}{{{sides}}}", "\\toprule", head, "\\midrule", *rows, "\\bottomrule"]
     return "\n".join(["% \\usepackage{booktabs}", *lines, "\\end{tabular}", *notes, ""])
 
 
-def _csv_cell(cell: Cell) -> str | int | float:
+def _csv_cell(cell: Cell) -> Cell:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
-    if isinstance(cell, str):
-        return f"'{cell}" if cell.lstrip(" ").startswith(_FORMULA) else cell
-    return "" if cell is None else cell
+    return f"'{cell}" if isinstance(cell, str) and cell.lstrip(" ").startswith(_FORMULA) else cell
 
 
 def _csv(table: ResultTable) -> str:
     """Write all digits of the numbers; text that a spreadsheet would run as a formula begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_csv_cell(column.name) for column in table.columns])
-    writer.writerows([_csv_cell(cell) for cell in row] for row in table.rows)
+    writer.writerow(map(_csv_cell, table.columns))
+    writer.writerows(map(_csv_cell, row) for row in table.cells)
     return text.getvalue()
 
 
 def _json(table: ResultTable) -> str:
-    names = [column.name for column in table.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in table.rows]
-    return json.dumps({"columns": names, "rows": rows, "notes": list(table.notes)}, indent=2, ensure_ascii=False) + "\n"
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.cells]
+    content = {"columns": table.columns, "rows": rows, "notes": list(table.notes)}
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
 FORMATS: Mapping[str, Callable[[ResultTable], str]] = {"md": _markdown, "latex": _latex, "csv": _csv, "json": _json}

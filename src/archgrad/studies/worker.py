@@ -13,7 +13,7 @@ from pathlib import Path
 
 from archgrad.config import SearchConfig
 from archgrad.errors import ArchgradError, FolderInUseError, SearchInterrupted, UserError, escaped
-from archgrad.studies.engines.base import BUSY, STOP_WITH_STDIN
+from archgrad.studies.engines import BUSY, STOP_WITH_STDIN
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import BUDGETS, PlannedRun, StudyPlan
 
@@ -50,7 +50,7 @@ def _run_blackbox(home: Path, plan: StudyPlan, run: PlannedRun) -> None:
     config, knobs = with_oracle(plan.config(run)), run.variant.blackbox_settings
     budget = {name: knobs.pop(name, None) for name in BUDGETS}
     found = run_blackbox(
-        run.variant.method, config.build_space(), run.benchmark.data, seed=run.seed, settings=knobs,
+        run.variant.method, plan.space(run), run.benchmark.data, seed=run.seed, settings=knobs,
         oracle=config.oracle, data_dir=config.data_dir, **budget,
     )  # fmt: skip
     shutil.rmtree(home, ignore_errors=True)
@@ -77,18 +77,19 @@ def main(arguments: list[str]) -> int:
         plan = folder.plan()
         run_planned(folder, plan, plan.run(name))
     except SearchInterrupted as interruption:
-        return _said(str(interruption), 128 + interruption.signal)
+        return _fail(str(interruption), 128 + interruption.signal)
     except UserError as error:
-        return _said(str(error), BUSY if isinstance(error, FolderInUseError) else 2)
+        return _fail(str(error), BUSY if isinstance(error, FolderInUseError) else 2)
     except ArchgradError as error:
-        return _said(str(error), 1)
+        return _fail(str(error), 1)
     except Exception as error:
         logging.getLogger("archgrad").exception("this run failed")
-        return _said(f"{type(error).__name__}: {escaped(str(error))[:500]}", 1)
+        return _fail(f"{type(error).__name__}: {escaped(str(error))[:500]}", 1)
     return 0
 
 
-def _said(sentence: str, code: int) -> int:
+def _fail(sentence: str, code: int) -> int:
+    """Print why the run ended, on one line, and return its exit code."""
     sys.stderr.write(f"{' '.join(sentence.split())}\n")
     return code
 

@@ -1,4 +1,4 @@
-"""Runs as processes of this machine."""
+"""Runs as processes of this machine: how one is started, tied to its parent, and stopped with a checkpoint."""
 
 from __future__ import annotations
 
@@ -6,16 +6,61 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from archgrad.errors import check_whole
-from archgrad.studies.engines.base import Ended, Engine, Job
-from archgrad.studies.engines.subprocesses import ask_to_stop, start, stop
+from archgrad.studies.engines import STOP_WITH_STDIN, Ended, Engine, Job
 
-__all__ = ["LocalEngine", "usable_cores"]
+__all__ = ["LocalEngine", "ask_to_stop", "start", "stop"]
 
 _PAUSE = 0.1
+_LONGEST_END = 60.0
+"""A process that has not ended so long after it was asked to is killed; its last checkpoint stays."""
+_INHERITED: Mapping[str, str] = {}
+
+
+def start(
+    command: Sequence[str],
+    log: Path,
+    threads: int,
+    environment: Mapping[str, str] = _INHERITED,
+    folder: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start the process of a run; it stops by itself, with a checkpoint, when this process ends in any way.
+
+    It computes in the working directory ``folder``, and has the variables of this process and of ``environment``.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        return subprocess.Popen(  # noqa: S603 - our own command
+            [*command, STOP_WITH_STDIN],
+            stdin=subprocess.PIPE,
+            stdout=file,
+            stderr=file,
+            env={**os.environ, **environment, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)},
+            cwd=folder,
+            start_new_session=True,
+        )
+
+
+def ask_to_stop(process: subprocess.Popen[bytes]) -> None:
+    """Let a process write its checkpoint and end: close its standard input.
+
+    A signal would say the same, but a second one, from a cluster that sends its own, would end it at once.
+    """
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Let a process write its checkpoint, and wait for its end; kill it and its children if that takes too long."""
+    ask_to_stop(process)
+    try:
+        process.wait(_LONGEST_END)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 class LocalEngine(Engine):
@@ -26,6 +71,8 @@ class LocalEngine(Engine):
     def __init__(self, threads: int = 1, processes: int | None = None) -> None:
         if processes is not None:
             check_whole("processes", processes, most=1024)
+        from archgrad.loop.threads import usable_cores  # it needs PyTorch, which a job of Slurm does without
+
         self.capacity = processes or max(usable_cores() // threads, 1)
         self._running: dict[subprocess.Popen[bytes], Job] = {}
 
@@ -56,13 +103,3 @@ class LocalEngine(Engine):
         for process in self._running:
             stop(process)
         self._running.clear()
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use: of the machine, of its affinity, and of its control group."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return cores if quota == "max" else max(min(cores, int(quota) // int(period)), 1)
-    except (OSError, ValueError):
-        return cores

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError, shortened
-from archgrad.studies.engines.base import BUSY, Ended, Engine, Job
-from archgrad.studies.engines.local import usable_cores
-from archgrad.studies.engines.subprocesses import start, stop
+from archgrad.studies.engines import BUSY, Ended, Engine, Job
+from archgrad.studies.engines.local import start, stop
 
 __all__ = ["RayEngine"]
 
@@ -27,7 +26,7 @@ _OBJECT_STORE_BYTES = 80 << 20
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5)
 """What a client of HTTP/2 says first, and an empty frame of its settings; a server answers with its own."""
 _SETTINGS_FRAME = 4
-_KEEPER = ("sh", "-c", '"$@"; exit $?', "sh")
+_SHELL = ("sh", "-c", '"$@"; exit $?', "sh")
 """Ray kills the children of a task that ends. With the shell in between it kills the shell, and the run sees its
 standard input close and writes its checkpoint."""
 
@@ -92,6 +91,8 @@ def _connected(address: str | None) -> Any:
             _check_answer(address)
         import ray
 
+        from archgrad.loop.threads import usable_cores
+
         own: dict[str, Any] = {
             "num_cpus": usable_cores(), "object_store_memory": _OBJECT_STORE_BYTES, "include_dashboard": False,
         }  # fmt: skip
@@ -131,7 +132,7 @@ def _is_ours(variable: str) -> bool:
 def _compute(arguments: Sequence[str], log: str, threads: int, environment: Mapping[str, str], folder: str) -> int:
     """Compute a run with the Python of a machine of the cluster; return its exit code."""
     there = Path(folder) if Path(folder).is_dir() else None
-    process = start([*_KEEPER, sys.executable, *arguments], Path(log), threads, environment, there)
+    process = start([*_SHELL, sys.executable, *arguments], Path(log), threads, environment, there)
     try:
         while process.poll() is None:  # a task that is cancelled does not wake up from a longer wait
             time.sleep(_PAUSE)

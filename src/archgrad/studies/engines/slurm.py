@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
-from archgrad.studies.engines.base import Ended, Engine, Job
-from archgrad.studies.engines.subprocesses import start, stop
+from archgrad.studies.engines import Ended, Engine, Job
+from archgrad.studies.engines.local import start, stop
 from archgrad.system.files import write_text
 
 __all__ = ["SlurmEngine", "SlurmRun"]

@@ -1,0 +1,148 @@
+"""Hypergradients with a state and with random numbers, from one file outside of the package."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_space import Tiny
+from torch import Tensor
+
+import archgrad as ag
+from archgrad.bilevel.problem import BilevelProblem
+from archgrad.callbacks import Callback
+from archgrad.errors import SearchInterrupted
+from archgrad.hypergradients import HYPERGRADIENTS, ConjugateGradient, evaluate_at
+from archgrad.system import random_streams
+
+OWN = """
+from dataclasses import dataclass
+
+import torch
+
+from archgrad.autodiff.krylov import conjugate_gradient
+from archgrad.autodiff.vectors import added, flattened, unflattened, zeros_like
+from archgrad.hypergradients import SecondOrder
+
+@dataclass(frozen=True)
+class WarmStarted(SecondOrder):
+    steps: int = 2
+    damping: float = 1.0
+
+    def init(self, weights, alpha):
+        return {"solution": zeros_like(weights)}
+
+    def estimate(self, point, state):
+        direct, b = point.outer()
+        products, last = self.products_at(point), state["solution"]
+        rest = added(added(b, products.hessian(last), -1.0), last, -self.damping)
+        x = added(last, conjugate_gradient(products.hessian, rest, self.steps, self.damping).x)
+        return added(direct, products.mixed(x), -1.0), {"solution": x}
+
+@dataclass(frozen=True)
+class Sketched(SecondOrder):
+    rank: int = 2
+    damping: float = 1.0
+
+    def estimate(self, point, state):
+        direct, of_weights = point.outer()
+        products, b = self.products_at(point), flattened(of_weights)
+        sketch = torch.randn(self.rank, len(b), generator=point.generator, dtype=torch.float64).to(b)
+        images = torch.stack([flattened(products.hessian(unflattened(row, of_weights))) for row in sketch])
+        core = sketch @ images.T + images @ images.T / self.damping
+        x = (b - images.T @ (torch.linalg.pinv(core) @ (images @ b)) / self.damping) / self.damping
+        return added(direct, products.mixed(unflattened(x, of_weights)), -1.0), state
+"""
+
+DATA = ag.data.digits(limit=120)
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    (tmp_path / "own_gradients.py").write_text(OWN, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield importlib.import_module("own_gradients")
+    del sys.modules["own_gradients"]
+
+
+def quadratic() -> tuple[BilevelProblem, dict[str, Tensor], dict[str, Tensor]]:
+    draws = torch.Generator().manual_seed(0)
+    root, mixed, b = (torch.randn(*shape, generator=draws, dtype=torch.float64) for shape in ((5, 5), (5, 3), (5,)))
+
+    def inner(w: Any, a: Any, batch: Any) -> Tensor:
+        return (w["w"] @ root).square().sum() / 2 + w["w"] @ mixed @ a["a"]
+
+    def outer(w: Any, a: Any, batch: Any) -> Tensor:
+        return w["w"] @ b + a["a"].square().sum()
+
+    one = torch.ones(5, dtype=torch.float64)
+    return BilevelProblem(inner, outer), {"w": one}, {"a": one[:3].clone()}
+
+
+def test_a_warm_start_continues_from_the_last_solution(own: Any) -> None:
+    problem, weights, alpha = quadratic()
+    exact = ConjugateGradient(5, damping=1.0)(problem, weights, alpha, None, None)["a"]
+    member, errors = own.WarmStarted(), []
+    state = member.init(weights, alpha)
+    with evaluate_at(problem, weights, alpha, None, None) as point:
+        for _ in range(60):
+            gradient, state = member.estimate(point, state)
+            errors.append((gradient["a"] - exact).norm().item())
+    once = (member(problem, weights, alpha, None, None)["a"] - exact).norm().item()
+    assert errors[0] == once > 1e-3
+    assert errors[-1] < 1e-6
+
+
+def test_a_sketch_of_full_rank_is_exact_and_a_smaller_one_depends_on_the_draw_alone(own: Any) -> None:
+    problem, weights, alpha = quadratic()
+    exact = ConjugateGradient(5, damping=1.0)(problem, weights, alpha, None, None)["a"]
+    torch.testing.assert_close(own.Sketched(rank=5)(problem, weights, alpha, None, None)["a"], exact)
+
+    def drawn(step: int) -> Tensor:
+        draws, before = random_streams.generator(0, "test", step), torch.get_rng_state()
+        found = own.Sketched()(problem, weights, alpha, None, None, generator=draws)["a"]
+        assert torch.equal(torch.get_rng_state(), before)
+        return found
+
+    assert torch.equal(drawn(0), drawn(0))
+    assert not torch.equal(drawn(0), drawn(1))
+
+
+def search(name: str, out: Path, **more: Any) -> ag.SearchResult:
+    method = replace(ag.recipes.darts(), hypergradient=HYPERGRADIENTS.create(f"own_gradients:{name}"))
+    space, more = Tiny(channels=2, cells_per_stage=1), {"epochs": 2, "batch_size": 16, "seed": 3, **more}
+    return ag.search(space, method, DATA, out=out, standard_callbacks=False, **more)
+
+
+class Interrupting(Callback):
+    """Sends a signal in the middle of the first epoch."""
+
+    def on_step_end(self, search: Any, means: Any) -> None:
+        if search.index == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the signals are those of POSIX")
+@pytest.mark.parametrize("name", ["WarmStarted", "Sketched"])
+def test_an_interrupted_search_resumes_to_the_bit(name: str, own: Any, tmp_path: Path) -> None:
+    whole = search(name, tmp_path / "whole")
+    with pytest.raises(SearchInterrupted):
+        search(name, tmp_path / "cut", callbacks=[Interrupting()], interruptible=True)
+    saved = torch.load(tmp_path / "cut" / "checkpoint.pt", weights_only=True)["content"]
+    assert saved["position"]["step"] == 2
+    assert bool(saved["hypergradient_state"]) == (name == "WarmStarted")
+    resumed = search(name, tmp_path / "cut", resume=True)
+    for one, other in ((whole.alpha, resumed.alpha), (whole.supernet.state_dict(), resumed.supernet.state_dict())):
+        assert all(torch.equal(value, other[key]) for key, value in one.items())
+    ends = [torch.load(tmp_path / run / "checkpoint.pt", weights_only=True)["content"] for run in ("whole", "cut")]
+    for key, values in ends[0]["hypergradient_state"].items():
+        assert any(bool(value.any()) for value in values.values())
+        assert all(torch.equal(value, ends[1]["hypergradient_state"][key][one]) for one, value in values.items())
