@@ -6,17 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from archgrad.blackbox import BlackboxResult, run_blackbox
+from archgrad.blackbox import resume_blackbox
 from archgrad.callbacks import Callback
-from archgrad.config import read_run_config
-from archgrad.config.resolve import space_of
 from archgrad.data import as_data
 from archgrad.errors import UserError
 from archgrad.loop import entry
 from archgrad.method.bundle import Method
 from archgrad.spaces import SearchSpace
-from archgrad.studies.study import check_variants, run_study
-from archgrad.system.files import as_path, read_text
+from archgrad.studies.study import resume_study
+from archgrad.system.files import as_path
 from archgrad.system.run_kind import RunKind, read_kind
 from archgrad.tasks import BaseTask
 from archgrad.workflows.fit import run_fit
@@ -26,7 +24,7 @@ from archgrad.workflows.selection import SelectionPlan
 from archgrad.workflows.train import run_training
 from archgrad.workflows.training import Training
 
-__all__ = ["check_given", "repeat_blackbox", "resume"]
+__all__ = ["check_given", "resume"]
 
 _TRAINED = ("space", "data", "task", "test", "workers")
 _TAKES: Mapping[RunKind, tuple[str, ...]] = {
@@ -34,7 +32,7 @@ _TAKES: Mapping[RunKind, tuple[str, ...]] = {
     "training": _TRAINED,
     "selection": _TRAINED,
     "fit": ("data", "test", "workers"),
-    "blackbox": ("data",),
+    "blackbox": (),
     "study": (),
 }
 """What may be given again to continue each kind of run."""
@@ -77,11 +75,7 @@ def resume(
     if kind == "fit":
         begun = FitFolder.read(home)
         return run_fit(begun.request(given), begun, **how)
-    if kind == "study":
-        study = run_study(home, None)
-        check_variants(study)
-        return study
-    return repeat_blackbox(home, images)
+    return resume_study(home) if kind == "study" else resume_blackbox(home)
 
 
 def check_given(kind: RunKind, given: Mapping[str, Any]) -> None:
@@ -90,19 +84,3 @@ def check_given(kind: RunKind, given: Mapping[str, Any]) -> None:
         if name not in _TAKES[kind]:
             takes = ", ".join(_TAKES[kind]) or "nothing"
             raise UserError(f"{name} is given, but a {kind} takes {takes} when it is resumed; leave it out.")
-
-
-def repeat_blackbox(home: Path, data: Any = None) -> BlackboxResult:
-    """Repeat a search without gradients: it was written as a whole, takes seconds, and its seed finds the same."""
-    config = read_run_config(home)
-    knobs = {path.rpartition(".")[2]: one for path, one in config.settings.items() if not path.startswith("space.")}
-    budget: dict[str, Any] = {
-        name: limit for name in ("queries", "seconds") if (limit := knobs.pop(name, "none")) != "none"
-    }
-    found = run_blackbox(
-        str(config.method), space_of(config), config.data if data is None else data, seed=config.seed,
-        settings=knobs, oracle=config.oracle, data_dir=config.data_dir, **budget,
-    )  # fmt: skip
-    if found.genotype.to_json() != read_text(home / "genotype.json", "genotype").strip():
-        raise UserError(f"{home} was searched with other data; give it again in Python: archgrad.resume(DIR, data=…).")
-    return found

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.cli.compare import run_compare, show_study
-from archgrad.cli.console import print_result, results, say
+from archgrad.blackbox import resume_blackbox
+from archgrad.cli.compare import StudyProgress, show_study
+from archgrad.cli.console import errors, print_result, results, say
 from archgrad.cli.final_report import show_final_report
 from archgrad.cli.fit import fit_with_progress, show_fit
 from archgrad.cli.search import run
@@ -15,8 +16,7 @@ from archgrad.cli.select import select_with_progress, show_selection
 from archgrad.cli.train import show_training, train_with_progress
 from archgrad.config import config_with, read_run_config
 from archgrad.distributed.processes import joined
-from archgrad.resuming import repeat_blackbox
-from archgrad.studies.study import check_variants
+from archgrad.studies.study import check_variants, run_study
 from archgrad.system.run_kind import RunKind
 from archgrad.workflows.fit_folder import FitFolder
 from archgrad.workflows.selection import SelectionPlan
@@ -52,14 +52,14 @@ def _fit(folder: Path, given: _Given, console: Console, as_json: bool) -> None:
 
 
 def _study(folder: Path, given: _Given, console: Console, as_json: bool) -> None:
-    study = run_compare(folder, None, "local", {}, console)
+    with StudyProgress(errors()) as watch:
+        study = run_study(folder, None, watch=watch, tell=lambda text: say(text, errors()))
     show_study(study, None, "json" if as_json else None, results())
     check_variants(study)
 
 
 def _blackbox(folder: Path, given: _Given, console: Console, as_json: bool) -> None:
-    say(f"the search in {folder} is finished: it is repeated, and finds the same", console)
-    found = repeat_blackbox(folder)
+    found = resume_blackbox(folder)
     content = {"genotype": str(found.genotype), "queries": found.queries, "run": str(folder)}
     print_result(content, lambda content: f"{content['genotype']}, after {content['queries']} queries", as_json)
 
