@@ -37,20 +37,21 @@ if TYPE_CHECKING:
     from archgrad.bilevel.problem import BilevelProblem
     from archgrad.config import SearchConfig
     from archgrad.errors import ArchgradError, DiskError, DivergedError, SearchInterrupted, UserError
-    from archgrad.loop import Search, SearchResult, resume, search
+    from archgrad.loop import Search, SearchResult, search
     from archgrad.method.bundle import Method
     from archgrad.method.progressive import Progressive
     from archgrad.models import Model
+    from archgrad.resuming import resume
     from archgrad.spaces import Genotype
     from archgrad.supernet import SupernetOptions
     from archgrad.tasks import Task
     from archgrad.training.schedule import Schedule
     from archgrad.training.weight_training import WeightTraining
-    from archgrad.workflows import TrainResult, resume_training
+    from archgrad.workflows import TrainResult
     from archgrad.workflows.fit import fit
     from archgrad.workflows.fit_plan import FitPlan
-    from archgrad.workflows.fit_result import FitResult
-    from archgrad.workflows.select import Selection, select
+    from archgrad.workflows.fit_report import FitResult
+    from archgrad.workflows.select import SelectionResult, select
     from archgrad.workflows.train import train
 
 __version__ = "0.1.0"
@@ -72,7 +73,7 @@ __all__ = [
     "SearchConfig",
     "SearchInterrupted",
     "SearchResult",
-    "Selection",
+    "SelectionResult",
     "Study",
     "SupernetOptions",
     "Task",
@@ -96,7 +97,6 @@ __all__ = [
     "relaxations",
     "report",
     "resume",
-    "resume_training",
     "search",
     "select",
     "spaces",
@@ -115,7 +115,7 @@ _HOMES = {
     "DiskError": "errors",
     "DivergedError": "errors",
     "FitPlan": "workflows.fit_plan",
-    "FitResult": "workflows.fit",
+    "FitResult": "workflows.fit_report",
     "Genotype": "spaces",
     "Method": "method.bundle",
     "Model": "models",
@@ -125,7 +125,7 @@ _HOMES = {
     "SearchConfig": "config",
     "SearchInterrupted": "errors",
     "SearchResult": "loop",
-    "Selection": "workflows.select",
+    "SelectionResult": "workflows.select",
     "Study": "studies",
     "SupernetOptions": "supernet",
     "Task": "tasks",
@@ -134,8 +134,7 @@ _HOMES = {
     "WeightTraining": "training.weight_training",
     "compare": "studies",
     "fit": "workflows.fit",
-    "resume": "loop",
-    "resume_training": "workflows",
+    "resume": "resuming",
     "search": "loop",
     "select": "workflows.select",
     "train": "workflows",

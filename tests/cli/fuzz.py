@@ -47,7 +47,7 @@ from archgrad.studies.folder import StudyFolder
 from archgrad.system.warn_once import forget_warnings
 from archgrad.training.weight_training import WeightTraining
 from archgrad.workflows import PRESETS
-from archgrad.workflows.protocols import PROTOCOLS
+from archgrad.workflows.selection import PROTOCOLS
 from tests.models.trained import model_of
 
 STORED = Path(__file__).parents[1] / "stored" / "run-1"
@@ -177,8 +177,8 @@ BAD_MODELS: dict[str, dict[str, Any]] = {
     "other-genotype": {"genotype": "Genotype(normal=[], normal_concat=[], reduce=[], reduce_concat=[])"},
     "classes": {"classes": [ESCAPES, "a" * 5000]},
     "many-classes": {"classes": ["a"] * 9999},
-    "preprocessing": {"preprocessing": {"channels": 3, "image_size": 10**9, "fit": "x", "mean": [], "std": []}},
-    "not-finite": {"preprocessing": {"channels": 1, "image_size": 8, "fit": "pad", "mean": [1e400], "std": [0]}},
+    "preprocessing": {"preprocessing": {"channels": 3, "image_size": 10**9, "resize": "x", "mean": [], "std": []}},
+    "not-finite": {"preprocessing": {"channels": 1, "image_size": 8, "resize": "pad", "mean": [1e400], "std": [0]}},
     "digest": {"weights_sha256": "0" * 64},
 }
 BAD_STUDIES = {
@@ -301,7 +301,7 @@ def _make_hostile(home: Path) -> None:
     (home / "circle").symlink_to("circle")
     with (home / "sparse.toml").open("wb") as file:
         file.truncate(2**40)
-    for name in ("config.toml", "metrics.jsonl", "genotype.json"):
+    for name in ("config.toml", "run.json", "metrics.jsonl", "genotype.json"):
         for kind, link in (("zero", "/dev/zero"), ("folder", str(home / "a folder")), ("fifo", str(home / "fifo"))):
             folder = home / f"run-{kind}-{name.partition('.')[0]}"
             shutil.copytree(STORED, folder)
@@ -421,7 +421,7 @@ class Lines:
             return [[self._setting() for _ in range(4)]]
         if name in ("device", "split", "oracle", "on_collapse", "alpha_budget", "measure"):
             return [_WORDS[name], ODD, NUMBERS]
-        if command == "cost" and name in ("channels", "cells", "image_size", "input_channels", "classes", "fit_madds"):
+        if command == "cost" and name in ("channels", "cells", "image_size", "input_channels", "classes", "max_madds"):
             return [NUMBERS, ["4", "600M", "1k", "16"]]
         if command in ("search", "train", "compare") and name in (
             "epochs",

@@ -344,12 +344,12 @@ def test_genotypes_are_read_from_files_and_run_directories(archgrad):
         (["search", "--epoch", "3"], "--epochs"),
         (["search", "--set", "space.num_classes=3"], "'num_classes'"),
         (["search", "--device", "meta"], "cannot be used"),
-        (["search", "--fit", "fill"], "unknown value of fit: 'fill'. Choose from: crop, pad, stretch"),
+        (["search", "--resize", "fill"], "unknown value of resize: 'fill'. Choose from: crop, pad, stretch"),
         (["search", "--oracle", "none,cifar10"], "none stands alone"),
         (["search", "--oracle", ""], "unknown data set"),
         (["search", "--oracle", "cifar11"], "'cifar11'; did you mean 'cifar10'"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
-        (["resume", "nowhere"], "config.toml"),
+        (["resume", "nowhere"], "run.json"),
         (["list", "space"], "did you mean 'spaces'?"),
         (["query", "|a~0|"], "unknown"),
         (["query", BEST, "--table", "none.csv"], "none.csv"),
@@ -395,9 +395,9 @@ def test_configuration_round_trips(tmp_path):
 def test_how_images_become_square_is_kept(archgrad, tmp_path):
     images = torch.randint(0, 256, (40, 12, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8).numpy()
     numpy.savez(tmp_path / "toy.npz", x=images, y=numpy.arange(40) % 2)
-    options = ["--data", "npz:toy.npz", "--image-size", 8, "--fit", "pad", "--epochs", 1]
+    options = ["--data", "npz:toy.npz", "--image-size", 8, "--resize", "pad", "--epochs", 1]
     assert archgrad("search", *TINY, *options, "--out", "run")[0] == 0
-    assert 'fit = "pad"' in Path("run/config.toml").read_text()
+    assert 'resize = "pad"' in Path("run/config.toml").read_text()
     code, _, err = archgrad("resume", "run")
     assert code == 0, err
 

@@ -36,7 +36,7 @@ def test_a_run_is_measured_at_its_own_size_and_timed(archgrad, tmp_path):
 
 
 def test_a_limit_chooses_the_width(archgrad):
-    found = json.loads(archgrad("cost", CELL, "--fit-madds", "2.5M", "--image-size", 8, "--no-latency", "--json")[1])
+    found = json.loads(archgrad("cost", CELL, "--max-madds", "2.5M", "--image-size", 8, "--no-latency", "--json")[1])
     assert found["multiply_adds"] <= 2_500_000
     assert found["channels"] < 16
 
@@ -46,8 +46,8 @@ def test_a_limit_chooses_the_width(archgrad):
     [
         (["darts-v9"], "darts-v9"),
         ([CELL, "--space", "darts"], "this genotype has the blocks cell, but the space 'darts' has normal, reduce"),
-        ([CELL, "--fit-madds", "10"], "multiply-adds, more than 10; give higher limits"),
-        ([CELL, "--fit-madds", "-3M"], "--fit-madds is '-3M'; write a positive number"),
+        ([CELL, "--max-madds", "10"], "multiply-adds, more than 10; give higher limits"),
+        ([CELL, "--max-madds", "-3M"], "--max-madds is '-3M'; write a positive number"),
         ([CELL, "--stem", "moon"], "stem"),
         (["runs/none/genotype.json"], "there is no file runs/none/genotype.json"),
     ],

@@ -45,7 +45,7 @@ def test_onnx_takes_any_batch_and_knows_its_images(archgrad, model):
     about = json.loads(session.get_modelmeta().custom_metadata_map["model.json"])
     assert about["classes"] == list(CLASSES)
     assert about["preprocessing"] == {
-        "channels": 3, "image_size": 16, "fit": "crop", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4],
+        "channels": 3, "image_size": 16, "resize": "crop", "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.3, 0.4],
     }  # fmt: skip
 
 

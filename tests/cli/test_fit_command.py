@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 import archgrad as ag
+from archgrad.system.run_kind import write_kind
 from archgrad.workflows import fit_plan
 from archgrad.workflows.fit_folder import FIT
 from tests.workflows.small_fit import PLAN, Killer, write_images
 
+FULL = {"data": "digits", "budget": "30m"}
 SMALL = ("fit", "--limit", 100, "--threads", 1)
 
 
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> None:
     """No time is measured: the plan is the smallest."""
-    monkeypatch.setattr("archgrad.workflows.fit_steps.FitSteps.announcement", lambda self: "announced")
-    monkeypatch.setitem(_fit_globals(), "plan_fit", lambda *args: PLAN)
+    from archgrad.workflows import fit
+
+    monkeypatch.setattr(fit._Steps, "announcement", lambda self: "announced")
+    monkeypatch.setattr(fit, "plan_fit", lambda *args: PLAN)
     monkeypatch.setattr("archgrad.workflows.fit_report.measure_latency", lambda *args: 1e-3)
-
-
-def _fit_globals() -> dict[str, object]:
-    return ag.fit.__globals__  # type: ignore[no-any-return]
 
 
 def test_a_fit_says_what_it_found_and_exports_it(archgrad, planned, tmp_path):
@@ -67,7 +68,7 @@ def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, mon
     ("options", "message"),
     [
         (("--budget", "nonsense"), "budget is 'nonsense'; write a positive time"),
-        (("-o", "model.xyz"), "-o is '"),
+        (("-o", "model.xyz"), "(-o) is '"),
         (("-o", "missing/net.onnx"), "give a file in a folder that exists"),
         (("-o", "x" * 300), "no file can have this name"),
         (("-o", "full"), "it is not empty and no model, so give a new folder"),
@@ -100,14 +101,15 @@ def test_a_budget_of_a_second_is_too_short_or_ends_soon(archgrad, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "request_", [None, 7, {"plan": {}}, {"out": "x"}, {"data": []}, {"data": "digits", "seed": "x"}], ids=str
+    "request_", [None, 7, {"plan": {}}, {"data": []}, {**FULL, "seed": "x"}, {**FULL, "out": "x"}], ids=str
 )
 def test_a_request_from_a_file_is_checked(archgrad, tmp_path, request_):
     content = {
-        "format": "archgrad.fit/1", "plan": PLAN.to_dict(), "data": ["a", "b"], "decisions": {}, "planning": 1.0,
+        "plan": asdict(PLAN), "images": ["a", "b"], "decisions": {}, "planning": 1.0,
         "request": request_,
     }  # fmt: skip
     (tmp_path / "run").mkdir()
+    write_kind(tmp_path / "run", "fit")
     (tmp_path / "run" / FIT).write_text(json.dumps(content))
     code, _, err = archgrad("resume", "run")
     assert (code, "Traceback" in err) == (2, False), err

@@ -154,9 +154,12 @@ def _described(folder: Path, **changes: object) -> Path:
     ("changes", "sentence"),
     [
         ({"classes": ["cat"]}, "the model computes [1, 3] for 1 images of 1 classes"),
-        ({"preprocessing": {"channels": 1, "image_size": 9, "fit": "pad", "mean": [0], "std": [1]}}, "cannot run"),
+        ({"preprocessing": {"channels": 1, "image_size": 9, "resize": "pad", "mean": [0], "std": [1]}}, "cannot run"),
         ({"preprocessing": 7}, "the preprocessing of the model is 7"),
-        ({"preprocessing": {"channels": 4, "image_size": 9, "fit": "pad", "mean": [0] * 4, "std": [1] * 4}}, "1 or 3"),
+        (
+            {"preprocessing": {"channels": 4, "image_size": 9, "resize": "pad", "mean": [0] * 4, "std": [1] * 4}},
+            "1 or 3",
+        ),
         ({"format": "other"}, "does not describe a model in the format"),
     ],
 )

@@ -41,7 +41,7 @@ def test_large_images_shrink_in_strips(mode: str, suffix: str, tmp_path: Path, s
     for name in "ab":
         (tmp_path / name).mkdir()
         (image if mode == "I;16" else image.convert(mode)).save(tmp_path / name / f"1.{suffix}")
-    found = folder(tmp_path, image_size=8, fit="stretch").images
+    found = folder(tmp_path, image_size=8, resize="stretch").images
     assert max(small_limits) <= 1 << 13
     exact = torch.from_numpy(whole).view(250, 340, -1).permute(2, 0, 1)[None]
     assert (found[:1].int() - decode.resize(exact, 8, "stretch").int()).abs().max() <= (60 if mode == "P" else 6)

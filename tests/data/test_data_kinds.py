@@ -111,9 +111,9 @@ def test_lazy_sources_read_what_they_would_keep(
     write, reader = {"folder": (of_folder, folder), "parquet": (of_parquet, parquet)}[source]
     write(tmp_path)
     path = tmp_path / "folder" if source == "folder" else tmp_path
-    lazy = reader(path, limit=9, image_size=5, fit="pad", seed=3)
+    lazy = reader(path, limit=9, image_size=5, resize="pad", seed=3)
     monkeypatch.setattr("archgrad.data.sources.encoded.MOST_IN_MEMORY", 1 << 28)
-    kept = reader(path, limit=9, image_size=5, fit="pad", seed=3)
+    kept = reader(path, limit=9, image_size=5, resize="pad", seed=3)
     assert isinstance(lazy, DatasetData)
     assert isinstance(kept, ImageData)
     assert torch.equal(lazy.read(torch.arange(9)), kept.images)

@@ -109,7 +109,7 @@ def test_load_mistakes(spec: str, message: str) -> None:
         load(spec)
 
 
-@pytest.mark.parametrize("options", [{"limit": 0}, {"image_size": 0}, {"image_size": 2.5}, {"fit": "fill"}])
+@pytest.mark.parametrize("options", [{"limit": 0}, {"image_size": 0}, {"image_size": 2.5}, {"resize": "fill"}])
 def test_wrong_options_are_refused_before_anything_is_read(options: dict[str, Any]) -> None:
     with pytest.raises(UserError, match=f"{next(iter(options))}"):
         load("npz:absent", **options)

@@ -17,7 +17,7 @@ from archgrad.loop import checks
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.weight_pass import pass_in_parts
 from archgrad.relaxations import Relaxed
-from archgrad.workflows.training_config import training_config
+from archgrad.workflows import Training
 from tests.workflows.small import CELL, TINY, trained
 
 
@@ -25,7 +25,7 @@ from tests.workflows.small import CELL, TINY, trained
 def made() -> Iterator[Experiment]:
     torch.set_default_dtype(torch.float64)
     data = ag.data.digits(limit=100)
-    config = training_config("nasbench201", CELL, data, **{**TINY, "limit": None, "batch_size": 7})
+    config = Training.of("nasbench201", CELL, data, **{**TINY, "limit": None, "batch_size": 7}).config
     yield Experiment.of(resolve(config), data)
     torch.set_default_dtype(torch.float32)
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from archgrad.spaces import RESNET, Cost
-from archgrad.workflows.baseline import Comparison, compare, equal_resnet
-from archgrad.workflows.limits import cost_of
+from archgrad.workflows.fit_report import AgainstBaseline, compare
+from archgrad.workflows.limits import cost_of, equal_resnet
 
 SHAPE = {"num_classes": 10, "input_channels": 3, "image_size": 32}
 
@@ -46,10 +46,10 @@ def test_only_images_that_one_of_them_gets_right_count() -> None:
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (Comparison(90.0, 80.0, 0.01), "90.00 % against 80.00 % of ResNet-20 .*: it is better \\(p = 0.01\\)"),
-        (Comparison(80.0, 90.0, 0.01), "it is WORSE \\(p = 0.01\\)"),
-        (Comparison(90.0, 80.0, 0.05), "no clear difference \\(p = 0.05\\)"),
+        (AgainstBaseline(90.0, 80.0, 0.01), "90.00 % against 80.00 % of ResNet-20 .*: it is better \\(p = 0.01\\)"),
+        (AgainstBaseline(80.0, 90.0, 0.01), "it is WORSE \\(p = 0.01\\)"),
+        (AgainstBaseline(90.0, 80.0, 0.05), "no clear difference \\(p = 0.05\\)"),
     ],
 )
-def test_the_verdict_in_words(found: Comparison, words: str) -> None:
+def test_the_verdict_in_words(found: AgainstBaseline, words: str) -> None:
     assert re.search(words, str(found))

@@ -14,8 +14,8 @@ from PIL import Image
 import archgrad as ag
 from archgrad import data as data_room
 from archgrad.errors import NoTestImagesError, SearchInterrupted, UserError
+from archgrad.workflows import Training
 from archgrad.workflows.test_images import accuracy_interval, find_test_images
-from archgrad.workflows.training_config import training_config
 from tests.workflows.small import CELL, TINY, assert_same_bits, interrupting
 
 IMAGES = np.random.default_rng(0).integers(0, 255, (90, 8, 8), np.uint8)
@@ -36,7 +36,7 @@ def folder(home: Path, count: int, classes: str = "ab") -> Path:
 
 
 def found(data: Any, given: Any = None, **options: Any) -> ag.data.Data | None:
-    config = training_config("nasbench201", CELL, data, epochs=1, **options)
+    config = Training.of("nasbench201", CELL, data, epochs=1, **options).config
     return find_test_images(config, config.load_data(), given)
 
 
@@ -129,7 +129,7 @@ def test_the_result_has_them_and_a_resumed_one_too(tmp_path: Path, monkeypatch: 
         assert plan["test"] in (f"npz:{tmp_path}/a.npz", None)  # it can be resumed from any folder
         (tmp_path / "elsewhere").mkdir(exist_ok=True)
         monkeypatch.chdir(tmp_path / "elsewhere")
-        assert_same_bits(whole, ag.resume_training(home))
+        assert_same_bits(whole, ag.resume(home))
         monkeypatch.chdir(tmp_path)
 
 

@@ -14,11 +14,14 @@ import torch
 import archgrad as ag
 from archgrad.data import ImageData
 from archgrad.errors import SearchInterrupted, UserError
-from archgrad.workflows import fit_steps, train_result
-from archgrad.workflows.fit import FitResult
-from archgrad.workflows.fit_images import load_images
-from archgrad.workflows.fit_steps import FitSteps
+from archgrad.system.run_kind import write_kind
+from archgrad.workflows import fit as fit_module
+from archgrad.workflows import train_result
+from archgrad.workflows.fit_plan import load_images
+from archgrad.workflows.fit_report import FitResult
 from tests.workflows.small_fit import PLAN, Killer, small_fit, write_images
+
+ONE = replace(PLAN, searches=1)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +39,7 @@ def same(one: FitResult, other: FitResult) -> bool:
 def test_a_fit_leaves_a_model_a_report_and_its_result(done: FitResult) -> None:
     assert done.folder is not None
     assert {path.name for path in done.folder.iterdir()} == {
-        "fit.json", "model", "report.html", "resnet", "search-1", "search-2", "selection",
+        "fit.json", "model", "report.html", "resnet", "run.json", "search-1", "search-2", "selection",
     }  # fmt: skip
     content = json.loads((done.folder / "fit.json").read_text())
     assert content["result"] == json.loads(json.dumps(done.to_dict()))
@@ -45,10 +48,6 @@ def test_a_fit_leaves_a_model_a_report_and_its_result(done: FitResult) -> None:
     assert torch.equal(model.logits(model.preprocessing.normalization(done.tests.images)), done.outputs)  # type: ignore[attr-defined]
     assert model.about["interval"] == list(done.interval)
     assert f"{done.accuracy:.2f} % of 20 test images" in (done.folder / "report.html").read_text()
-
-
-def test_a_fit_without_a_folder_finds_the_same(done: FitResult) -> None:
-    assert same(done, small_fit())
 
 
 def test_test_images_train_nothing(done: FitResult, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +60,8 @@ def test_test_images_train_nothing(done: FitResult, monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(ImageData, "read", watch)
-    monkeypatch.setattr(FitSteps, "test", lambda self, *args: done)
+    monkeypatch.setattr(fit_module, "_written", lambda *args: done)
+    monkeypatch.setattr(fit_module._Steps, "test", lambda self, *args: done)
     monkeypatch.setattr(
         train_result, "outputs_on", lambda network, data, chosen, how: torch.eye(10)[data.targets[chosen]]
     )
@@ -78,20 +78,20 @@ def test_rounds_are_not_tested(done: FitResult) -> None:
     assert "test" in json.loads((done.folder / "selection/final/result.json").read_text())
 
 
-@pytest.mark.parametrize("part", ["search 2", "round 1 of 1: architecture 2", "training ResNet"])
+@pytest.mark.parametrize("part", ["search 2", "round 1 of 1: architecture 2"])
 def test_a_killed_fit_continues_to_the_same_bits(done: FitResult, tmp_path: Path, part: str) -> None:
     killer, home = Killer(part), tmp_path / "fit"
     with pytest.raises(SearchInterrupted, match=re.escape(f"continue with `archgrad resume {home}`.")):
         small_fit(out=home, interruptible=True, callbacks=[killer], tell=killer.tell)
-    assert same(done, small_fit(out=home, resume=True))
+    assert same(done, ag.resume(home))
 
 
 def test_decisions_by_time_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Measured times differ after a resume, and the sizes and epochs that hang on them must not."""
     space, functions = ag.spaces.NASBench201(channels=3, cells_per_stage=1), ("network_space", "training_epochs")
     for name, found in zip((*functions, "epoch_seconds"), (space, 2, 1e-4), strict=True):
-        monkeypatch.setattr(fit_steps, name, lambda *args, found=found: found)
-    monkeypatch.setattr(fit_steps, "_MOST_BASELINE_EPOCHS", 2)
+        monkeypatch.setattr(fit_module, name, lambda *args, found=found: found)
+    monkeypatch.setattr(fit_module, "_MOST_BASELINE_EPOCHS", 2)
     plan = replace(PLAN, searches=1, channels=None, cells=None, train_epochs=None, baseline_epochs=None)
     killer, home = Killer("training ResNet"), tmp_path / "fit"
     with pytest.raises(SearchInterrupted):
@@ -99,8 +99,8 @@ def test_decisions_by_time_are_made_once(tmp_path: Path, monkeypatch: pytest.Mon
     decisions = json.loads((home / "fit.json").read_text())["decisions"]
     assert decisions == {"channels": 3, "cells": 1, "train_epochs": 2, "baseline_epochs": 2}
     for name in (*functions, "epoch_seconds"):
-        monkeypatch.setattr(fit_steps, name, lambda *args: pytest.fail("it is decided"))
-    result = small_fit(plan=None, out=home, resume=True)
+        monkeypatch.setattr(fit_module, name, lambda *args: pytest.fail("it is decided"))
+    result = ag.resume(home)
     assert (result.selection.final.space.channels, result.plan) == (3, plan)
     assert result.seconds["planning"] > 0
 
@@ -135,26 +135,32 @@ def test_given_test_images_are_resized_too() -> None:
     assert (len(images), len(tests), images.shape, tests.shape) == (50, 20, (1, 32, 32), (1, 32, 32))
 
 
-@pytest.mark.parametrize("changes", [{"limit": 90}, {"test": ag.data.digits(limit=30)}, {"seed": 1}])
+@pytest.mark.parametrize("changes", [{"data": ag.data.digits(limit=120)}, {"test": ag.data.digits(limit=30)}])
 def test_other_images_on_resume(done: FitResult, changes: dict[str, Any]) -> None:
     with pytest.raises(UserError, match="was begun with other images; give those"):
-        small_fit(out=done.folder, resume=True, **changes)
+        ag.resume(done.folder, **changes)
+
+
+def test_images_in_memory_are_given_again(tmp_path: Path) -> None:
+    images, killer = ag.data.digits(limit=100), Killer("training ResNet")
+    images = replace(images, origin=None)
+    with pytest.raises(SearchInterrupted):
+        small_fit(images, plan=ONE, out=tmp_path / "fit", interruptible=True, callbacks=[killer], tell=killer.tell)
+    with pytest.raises(UserError, match=r"cannot be named in a file; .*archgrad\.resume\(DIR, data=…\)"):
+        ag.resume(tmp_path / "fit")
+    assert same(small_fit(images, plan=ONE), ag.resume(tmp_path / "fit", data=images))
 
 
 def test_nothing_is_overwritten(done: FitResult, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.workflows.fit.load_images", lambda *args: pytest.fail("nothing is loaded"))
-    with pytest.raises(UserError, match=r"is not empty; choose a new folder, or continue with `archgrad resume`\."):
+    monkeypatch.setattr(fit_module, "load_images", lambda *args: pytest.fail("nothing is loaded"))
+    with pytest.raises(UserError, match=r"is not empty; choose a new folder, or continue .*`archgrad resume"):
         small_fit(out=done.folder)
-    with pytest.raises(UserError, match=r"holds no fit: it has no fit\.json"):
-        small_fit(out=tmp_path / "none", resume=True)
-    with pytest.raises(UserError, match="resume=True needs out=FOLDER"):
-        small_fit(resume=True)
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": "archgrad.fit/2"}, {"plan": {"image_size": -1}}, {"plan": {"size": 3}}, {"plan": 7}, {"data": 7},
+        {"plan": {"image_size": -1}}, {"plan": {"size": 3}}, {"plan": 7}, {"images": 7},
         {"decisions": {"channels": 0}}, {"decisions": {"channels": "many"}}, {"decisions": []}, {"planning": "soon"},
         {"planning": float("nan")},
     ],
@@ -164,8 +170,9 @@ def test_a_damaged_plan_is_rejected(done: FitResult, tmp_path: Path, change: dic
     assert done.folder is not None
     content = json.loads((done.folder / "fit.json").read_text())
     (tmp_path / "fit.json").write_text(json.dumps({**content, **change}))
-    with pytest.raises(UserError, match="is no plan of a fit"):
-        small_fit(out=tmp_path, resume=True)
+    write_kind(tmp_path, "fit")
+    with pytest.raises(UserError, match=r"another folder"):
+        ag.resume(tmp_path)
 
 
 IMAGES = torch.arange(60 * 64).remainder(256).to(torch.uint8).view(60, 1, 8, 8)
@@ -193,7 +200,7 @@ IMAGES = torch.arange(60 * 64).remainder(256).to(torch.uint8).view(60, 1, 8, 8)
 def test_mistakes_end_before_training_and_leave_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: Any, changes: dict[str, Any], message: str
 ) -> None:
-    monkeypatch.setattr(fit_steps, "run_search", lambda *args, **more: pytest.fail("a search began"))
+    monkeypatch.setattr(fit_module, "run_search", lambda *args, **more: pytest.fail("a search began"))
     with pytest.raises(UserError, match=message):
         small_fit(data, out=tmp_path / "fit", **changes)
     assert list(tmp_path.iterdir()) == []

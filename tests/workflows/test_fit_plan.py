@@ -98,7 +98,7 @@ def planned(machine: Machine, data: Data, seconds: float, genotypes: list[Genoty
     found = genotypes[: plan.searches]
     left = fit_plan.REST * seconds - (machine.now - start)
     space = network_space(plan, found, data, left, Limits(), {})
-    config = fit_plan.training_config(space, found[0], data, epochs=1)
+    config = fit_plan.network_training(space, found[0], data, epochs=1).config
     epochs = training_epochs(config, data, len(found), left)
     machine.now += trainings(len(found)) * epochs * machine.epoch(config, data, 0.0)
     return machine.now - start, space

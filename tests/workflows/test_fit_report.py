@@ -15,11 +15,9 @@ from archgrad.data import ImageData
 from archgrad.spaces import RESNET, Cost, Genotype, NASBench201, ResNet
 from archgrad.tasks import MetricInfo
 from archgrad.workflows import TrainedSeed, TrainResult, fit_report
-from archgrad.workflows.baseline import compare
 from archgrad.workflows.fit_plan import FitPlan
-from archgrad.workflows.fit_report import confusion, report_page, worst
-from archgrad.workflows.fit_result import FitResult
-from archgrad.workflows.select import Selection
+from archgrad.workflows.fit_report import FitResult, compare, confusion, report_page, worst
+from archgrad.workflows.select import SelectionResult
 from archgrad.workflows.test_images import accuracy_interval
 from tests.models.trained import model_of
 
@@ -43,7 +41,7 @@ def result_of(outputs: Tensor, targets: Tensor, classes: tuple[str, ...], channe
     comparison = compare(outputs, outputs, targets)
     interval = accuracy_interval(int((outputs.argmax(1) == targets).sum()), len(targets))
     return FitResult(
-        model, FitPlan(4), Selection((), final, metric), baseline, comparison, interval, tests, outputs,
+        model, FitPlan(4), SelectionResult((), final, metric), baseline, comparison, interval, tests, outputs,
         {"search": 60.0, "ResNet-20": 120.0},
     )  # fmt: skip
 

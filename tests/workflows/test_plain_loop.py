@@ -16,7 +16,7 @@ from archgrad.config.resolve import resolve
 from archgrad.loop.experiment import Experiment
 from archgrad.supernet.cell import set_drop_path
 from archgrad.system import random_streams
-from archgrad.workflows.training_config import training_config
+from archgrad.workflows import Training
 
 EPOCHS, LR = 3, 0.1
 
@@ -62,7 +62,7 @@ def test_weights_and_statistics_are_those_of_a_plain_loop(drop_path: float, accu
     }  # fmt: skip
     options: dict[str, Any] = {"channels": 2, "cells": 3, "epochs": EPOCHS, "batch_size": 20, "settings": settings}
     data = ag.data.digits(limit=60)
-    config = training_config("darts", "darts-v2", data, **options)
+    config = Training.of("darts", "darts-v2", data, **options).config
     assert config.weights is not None
     assert config.weights.nesterov
     setup = Experiment.of(resolve(config), data)

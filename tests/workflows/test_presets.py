@@ -12,8 +12,7 @@ import archgrad as ag
 from archgrad.config.resolve import method_of, task_of
 from archgrad.errors import UserError
 from archgrad.spaces import named_space
-from archgrad.workflows import PRESETS, TrainingPlan, time_plan
-from archgrad.workflows.training_config import training_config
+from archgrad.workflows import PRESETS, Training, training
 from tests.workflows.small import CELL, trained
 
 
@@ -76,14 +75,13 @@ def test_top5_is_counted_where_there_are_more_than_five_classes(tmp_path: Path) 
 @pytest.mark.parametrize(("space", "head", "drop"), [("darts", 0.4, 0.2), ("nasbench201", 0.0, 0.2), ("resnet", 0, 0)])
 def test_a_network_gets_what_it_can_have(space: str, head: float, drop: float) -> None:
     genotype = {"darts": "darts-v2", "nasbench201": CELL, "resnet": "resnet"}[space]
-    config = training_config(space, genotype, "digits", "cifar-darts")
-    options = method_of(config).supernet
+    options = method_of(Training.of(space, genotype, preset="cifar-darts").config).supernet
     assert (options.auxiliary_head, options.drop_path) == (head, drop)
 
 
 def test_label_smoothing_is_that_of_the_preset() -> None:
     found = [
-        task_of(training_config("darts", "darts-v2", "digits", "imagenet-pc", **more))
+        task_of(Training.of("darts", "darts-v2", preset="imagenet-pc", **more).config)
         for more in ({}, {"settings": {"task.label_smoothing": 0.3}}, {"task": "multilabel"})
     ]
     assert [getattr(task, "label_smoothing", None) for task in found] == [0.1, 0.3, None]
@@ -98,9 +96,8 @@ def archive(path: Path, size: int = 8, tests: int = 20, channels: int = 1, class
     return f"npz:{path}"
 
 
-def complete(data: str, preset: str, **options: Any) -> tuple[TrainingPlan, Any, Any]:
-    config = training_config("nasbench201", CELL, data, preset, epochs=1, **options)
-    return TrainingPlan(config, preset, (0,), None, "held_out" not in options).complete()
+def complete(data: str, preset: str, **options: Any) -> tuple[Training, Any, Any]:
+    return Training.of("nasbench201", CELL, data, preset=preset, epochs=1, **options).complete()
 
 
 def test_cutout_grows_with_the_images(tmp_path: Path) -> None:
@@ -121,15 +118,15 @@ def test_all_images_train_only_where_others_test(tmp_path: Path) -> None:
 
 
 def test_the_time_chooses_the_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_plan, "epoch_seconds", lambda config, data, at_most: 7.0)
-    data = ag.data.digits(limit=40)
+    monkeypatch.setattr(training, "epoch_seconds", lambda config, data, at_most: 7.0)
+
+    def epochs_of(**options: Any) -> int | None:
+        return Training.of("nasbench201", CELL, ag.data.digits(limit=40), **options).complete()[0].config.epochs
+
     for given, epochs in (({}, 42), ({"time_limit": 1.0}, 8), ({"time_limit": 1e-3}, 1), ({"time_limit": 600.0}, 300)):
-        config = training_config("nasbench201", CELL, data, **given)
-        assert TrainingPlan(config, "quick", (0,)).complete()[0].config.epochs == epochs
-    config = training_config("nasbench201", CELL, data, settings={"weights.lr_warmup_epochs": 2})
-    assert TrainingPlan(config, "quick", (0,)).complete()[0].config.epochs == 42
-    config = training_config("nasbench201", CELL, data, "cifar-darts")
-    assert TrainingPlan(config, "cifar-darts", (0,)).complete()[0].config.epochs is None  # the preset has a number
+        assert epochs_of(**given) == epochs
+    assert epochs_of(settings={"weights.lr_warmup_epochs": 2}) == 42
+    assert epochs_of(preset="cifar-darts") is None  # the preset has a number
 
 
 def test_a_measured_time_is_about_kept() -> None:
@@ -147,7 +144,7 @@ def test_unknown_words_are_explained() -> None:
     with pytest.raises(UserError, match=r"settings is \[1\]; it must be a dictionary"):
         trained(settings=[1])
     for path in ("schedule.level", "arch_optimizer.lr", "relaxation.tau"):
-        with pytest.raises(UserError, match=rf"the setting '{path}' is for searches; a training has knobs of weights"):
+        with pytest.raises(UserError, match=rf"the setting '{path}' is for searches; give knobs of weights"):
             trained(settings={path: 1})
     with pytest.raises(UserError, match=r"the setting 'space\.cells' is for searches; give channels, cells or stem"):
         trained(settings={"space.cells": 1})

@@ -13,14 +13,12 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad.config.resolve import space_of
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.spaces import Cost, Genotype, NASBench201
 from archgrad.tasks import MetricInfo
-from archgrad.workflows import TrainedSeed, TrainingPlan, TrainResult
-from archgrad.workflows.select import SelectionPlan, run_selection, select
-from archgrad.workflows.selection_folder import read_selection_plan
-from archgrad.workflows.training_config import training_config
+from archgrad.workflows import TrainedSeed, Training, TrainResult
+from archgrad.workflows.select import run_selection, select
+from archgrad.workflows.selection import SelectionPlan
 from tests.workflows.small import assert_same_bits, untimed
 from tests.workflows.small_fit import Killer
 
@@ -48,8 +46,8 @@ class FakedTraining:
         self.calls: list[tuple[int, int, tuple[int, ...], Any]] = []
         self.held_out: list[float] = []
 
-    def __call__(self, plan: TrainingPlan, **more: Any) -> TrainResult:
-        space: Any = space_of(plan.config)
+    def __call__(self, plan: Training, **more: Any) -> TrainResult:
+        space: Any = plan.network
         number, epochs = CELLS.index(space.fixed), plan.config.epochs or 0
         self.calls.append((number, epochs, plan.seeds, plan.test))
         self.held_out.append(plan.config.held_out)
@@ -136,7 +134,7 @@ def test_other_numbers_are_not_the_published_protocol(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("count", range(1, 9))
 def test_few_epochs_are_at_least_one(count: int) -> None:
-    plan = SelectionPlan(TrainingPlan(ag.SearchConfig(), "quick", (0,)), tuple(CELLS[:count]))
+    plan = SelectionPlan(Training(ag.SearchConfig()), tuple(CELLS[:count]))
     assert all(plan.epochs_of(number + 1, 3) >= 1 for number in range(plan.rounds))
     assert plan.rounds == {1: 0, 2: 1, 3: 2, 4: 2}.get(count, 3)
 
@@ -161,9 +159,11 @@ def test_mistakes(tmp_path: Path, arguments: Any, options: dict[str, Any], messa
     assert list(tmp_path.iterdir()) == []
 
 
-def run(out: Path, **more: Any) -> ag.Selection:
-    config = training_config(SPACE, CELLS[0], DIGITS, epochs=2, batch_size=24)
-    plan = SelectionPlan(TrainingPlan(config, "quick", (0,)), tuple(CELLS[:2]), 1, {"runs/a": 1.5})
+TINY: dict[str, Any] = {"channels": 2, "cells": 1, "epochs": 2, "batch_size": 24}
+
+
+def run(out: Path, **more: Any) -> ag.SelectionResult:
+    plan = SelectionPlan(Training.of(SPACE, CELLS[0], DIGITS, **TINY), tuple(CELLS[:2]), 1, {"runs/a": 1.5})
     return run_selection(plan, out=out, **more)
 
 
@@ -172,7 +172,7 @@ def test_a_killed_selection_continues_to_the_same_bits(tmp_path: Path) -> None:
     first = run(whole)
     with pytest.raises(SearchInterrupted, match=f"continue with `archgrad resume {killed}`."):
         run(killed, interruptible=True, callbacks=[killer], tell=killer.tell)
-    second = run(killed, resume=True)
+    second = ag.resume(killed)
     weights = [one.final.model.network.state_dict() for one in (first, second)]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
     values = [[one.value for one in result.rounds[0].candidates] for result in (first, second)]
@@ -182,33 +182,30 @@ def test_a_killed_selection_continues_to_the_same_bits(tmp_path: Path) -> None:
     assert content["final"]["genotype"] == str(first.genotype)
     with pytest.raises(UserError, match="is not empty; choose a new folder"):
         run(killed)
-    with pytest.raises(UserError, match="was begun with other candidates or seeds"):
-        select(SPACE, CELLS[:3], DIGITS, epochs=2, batch_size=24, seeds=1, out=killed, resume=True)
 
 
 @pytest.mark.parametrize(
     ("protocol", "part", "last"),
     [
-        ("gaea", "round 1 of 1: architecture 2", "final"),
         ("gaea", "training the best one with 2 fresh seeds", "final"),
         ("amended", "round 1 of 1: architecture 2", "round-1"),
     ],
 )
 def test_a_killed_protocol_continues_to_the_same_bits(tmp_path: Path, protocol: str, part: str, last: str) -> None:
-    config = training_config(SPACE, CELLS[0], DIGITS, epochs=2, batch_size=24)
-    plan = SelectionPlan(TrainingPlan(config, "quick", (0,), DIGITS), tuple(CELLS[:2]), 2, {}, protocol)
+    plan = SelectionPlan(
+        Training.of(SPACE, CELLS[0], DIGITS, test=DIGITS, **TINY), tuple(CELLS[:2]), 2, {}, protocol
+    )  # fmt: skip
     whole, killed, killer = run_selection(plan), tmp_path / "killed", Killer(part)
     with pytest.raises(SearchInterrupted, match=f"continue with `archgrad resume {killed}`."):
         run_selection(plan, out=killed, interruptible=True, callbacks=[killer], tell=killer.tell)
-    resumed = run_selection(plan, out=killed, resume=True)
+    with pytest.raises(UserError, match=r"the test of .* cannot be named in a file; .*archgrad\.resume\(DIR, test=…\)"):
+        ag.resume(killed)
+    resumed = ag.resume(killed, test=DIGITS)
     assert_same_bits(whole.final, resumed.final)
     content = json.loads((killed / "selection.json").read_text())
     assert untimed(content["rounds"]) == untimed(whole.to_dict()["rounds"])
     assert (content["protocol"], content["departures"][0]) == (protocol, "searches: 2 instead of 5")
     assert all(f"killed/{last}/" in one["model"] for one in content["final"]["seeds"])
-    options: dict[str, Any] = {"epochs": 2, "batch_size": 24, "seeds": 2, "test": DIGITS, "resume": True}
-    with pytest.raises(UserError, match="or by another protocol"):
-        select(SPACE, CELLS[:2], DIGITS, out=killed, **options)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +220,7 @@ def test_a_damaged_list_of_candidates(tmp_path: Path, monkeypatch: pytest.Monkey
     fake(monkeypatch)
     select(SPACE, CELLS[:2], "digits", limit=60, epochs=2, out=tmp_path)
     content = json.loads((tmp_path / "candidates.json").read_text())
-    assert read_selection_plan(tmp_path, {}).genotypes == tuple(CELLS[:2])
+    assert SelectionPlan.read(tmp_path, {}).genotypes == tuple(CELLS[:2])
     (tmp_path / "candidates.json").write_text(json.dumps({**content, **change}))
-    with pytest.raises(UserError, match="is no list of candidates; start a new selection"):
-        read_selection_plan(tmp_path, {})
+    with pytest.raises(UserError, match=r"candidates\.json .*start a new"):
+        ag.resume(tmp_path)

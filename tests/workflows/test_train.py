@@ -10,13 +10,11 @@ import pytest
 import torch
 
 import archgrad as ag
-from archgrad.config.resolve import space_of
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, NASBench201
-from archgrad.workflows import SingleArchitecture
+from archgrad.workflows import Training
 from archgrad.workflows.train_result import mean_and_deviation
-from archgrad.workflows.training_config import training_config
-from tests.workflows.small import CELL, TINY, tensors, trained
+from tests.workflows.small import CELL, TINY, assert_same_bits, tensors, trained
 
 PIXELS = np.random.default_rng(0).integers(0, 255, (60, 8, 8), np.uint8)
 
@@ -38,10 +36,10 @@ def test_the_result(tmp_path: Path) -> None:
 def test_other_data_than_that_of_the_model(tmp_path: Path) -> None:
     """The features start from the model's; the classifier of other classes is new."""
     first = trained(epochs=1, out=tmp_path / "first", settings={"weights.ema_decay": 0.5})
-    config = training_config("nasbench201", CELL, "digits", "quick", str(tmp_path / "first"), channels=4, cells=1)
+    training = Training.of("nasbench201", CELL, start_from=tmp_path / "first", channels=4, cells=1)
     for classes in (10, 3):
         torch.manual_seed(7)
-        own = space_of(config).supernet(num_classes=classes, input_channels=1).state_dict()
+        own = training.network.supernet(num_classes=classes, input_channels=1).state_dict()
         same = {name for name, value in tensors(first.model).items() if _equal(value, own[f"body.{name}"])}
         new = set(tensors(first.model)) - same
         assert new == (set() if classes == 10 else {"classifier.weight", "classifier.bias"})
@@ -147,11 +145,30 @@ def test_a_batch_of_one_image_leaves_the_statistics_alone() -> None:
     assert int(tensors(found.model)["stem.1.num_batches_tracked"]) == 12
 
 
-def test_a_space_with_a_size_keeps_it() -> None:
-    space = DARTS(channels=6, cells=4)
-    config = training_config(space, "darts-v2", "digits", "cifar-darts")
-    assert space_of(config) == SingleArchitecture(
-        of="darts", architecture=str(ag.workflows.training_config.as_genotype("darts-v2")), channels=6, cells=4
-    )
-    restricted = space.restricted({"normal": [("sep_conv_3x3", "none")] * 14})
-    assert space_of(training_config(restricted, "darts-v2", "digits")).of == "darts"  # type: ignore[attr-defined]
+@pytest.mark.parametrize("space", ["darts", DARTS(channels=6, cells=4)], ids=["name", "object"])
+def test_the_preset_brings_the_size_of_a_named_space_and_of_an_object(space: Any) -> None:
+    def size(**options: Any) -> tuple[int, int]:
+        network = Training.of(space, "darts-v2", **options).network
+        assert network.of == "darts"
+        return network.channels, network.cells
+
+    assert (size(), size(preset="cifar-darts"), size(channels=6, cells=4)) == ((16, 8), (36, 20), (6, 4))
+
+
+def test_a_restriction_of_the_search_is_dropped() -> None:
+    restricted = DARTS().restricted({"normal": [("sep_conv_3x3", "none")] * 14})
+    assert Training.of(restricted, "darts-v2").network == Training.of("darts", "darts-v2").network
+
+
+def test_a_training_follows_a_search(tmp_path: Path) -> None:
+    found = ag.search(
+        NASBench201(channels=2, cells_per_stage=1), "gaea", "digits", epochs=1, limit=60, batch_size=24
+    )  # fmt: skip
+    one = found.train(**TINY)
+    assert one.genotype == found.genotype
+    assert one.model.about["data"] == "digits"
+    assert_same_bits(one, ag.train("nasbench201", found.genotype, "digits", **TINY))
+    with pytest.raises(UserError, match="genotype"):
+        ag.train(found, found.genotype)
+    with pytest.raises(UserError, match="genotype is missing"):
+        ag.train("nasbench201")

@@ -12,6 +12,7 @@ import torch
 
 import archgrad as ag
 from archgrad.errors import SearchInterrupted, UserError
+from archgrad.system.run_kind import write_kind
 from tests.workflows.small import CELL, OWN_CELL, TINY, Own, assert_same_bits, interrupting, tensors, trained, untimed
 
 AVERAGED = {"weights.ema_decay": 0.9, "supernet.drop_path": 0.2}
@@ -23,16 +24,16 @@ def test_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
         trained(settings=AVERAGED, out=tmp_path / "run", interruptible=True, callbacks=interrupting(0, 6))
     assert not (tmp_path / "run" / "result.json").exists()
     assert not (tmp_path / "run" / "model").exists()
-    resumed = ag.resume_training(tmp_path / "run")
+    resumed = ag.resume(tmp_path / "run")
     assert_same_bits(whole, resumed)
     contents = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("whole", "run")]
     assert untimed(contents[0]) == untimed(contents[1])
     loaded = ag.Model.load(tmp_path / "run")
     assert all(torch.equal(value, tensors(resumed.model)[name]) for name, value in tensors(loaded).items())
-    assert_same_bits(whole, trained(settings=AVERAGED, out=tmp_path / "run", resume=True))  # nothing is left to do
+    assert_same_bits(whole, ag.resume(tmp_path / "run"))  # nothing is left to do
 
 
-def test_in_the_second_seed(tmp_path: Path) -> None:
+def test_in_the_second_seed_by_the_command(archgrad: Any, tmp_path: Path) -> None:
     whole = trained(seeds=2, seed=5, epochs=1)
     with pytest.raises(SearchInterrupted, match=rf"seed 6; continue with `archgrad resume {tmp_path}/run`"):
         trained(
@@ -40,24 +41,14 @@ def test_in_the_second_seed(tmp_path: Path) -> None:
         )  # fmt: skip
     assert (tmp_path / "run" / "seed-5" / "model" / "model.json").exists()
     with pytest.raises(UserError, match=r"seed-6 holds one seed of a training; continue all of it with `archgrad res"):
-        ag.resume_training(tmp_path / "run" / "seed-6")
-    resumed = ag.resume_training(tmp_path / "run")
+        ag.resume(tmp_path / "run" / "seed-6")
+    code, out, err = archgrad("resume", tmp_path / "run", "--json")
+    assert code == 0, err
+    assert untimed(json.loads(out)) == untimed(whole.to_dict())
+    resumed = ag.resume(tmp_path / "run")
     assert_same_bits(whole, resumed)
     assert [run.seed for run in resumed.runs] == [5, 6]
     assert not torch.equal(*(next(run.model.network.parameters()) for run in resumed.runs))
-
-
-def test_by_the_command(archgrad: Any, tmp_path: Path) -> None:
-    whole = trained(seeds=2, epochs=1, preset="cifar-darts")
-    with pytest.raises(SearchInterrupted):
-        trained(seeds=2, epochs=1, preset="cifar-darts", out="run", interruptible=True, callbacks=interrupting(1, 2))
-    code, _, err = archgrad("resume", "run/seed-1")
-    assert code == 2
-    assert "holds one seed of a training" in " ".join(err.split())
-    code, out, err = archgrad("resume", "run", "--json")
-    assert code == 0, err
-    assert untimed(json.loads(out)) == untimed(whole.to_dict())
-    assert untimed(json.loads(Path("run/result.json").read_text())) == untimed(whole.to_dict())
 
 
 def test_seeds_by_their_numbers_with_few_images(tmp_path: Path) -> None:
@@ -65,32 +56,30 @@ def test_seeds_by_their_numbers_with_few_images(tmp_path: Path) -> None:
     whole = trained(seeds=[7], epochs=1)
     with pytest.raises(SearchInterrupted):
         trained(seeds=[7], epochs=1, out=tmp_path, interruptible=True, callbacks=interrupting(0, 2))
-    assert_same_bits(whole, ag.resume_training(tmp_path))
+    assert_same_bits(whole, ag.resume(tmp_path))
 
 
 def test_a_space_of_ones_own(tmp_path: Path) -> None:
     class Unnamed(Own):
         name = "unnamed"
 
-    options: dict[str, Any] = {"epochs": 1, "batch_size": 20, "limit": 100, "interruptible": True}
+    options: dict[str, Any] = {**TINY, "channels": 2, "epochs": 1}
     for number, space in enumerate((Unnamed(channels=2, cells_per_stage=1), Own(channels=2, cells_per_stage=1))):
-        whole = ag.train(space, OWN_CELL, epochs=1, batch_size=20, limit=100)
+        whole = ag.train(space, OWN_CELL, **options)
         home = tmp_path / str(number)
         with pytest.raises(SearchInterrupted):
-            ag.train(space, OWN_CELL, out=home, callbacks=interrupting(0, 2), **options)
+            ag.train(space, OWN_CELL, out=home, interruptible=True, callbacks=interrupting(0, 2), **options)
         if number == 0:
-            with pytest.raises(
-                UserError, match=r"the space of .* cannot be named .*archgrad.resume_training\(DIR, spa"
-            ):
-                ag.resume_training(home)
+            with pytest.raises(UserError, match=r"the space of .* cannot be named .*archgrad.resume\(DIR, space=…\)"):
+                ag.resume(home)
             with pytest.raises(UserError):
-                ag.resume_training(home, space=Own(channels=2, cells_per_stage=1))
+                ag.resume(home, space=Own(channels=2, cells_per_stage=1))
             # The size of the training is in its files.
-            assert_same_bits(whole, ag.resume_training(home, space=Unnamed()))
+            assert_same_bits(whole, ag.resume(home, space=Unnamed()))
             loaded = ag.Model.load(home, space=whole.space)
             assert loaded.network(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
         else:
-            assert_same_bits(whole, ag.resume_training(home))
+            assert_same_bits(whole, ag.resume(home))
 
 
 def test_images_and_a_task_of_ones_own(tmp_path: Path) -> None:
@@ -103,37 +92,28 @@ def test_images_and_a_task_of_ones_own(tmp_path: Path) -> None:
         ag.train(
             "nasbench201", CELL, data, **options, out=tmp_path, interruptible=True, callbacks=interrupting(0, 3)
         )  # fmt: skip
-    with pytest.raises(UserError, match=r"the test images of .* were given in Python; .*test=…"):
-        ag.resume_training(tmp_path)
+    with pytest.raises(UserError, match=r"cannot be named .*data=…, task=…, test=…\)"):
+        ag.resume(tmp_path)
     with pytest.raises(UserError, match=r"the data and task of .* cannot be named .*data=…, task=…\)"):
-        ag.resume_training(tmp_path, test=test)
-    assert_same_bits(whole, ag.resume_training(tmp_path, data=data, test=test, task=task))
+        ag.resume(tmp_path, test=test)
+    assert_same_bits(whole, ag.resume(tmp_path, data=data, test=test, task=task))
 
 
 def test_nothing_to_resume(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"resume=True needs out=FOLDER"):
-        trained(resume=True)
     with pytest.raises(UserError, match=r"interruptible=True needs out=FOLDER"):
         trained(interruptible=True)
-    with pytest.raises(UserError, match=r"no-run holds no training: it has no training\.json"):
-        trained(out=tmp_path / "no-run", resume=True)
+    with pytest.raises(UserError, match=r"is not a run directory: it has no run\.json"):
+        ag.resume(tmp_path / "no-run")
     assert not (tmp_path / "no-run").exists()
-
-
-def test_other_seeds_than_before(tmp_path: Path) -> None:
-    trained(epochs=1, out=tmp_path / "run")
-    with pytest.raises(UserError, match=r"has a training with the seeds \[0\], not \[0, 1\]; give the same ones, or"):
-        trained(epochs=1, seeds=2, out=tmp_path / "run", resume=True)
-    assert not (tmp_path / "run" / "seed-0").exists()
 
 
 @pytest.mark.parametrize(
     ("content", "wanted"),
     [
-        ("", "is no plan of a training"),
-        ("[" * 100_000, "is no plan of a training"),
-        ("[1]", "is no plan of a training"),
-        ('{"preset": "quick", "seeds": [0]}', "is no plan of a training"),
+        ("", "does not describe a training"),
+        ("[" * 100_000, "does not describe a training"),
+        ("[1]", "does not describe a training"),
+        ('{"preset": "quick", "seeds": [0]}', "does not describe a training"),
         ('{"preset": "quick", "seeds": [0], "test": 7}', "wrong preset, seeds or test"),
         ('{"preset": "quick", "seeds": 10000, "test": null}', "wrong preset, seeds or test"),
         ('{"preset": "quick", "seeds": [0, 0], "test": null}', "each seed may be there once"),
@@ -142,7 +122,8 @@ def test_other_seeds_than_before(tmp_path: Path) -> None:
     ],
 )
 def test_a_damaged_plan(tmp_path: Path, content: str, wanted: str) -> None:
+    write_kind(tmp_path, "training")
     (tmp_path / "config.toml").write_text("")
     (tmp_path / "training.json").write_text(content)
     with pytest.raises(UserError, match=wanted):
-        ag.resume_training(tmp_path)
+        ag.resume(tmp_path)

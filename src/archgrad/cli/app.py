@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, resume, search
+from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, search
 from archgrad.cli.convert import convert
 from archgrad.cli.model_commands import export, predict
 from archgrad.cli.options import GroupedCommand
 from archgrad.cli.page_commands import report, watch
 from archgrad.cli.study_commands import compare, status, top
-from archgrad.cli.workflow_commands import fit, select, train
+from archgrad.cli.workflow_commands import fit, resume, select, train
 from archgrad.distributed.environment import launched
 from archgrad.errors import ArchgradError, ProcessLostError, SearchInterrupted, UserError
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +18,7 @@ from archgrad.errors import UserError, unknown
 if TYPE_CHECKING:
     from archgrad.config import SearchConfig
 
-__all__ = ["cost", "draw", "inspect", "list_", "plot", "query", "resume", "search"]
+__all__ = ["cost", "draw", "inspect", "list_", "plot", "query", "search"]
 
 
 @with_config_options
@@ -60,26 +59,7 @@ def search(
     if dry_run:
         _estimate(chosen, as_json)
     else:
-        _run(chosen, out, False, as_json)
-
-
-def resume(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of an unfinished search or training.")],
-    workers: Annotated[int | None, typer.Option(help="Processes that read each part of the data. [as before]")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Continue a search, a training, a selection or a fit that was stopped or killed, to the same result."""
-    from archgrad.config import read_run_config
-    from archgrad.system.files import exists
-
-    whole = exists(folder / "training.json") or exists(folder / "fit.json")
-    config = None if whole else read_run_config(folder)
-    if config is None or str(config.space).endswith(":SingleArchitecture"):
-        from archgrad.cli.workflow_commands import resume_workflow
-
-        resume_workflow(folder, workers, as_json)
-        return
-    _run(config if workers is None else replace(config, workers=workers), folder, True, as_json)
+        _run(chosen, out, as_json)
 
 
 def _config(
@@ -118,7 +98,7 @@ def _estimate(config: SearchConfig, as_json: bool) -> None:
         print_result(dry_run(config, console), show_dry_run, as_json)
 
 
-def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) -> None:
+def _run(config: SearchConfig, out: Path | None, as_json: bool) -> None:
     from archgrad.cli.console import print_result, say_loading
 
     console = say_loading(as_json)
@@ -127,7 +107,7 @@ def _run(config: SearchConfig, out: Path | None, resuming: bool, as_json: bool) 
     from archgrad.distributed.processes import joined
 
     with joined(config.device):
-        print_result(run(config, out, resuming, console), show_final_report, as_json)
+        print_result(run(config, out, False, console), show_final_report, as_json)
 
 
 def inspect(
@@ -274,7 +254,7 @@ def cost(
     classes: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="Outputs of the network. [the run's, or 10]")
     ] = None,
-    fit_madds: Annotated[
+    max_madds: Annotated[
         str | None, typer.Option(help="Find the width within this many multiply-adds, such as 600M, and measure that.")
     ] = None,
     latency: Annotated[bool, typer.Option("--latency/--no-latency", help="Measure the time on this machine.")] = True,
@@ -286,7 +266,7 @@ def cost(
     from archgrad.cli.cost import measure_cost, shape_of, show_cost
     from archgrad.system.amounts import read_amount
 
-    limit = None if fit_madds is None else read_amount("--fit-madds", fit_madds)
+    limit = None if max_madds is None else read_amount("--max-madds", max_madds)
     found = find_architecture(genotype, space, {"channels": channels, "cells": cells, "stem": stem})
     given = {"input_channels": input_channels, "image_size": image_size, "num_classes": classes}
     known = {name: one for name, one in given.items() if one is not None}

@@ -47,7 +47,7 @@ _HELP = {
     "batch_size": "Images per batch. [chosen by --time-limit, or published]",
     "limit": "Use only this many images; class proportions stay. [chosen by --time-limit, or all]",
     "image_size": "Resize the images to this width and height. [as they are]",
-    "fit": "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
+    "resize": "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
     "distort. [crop]",
     "split": "Shares of the images that train weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]",
     "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1; 0 with --published]",
@@ -75,7 +75,7 @@ _HELP = {
     "none: do not. Or name data sets: cifar10,cifar100,imagenet16-120. [auto]",
 }
 _PLACEHOLDERS = {
-    "fit": "crop|pad|stretch",
+    "resize": "crop|pad|stretch",
     "device": "auto|cpu|cuda|cuda:N|mps",
     "precision": "32|bf16|16",
     "time_limit": "MINUTES",
@@ -94,7 +94,7 @@ TRAINING: Mapping[str, str] = {
     "cells": "Depth: cells per stage (nasbench201) or in total (other spaces). [the preset's]",
     "batch_size": "Images per batch. [the preset's]",
     "limit": "Use only this many training images; class proportions stay. [all]",
-    **{name: _HELP[name] for name in ("image_size", "fit")},
+    **{name: _HELP[name] for name in ("image_size", "resize")},
     "held_out": "Share of the training images that measures each epoch and trains nothing; 0: none. [0.1, or 0 if the "
     "preset is a paper's and there are test images]",
     **{name: _HELP[name] for name in ("device", "precision", "deterministic", "threads", "workers")},
@@ -105,7 +105,7 @@ TRAINING: Mapping[str, str] = {
 
 FIT: Mapping[str, str] = {
     "data": "Images with their classes (see `archgrad list data`), such as folder:PATH. [digits]",
-    **{name: TRAINING[name] for name in ("data_dir", "limit", "fit", "device", "precision", "threads", "workers")},
+    **{name: TRAINING[name] for name in ("data_dir", "limit", "resize", "device", "precision", "threads", "workers")},
     "seed": "Seed of all random numbers. [0]",
     "image_size": "Resize the images to this width and height. [their own, at most 32, or 64 with two hours]",
 }
@@ -113,7 +113,7 @@ FIT: Mapping[str, str] = {
 
 
 _STUDY = (
-    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "fit", "split", "held_out",
+    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "resize", "split", "held_out",
     "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget", "oracle",
 )  # fmt: skip
 STUDY: Mapping[str, str] = {

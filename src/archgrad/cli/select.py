@@ -13,19 +13,19 @@ from archgrad.callbacks.progress import progress_for
 from archgrad.cli.architecture import find_architecture
 from archgrad.cli.console import say
 from archgrad.cli.search import run, run_folder
-from archgrad.cli.train import load_training, show_training, training_plan
+from archgrad.cli.train import describe_training, load_training, show_training
 from archgrad.config import SearchConfig, read_run_config
 from archgrad.distributed.processes import joined
 from archgrad.errors import UserError, look_up
 from archgrad.system.files import exists, read_text
-from archgrad.workflows.protocols import PROTOCOLS
-from archgrad.workflows.select import SelectionPlan, run_selection
+from archgrad.workflows.select import run_selection
+from archgrad.workflows.selection import PROTOCOLS, SelectionPlan
 from archgrad.workflows.test_images import find_test_images
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["run_select", "search_again", "searches_wanted", "selection_plan", "show_selection"]
+__all__ = ["search_again", "searches_wanted", "select_with_progress", "selection_plan", "show_selection"]
 
 _LONGEST_SUMMARY = 1 << 24
 
@@ -77,13 +77,7 @@ def _search_once(config: SearchConfig, place: Path, console: Console) -> None:
 
 
 def selection_plan(
-    runs: Sequence[str],
-    preset: str,
-    protocol: str,
-    seeds: int | None,
-    test: str | None,
-    settings: Sequence[str],
-    options: Mapping[str, Any],
+    runs: Sequence[str], protocol: str, seeds: int | None, settings: Sequence[str], options: Mapping[str, Any]
 ) -> SelectionPlan:
     """Return the plan of a selection; the first run brings its space and its data."""
     found = [find_architecture(one, options.get("space"), {}) for one in runs]
@@ -93,7 +87,7 @@ def selection_plan(
                 f"{text[:100]} is of the space {one.space.name!r}, but {runs[0][:100]} of {found[0].space.name!r}; "
                 f"select among architectures of one space."
             )
-    training = training_plan(runs[0], preset, 1, test, None, settings, options)
+    training = describe_training(runs[0], settings, options)
     genotypes = tuple(dict.fromkeys(one.genotype for one in found))
     seconds = {str(one.run): _seconds(one.run) for one in found if one.run is not None}
     seeds = seeds or PROTOCOLS[protocol].seeds
@@ -109,7 +103,7 @@ def _seconds(run: Path) -> float:
         raise UserError(f"{path} does not say how long the search took; is it finished? ({error})") from error
 
 
-def run_select(plan: SelectionPlan, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
+def select_with_progress(plan: SelectionPlan, out: Path | None, resume: bool, console: Console) -> dict[str, Any]:
     """Carry out a selection with progress."""
     with joined(plan.training.config.device):
         training, data = load_training(plan.training, console)

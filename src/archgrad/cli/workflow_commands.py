@@ -1,8 +1,7 @@
-"""The commands from an architecture to a trained model; importing them stays fast."""
+"""The commands from an architecture to a trained model, and the one that continues any run; importing them is fast."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ import typer
 
 from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_options
 
-__all__ = ["fit", "resume_workflow", "select", "train"]
+__all__ = ["fit", "resume", "select", "train"]
 
 _Preset = Annotated[
     str, typer.Option(help="Settings of a paper (`archgrad list presets`), such as cifar-darts, or quick. [quick]")
@@ -45,12 +44,11 @@ def train(
     from archgrad.cli.console import print_result, say_loading
 
     console = say_loading(as_json)
-    from archgrad.cli.train import run_plan, show_training, training_plan
+    from archgrad.cli.train import describe_training, show_training, train_with_progress
 
-    given = {name: value for name, value in options.items() if value is not None}
-    sizes = {"space": space, "stem": stem}
-    plan = training_plan(genotype, preset, seeds, test, start_from, settings or [], {**sizes, **given})
-    print_result(run_plan(plan, out, False, console), show_training, as_json)
+    own = {"space": space, "stem": stem, "preset": preset, "seeds": seeds, "test": test, "start_from": start_from}
+    training = describe_training(genotype, settings or [], {**own, **options})
+    print_result(train_with_progress(training, out, False, console), show_training, as_json)
 
 
 @partial(with_config_options, helps=TRAINING)
@@ -87,13 +85,13 @@ def select(
     from archgrad.cli.console import print_result, say_loading
 
     console = say_loading(as_json)
-    from archgrad.cli.select import run_select, search_again, searches_wanted, selection_plan, show_selection
+    from archgrad.cli import select as selecting
 
-    given = {"space": space, "stem": stem, **{name: value for name, value in options.items() if value is not None}}
-    wanted, how = searches_wanted(runs, searches, protocol), (preset, protocol, seeds, test, settings or [], given)
-    runs = search_again(runs, wanted, selection_plan(runs, *how), console)
-    plan = selection_plan(runs, *how)
-    print_result(run_select(plan, out, False, console), show_selection, as_json)
+    own = {"space": space, "stem": stem, "preset": preset, "test": test}
+    wanted, how = selecting.searches_wanted(runs, searches, protocol), (protocol, seeds, settings or [], own | options)
+    runs = selecting.search_again(runs, wanted, selecting.selection_plan(runs, *how), console)
+    plan = selecting.selection_plan(runs, *how)
+    print_result(selecting.select_with_progress(plan, out, False, console), selecting.show_selection, as_json)
 
 
 @partial(with_config_options, helps=FIT)
@@ -120,37 +118,28 @@ def fit(
     from archgrad.cli.console import print_result, say_loading
 
     console = say_loading(as_json)
-    from archgrad.cli.fit import run_fit, show_fit
+    from archgrad.cli.fit import fit_with_progress, show_fit
 
     limits: dict[str, Any] = {"max_params": max_params, "max_madds": max_madds, "max_latency": max_latency}
-    given = {"budget": budget, "test": test, "target": target, **limits, **options}
-    request = {"data": "digits"} | {name: value for name, value in given.items() if value is not None}
-    print_result(run_fit(request, out, False, console), show_fit, as_json)
+    given = {"data": "digits", "budget": budget, "test": test, "target": target, **limits}
+    given |= {name: value for name, value in options.items() if value is not None}
+    print_result(fit_with_progress(given, None, out, console), show_fit, as_json)
 
 
-def resume_workflow(folder: Path, workers: int | None, as_json: bool) -> None:
-    """Continue a training, a selection or a fit."""
-    from archgrad.cli.console import print_result, say_loading
-    from archgrad.system.files import exists
+def resume(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of anything that is not finished.")],
+    workers: Annotated[int | None, typer.Option(help="Processes that read each part of the data. [as before]")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Continue a search, a training, a selection, a fit or a study that was stopped or killed, to the same result."""
+    from archgrad.cli.console import say_loading
+    from archgrad.system.run_kind import read_kind
 
+    kind = read_kind(folder)
     console = say_loading(as_json)
-    from archgrad.cli.fit import REQUEST, run_fit, show_fit
-    from archgrad.cli.select import run_select, show_selection
-    from archgrad.cli.train import run_plan, show_training
-    from archgrad.workflows.fit_folder import FIT as FIT_FILE
-    from archgrad.workflows.fit_folder import read_request
-    from archgrad.workflows.selection_folder import CANDIDATES, read_selection_plan
-    from archgrad.workflows.training_folder import read_plan
+    from archgrad.cli.resume import RESUMED
+    from archgrad.resuming import check_given
 
-    if exists(folder / FIT_FILE):
-        request = read_request(folder, REQUEST)
-        request |= {} if workers is None else {"workers": workers}
-        print_result(run_fit(request, folder, True, console), show_fit, as_json)
-        return
-    if exists(folder / CANDIDATES):
-        selection = read_selection_plan(folder, {})
-        selection = replace(selection, training=selection.training.with_workers(workers))
-        print_result(run_select(selection, folder, True, console), show_selection, as_json)
-        return
-    plan = read_plan(folder, {}).with_workers(workers)
-    print_result(run_plan(plan, folder, True, console), show_training, as_json)
+    given = {} if workers is None else {"workers": workers}
+    check_given(kind, given)
+    RESUMED[kind](folder, given, console, as_json)

@@ -18,7 +18,7 @@ _PUBLISHED_SIZE = 32
 
 def check_data(config: SearchConfig) -> None:
     """Reject unknown data, a path without data, and wrong options, before anything is read."""
-    data.LoadOptions(True, config.limit, config.image_size, config.fit)
+    data.LoadOptions(True, config.limit, config.image_size, config.resize)
     if isinstance(config.data, str):
         catalog.check_data(config.data, config.data_dir)
 
@@ -27,12 +27,12 @@ def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None 
     """Load the images; ``progress(done, total)`` is told how many are read."""
     if isinstance(config.data, str):
         images = data.load(
-            config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size, fit=config.fit,
-            seed=config.seed, progress=progress or data.no_progress,
+            config.data, data_dir=config.data_dir, limit=config.limit, image_size=config.image_size,
+            resize=config.resize, seed=config.seed, progress=progress or data.no_progress,
         )  # fmt: skip
         augmentation = _published_augmentation(config, images)
     else:
-        options = data.LoadOptions(True, config.limit, config.image_size, config.fit, config.seed)
+        options = data.LoadOptions(True, config.limit, config.image_size, config.resize, config.seed)
         images = options.apply(config.data)
         augmentation = _published_augmentation(config, images) if config.published else images.augmentation
     settings = config.settings_of("augmentation")

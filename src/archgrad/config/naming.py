@@ -103,7 +103,7 @@ def _origin(config: SearchConfig, images: Data) -> dict[str, Any]:
     from archgrad.data.catalog import absolute_name
 
     folder = None if origin.folder is None else str(Path(origin.folder).resolve())
-    chosen = {"limit": limit, "image_size": image_size, "fit": origin.options.fit}
+    chosen = {"limit": limit, "image_size": image_size, "resize": origin.options.resize}
     return {"data": absolute_name(origin.spec), "data_dir": folder, **chosen}
 
 

@@ -72,7 +72,7 @@ class SearchConfig:
     batch_size: int | None = None
     limit: int | None = None
     image_size: int | None = None
-    fit: str = "crop"
+    resize: str = "crop"
     split: str | tuple[float, float] | None = None
     held_out: float = None  # type: ignore[assignment]  # 0.1, or 0 in a published search
     device: str = "cpu"

@@ -56,6 +56,8 @@ def read_config(path: Path) -> dict[str, Any]:
     content = read_toml(path)
     if content.pop("format", FORMAT) != FORMAT:
         raise UserError(f"{path} does not have the format {FORMAT!r}; another version of archgrad has written it.")
+    if "fit" in content:
+        content["resize"] = content.pop("fit")  # its name in earlier runs
     return options_of(content, str(path))
 
 

@@ -118,7 +118,7 @@ class Data(ABC):
         """Return the data with these indices, in this order."""
 
     @abstractmethod
-    def resized(self, size: int, fit: str = "crop") -> Data:
+    def resized(self, size: int, mode: str = "crop") -> Data:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
 
     @abstractmethod

@@ -21,21 +21,23 @@ def load(
     data_dir: PathLike | None = None,
     limit: int | None = None,
     image_size: int | None = None,
-    fit: str = "crop",
+    resize: str = "crop",
     seed: int = 0,
     train: bool = True,
     progress: Callable[[int, int], None] = no_progress,
 ) -> Data:
     """Load the data that ``spec`` names: NAME or NAME:PATH, where NAME is in :data:`SOURCES` or ``module:Name``.
 
-    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``fit`` tells how
-    (:class:`LoadOptions`). ``progress(done, total)`` is told how many images are read.
+    ``limit`` keeps that many images, every class in its proportion, and ``image_size`` resizes them; ``resize`` tells
+    how (:class:`LoadOptions`). ``progress(done, total)`` is told how many images are read.
 
     >>> load("digits", limit=50, image_size=4).images.shape
     torch.Size([50, 1, 4, 4])
     """
     source, path = find_source(spec)
-    return source(path or data_dir, train, limit=limit, image_size=image_size, fit=fit, seed=seed, progress=progress)
+    return source(
+        path or data_dir, train, limit=limit, image_size=image_size, resize=resize, seed=seed, progress=progress
+    )
 
 
 def check_data(spec: str, data_dir: PathLike | None = None) -> None:

@@ -82,10 +82,10 @@ class ImageData(Data):
         """Return the images with these indices, in this order."""
         return replace(self, images=self.images[indices], targets=self.targets[indices], origin=None)
 
-    def resized(self, size: int, fit: str = "crop") -> ImageData:
+    def resized(self, size: int, mode: str = "crop") -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
         augmentation = self.augmentation.scaled(self.image_size, size)
-        return replace(self, images=resize(self.images, size, fit), augmentation=augmentation, origin=None)
+        return replace(self, images=resize(self.images, size, mode), augmentation=augmentation, origin=None)
 
     def digest(self) -> str:
         """Return a hash of the shape, pixels and labels."""
@@ -101,7 +101,7 @@ class DatasetData(Data):
 
     The ``transform`` changes training inputs before they are normalized. If it has an argument ``generator``, it gets
     one. Else the global generators of PyTorch, NumPy and Python are seeded for each input. Both depend on the seed of
-    the search, the pass and the index alone. ``indices`` are the chosen inputs, and ``resize_to`` is (size, fit).
+    the search, the pass and the index alone. ``indices`` are the chosen inputs, and ``resize_to`` is (size, mode).
     """
 
     name: str
@@ -185,7 +185,7 @@ class DatasetData(Data):
         own = indices if self.indices is None else self.indices[indices]
         return replace(self, targets=self.targets[indices], indices=own, origin=None)
 
-    def resized(self, size: int, fit: str = "crop") -> DatasetData:
+    def resized(self, size: int, mode: str = "crop") -> DatasetData:
         """Return the data with images of ``size`` × ``size`` pixels, each resized when it is read."""
         if self.dtype != torch.uint8:
             raise UserError(f"the inputs of {self.name!r} are {self.dtype} and not bytes; resize them in the dataset.")
@@ -193,7 +193,7 @@ class DatasetData(Data):
             raise UserError(f"the inputs of {self.name!r} are resized already; resize the original data.")
         scaled = self.augmentation.scaled(self.image_size, size)
         shape = (self.channels, size, size)
-        return replace(self, shape=shape, augmentation=scaled, resize_to=(size, fit), origin=None)
+        return replace(self, shape=shape, augmentation=scaled, resize_to=(size, mode), origin=None)
 
     def digest(self) -> str:
         """Return a hash of the targets, of what the reader tells of its inputs, and of what changes them."""

@@ -13,9 +13,9 @@ from archgrad.errors import UserError
 from archgrad.system.memory import check_images
 from archgrad.system.warn_once import warn_once
 
-__all__ = ["FITS", "resize"]
+__all__ = ["RESIZE_MODES", "resize"]
 
-FITS = ("crop", "pad", "stretch")
+RESIZE_MODES = ("crop", "pad", "stretch")
 """How images that are not square become square: cut to the middle, with black borders, or distorted."""
 
 # The float copies take eight times the memory of the pixels; this keeps them below about 100 MB.
@@ -23,20 +23,22 @@ _PIXELS_AT_ONCE = 1 << 23
 _logger = logging.getLogger(__name__)
 
 
-def resize(images: Tensor, size: int, fit: str = "crop") -> Tensor:
+def resize(images: Tensor, size: int, mode: str = "crop") -> Tensor:
     """Resize uint8 images [N, C, H, W] to [N, C, size, size].
 
-    ``fit`` is one of :data:`FITS`. When H and W are multiples of the new ones, each new pixel is the exact mean of its
-    block, halves rounded up; otherwise the antialiased bilinear filter is used.
+    ``mode`` is one of :data:`RESIZE_MODES`. When H and W are multiples of the new ones, each new pixel is the exact
+    mean of its block, halves rounded up; otherwise the antialiased bilinear filter is used.
     """
     if size < 1:
         raise UserError(f"the image size is {size}; give a positive number of pixels, such as 16 or 32.")
     height, width = images.shape[2:]
-    if fit == "stretch" or height == width:
+    if mode == "stretch" or height == width:
         return _resized(images, size, size)
-    if fit == "pad":
+    if mode == "pad":
         return _padded(images, size)
-    warn_once(_logger, "images that are not square are cut to their middle; --fit pad or --fit stretch shows all.")
+    warn_once(
+        _logger, "images that are not square are cut to their middle; --resize pad or --resize stretch shows all."
+    )
     side = min(height, width)
     top, left = (height - side) // 2, (width - side) // 2
     return _resized(images[:, :, top : top + side, left : left + side], size, size)

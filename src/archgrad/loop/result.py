@@ -30,6 +30,7 @@ from archgrad.supernet import Supernet
 from archgrad.system.files import as_path
 
 if TYPE_CHECKING:
+    import archgrad
     from archgrad.data import Normalization
     from archgrad.tasks import BaseTask
 
@@ -129,6 +130,12 @@ class SearchResult:
         """Count parameters and multiply-adds of a genotype's network at the searched size, on the searched images."""
         shape, data = self._last.network_shape, self._last.weight_loader.data
         return self.space.cost(genotype, **shape, image_size=data.image_size)
+
+    def train(self, data: Any = None, **options: Any) -> archgrad.TrainResult:
+        """Train the network of the genotype from scratch, by default on the searched data: ``archgrad.train(self)``."""
+        import archgrad
+
+        return archgrad.train(self, data=data, **options)
 
     def save(self, folder: Path | str) -> Path:
         """Write a run directory, as ``search(..., out=folder)`` does, and return its path."""

@@ -44,8 +44,8 @@ def export_model(model: Model, path: Path | str, tolerance: float = TOLERANCE) -
     """Write a model in the format of the path's suffix: ``.onnx`` or ``.pt2``.
 
     It is compared with the network on random inputs before it is written: if it differs by more than the ``tolerance``,
-    an older file stays as it is. Its batch size is free. The description of the model (classes, image size, fit, mean,
-    deviation) is stored with it.
+    an older file stays as it is. Its batch size is free. The description of the model (classes, image size, resize,
+    mean, deviation) is stored with it.
     """
     target = as_path("path", path)
     if target.suffix not in SUFFIXES:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from torch import Tensor
 
 from archgrad.data import Normalization
-from archgrad.data.resize import FITS, resize
+from archgrad.data.resize import RESIZE_MODES, resize
 from archgrad.errors import UserError, check_one_of, shortened
 from archgrad.parts.fields import Count, Range, check_fields
 
@@ -17,16 +17,16 @@ __all__ = ["Preprocessing"]
 
 @dataclass(frozen=True)
 class Preprocessing:
-    """Images are made square (``fit``: "crop", "pad" or "stretch"), resized to ``image_size``, and normalized."""
+    """Images are made square (``resize``: "crop", "pad" or "stretch"), resized to ``image_size``, and normalized."""
 
     channels: Count
     image_size: Annotated[int, Range(1, 10_000)]
     normalization: Normalization
-    fit: str = "crop"
+    resize: str = "crop"
 
     def __post_init__(self) -> None:
         check_fields(self)
-        check_one_of("fit", self.fit, FITS)
+        check_one_of("resize", self.resize, RESIZE_MODES)
         if len(self.normalization.mean) != self.channels:
             raise UserError(
                 f"the images have {self.channels} channels, but there are {len(self.normalization.mean)} means; give "
@@ -41,14 +41,14 @@ class Preprocessing:
             raise UserError(
                 f"the images have {images.shape[1]} channels, but the model needs {self.channels}; convert them."
             )
-        return self.normalization(resize(images, self.image_size, self.fit))
+        return self.normalization(resize(images, self.image_size, self.resize))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain objects, for JSON."""
         return {
             "channels": self.channels,
             "image_size": self.image_size,
-            "fit": self.fit,
+            "resize": self.resize,
             "mean": list(self.normalization.mean),
             "std": list(self.normalization.std),
         }
@@ -56,7 +56,7 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, content: Any) -> Preprocessing:
         """Read what :meth:`to_dict` returned; it may come from a stranger."""
-        names = ("channels", "image_size", "fit", "mean", "std")
+        names = ("channels", "image_size", "resize", "mean", "std")
         if not isinstance(content, dict) or set(content) != set(names):
             raise UserError(f"the preprocessing of the model is {shortened(content)}; it must have {', '.join(names)}.")
         for name in ("mean", "std"):
@@ -64,4 +64,4 @@ class Preprocessing:
             if not isinstance(values, list) or not all(type(one) in (int, float) for one in values):
                 raise UserError(f"{name} of the model is {shortened(values)}; it must be a list of numbers.")
         normalization = Normalization(tuple(content["mean"]), tuple(content["std"]))
-        return cls(content["channels"], content["image_size"], normalization, content["fit"])
+        return cls(content["channels"], content["image_size"], normalization, content["resize"])

@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"\s*([0-9]{1,15}(?:\.[0-9]{1,15})?)\s*([a-zA-Z]{0,2})\s*")
 def read_amount(name: str, text: str) -> int:
     """Read a whole number with a unit.
 
-    >>> read_amount("--fit-madds", "600M")
+    >>> read_amount("--max-madds", "600M")
     600000000
     """
     amount = int(_read(text, _COUNTS))

@@ -25,6 +25,8 @@ def read_kind(folder: Path) -> RunKind:
     """Return what a run directory is; raise a UserError if it does not say so."""
     path = folder / RUN_FILE
     if not exists(path):
+        if folder.name.startswith("stage-") and exists(folder.parent / RUN_FILE):
+            raise UserError(f"{folder} is one stage of the run in {folder.parent}; give that directory instead.")
         raise UserError(f"{str(folder)[:150]} is not a run directory: it has no {RUN_FILE}. Start a new run.")
     try:
         kind = json.loads(read_text(path, "description of the run", _LONGEST))["kind"]

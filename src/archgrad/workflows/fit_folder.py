@@ -1,61 +1,77 @@
-"""The folder of a fit: its plan, what was decided on the way, the model and the report."""
+"""The folder of a fit: what it was asked for, its plan, and what was decided on the way."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from archgrad.data import Data
 from archgrad.distributed.processes import from_first, processes
 from archgrad.errors import UserError, shortened
-from archgrad.system.files import exists, list_folder, read_text, write_text
+from archgrad.parts.fields import check_value
+from archgrad.system.files import exists, write_text
 from archgrad.workflows.fit_plan import FitPlan
+from archgrad.workflows.folders import IN_PYTHON, check_empty, claim, name_in_file, read_json, to_json
 
-if TYPE_CHECKING:
-    from archgrad.workflows.fit_result import FitResult
+__all__ = ["FitFolder"]
 
-__all__ = ["FIT", "FitFolder", "read_request"]
-
-FIT, REPORT = "fit.json", "report.html"
-_FORMAT = "archgrad.fit/1"
-_MOST = 1 << 24
+FIT = "fit.json"
+_CONTENT = ("request", "plan", "images", "planning", "decisions")
 _MOST_DECIDED = 1_000_000
 
 
 class FitFolder:
     """Keeps the plan and the decisions, so that a killed fit continues as it began. Without a path it keeps nothing."""
 
-    def __init__(self, path: Path | None, resume: bool) -> None:
-        """Read what was begun; reject a new folder that holds anything."""
-        self.path, self.resume = path, resume
+    def __init__(self, path: Path | None) -> None:
+        self.path, self.resume = path, False
         self.seconds: dict[str, float] = {}
-        self._content: dict[str, Any] = {}
-        if resume and path is None:
-            raise UserError("resume=True needs out=FOLDER, the folder of the fit to continue.")
-        if path is None:
-            return
-        if resume:
-            self._content = from_first(lambda: _read(path / FIT))
-        elif from_first(lambda: exists(path) and any(list_folder(path))):
-            raise UserError(f"{path} is not empty; choose a new folder, or continue with `archgrad resume`.")
+        self._content: dict[str, Any] = {"decisions": {}}
+
+    def check(self) -> None:
+        """Reject a new folder that holds anything."""
+        if self.path is not None and not self.resume:
+            check_empty(self.path)
+
+    @classmethod
+    def read(cls, path: Path) -> FitFolder:
+        """Read a fit that was begun."""
+        found = cls(path)
+        found.resume, found._content = True, _read(path / FIT)
+        return found
 
     @property
     def plan(self) -> FitPlan | None:
         """The plan of the fit to continue; None for a new one."""
-        return FitPlan(**self._content["plan"]) if "plan" in self._content else None
+        return FitPlan(**self._content["plan"]) if self.resume else None
 
-    def begin(self, plan: FitPlan, images: Data, tests: Data, request: dict[str, Any] | None, planning: float) -> None:
-        """Write the plan of a new fit, or reject other images than it was begun with."""
+    def request(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that the fit was begun with; ``given`` are objects that its file could not name."""
+        request = self._content["request"]
+        plain = isinstance(request, dict) and all(isinstance(one, str | int | float) for one in request.values())
+        if not plain or not {"data", "budget"} <= set(request):
+            raise UserError(f"the request in {self.path} is {shortened(request)}; start a new fit in another folder.")
+        request = {**request, **given}
+        missing = [f"{name}=…" for name, one in request.items() if isinstance(one, str) and one == IN_PYTHON]
+        if missing:
+            raise UserError(
+                f"the images of the fit in {self.path} cannot be named in a file; give them again in Python: "
+                f"archgrad.resume(DIR, {', '.join(missing)})."
+            )
+        return request
+
+    def begin(self, request: Mapping[str, Any], plan: FitPlan, images: Data, tests: Data, planning: float) -> None:
+        """Write the request and the plan of a new fit, or reject other images than it was begun with."""
         digests = [images.digest(), tests.digest()]
-        if not self._content:
-            self._content = {
-                "format": _FORMAT, "plan": plan.to_dict(), "data": digests, "decisions": {}, "request": request,
-                "planning": planning,
-            }  # fmt: skip
-            self._save()
-        elif self._content["data"] != digests:
+        if self.resume and self._content["images"] != digests:
             raise UserError(f"{self.path} was begun with other images; give those, or choose another folder.")
+        if not self.resume:
+            self._content |= {"plan": asdict(plan), "images": digests, "planning": planning}
+            if self.path is not None:
+                self._content["request"] = _in_names(request)
+                claim(self.path, "fit", {FIT: to_json(self._content)})
         self.spend("planning", self._content["planning"])
 
     def part(self, name: str) -> tuple[Path | None, bool]:
@@ -65,68 +81,41 @@ class FitFolder:
         home = self.path / name
         return home, self.resume and from_first(lambda: exists(home / "config.toml"))
 
-    def decided(self, name: str) -> int | None:
-        """Return a decision of this fit, None if it is still open."""
-        found: int | None = self._content["decisions"].get(name)
-        return found
-
-    def decide(self, name: str, value: int) -> int:
-        """Keep a decision of the first process, and return it."""
-        found = from_first(lambda: value)
-        self._content["decisions"][name] = found
-        self._save()
-        return found
+    def decide(self, name: str, choose: Callable[[], int]) -> int:
+        """Return a decision of this fit; the first time it is made, and kept."""
+        decisions: dict[str, int] = self._content["decisions"]
+        if name not in decisions:
+            value = choose()
+            decisions[name] = from_first(lambda: value)
+            self.save()
+        return decisions[name]
 
     def spend(self, part: str, seconds: float) -> None:
         """Count the time of a part."""
         self.seconds[part] = self.seconds.get(part, 0.0) + seconds
 
-    def write(self, result: FitResult) -> None:
-        """Write the model, the report and the result."""
-        if self.path is None or processes().rank:
-            return
-        from archgrad.workflows.fit_report import report_page
-
-        result.model.save(self.path / "model")
-        write_text(self.path / REPORT, report_page(result))
-        self._content["result"] = result.to_dict()
-        self._save()
-
-    def _save(self) -> None:
-        if self.path is None or processes().rank:
-            return
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_text(self.path / FIT, json.dumps(self._content, indent=2, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise UserError(f"{self.path} cannot be written ({error.strerror or error}); choose another.") from error
+    def save(self, **content: Any) -> None:
+        """Write ``fit.json``, with further content."""
+        self._content |= content
+        if self.path is not None and processes().rank == 0:
+            write_text(self.path / FIT, to_json(self._content))
 
 
-def read_request(folder: Path, known: tuple[str, ...]) -> dict[str, Any]:
-    """Return the request that a fit was begun with: plain values of the ``known`` names."""
-    found = _read(folder / FIT)["request"]
-    if found is None:
-        raise UserError(f"the fit in {folder} was begun in Python; continue it there: ag.fit(…, resume=True).")
-    if not isinstance(found, dict) or not set(found) <= set(known):
-        raise UserError(f"request in {folder / FIT} is {shortened(found)}; it may have {', '.join(known)}.")
-    if not all(isinstance(one, str | int | float) for one in found.values()):
-        raise UserError(f"request in {folder / FIT} is {shortened(found)}; its values must be texts and numbers.")
-    return found
+def _in_names(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return plain values that mean the same in another folder and in another process."""
+    plain = {name: one for name, one in request.items() if one is not None}
+    plain |= {name: name_in_file(plain[name]) for name in ("data", "test") if name in plain}
+    return plain | {name: str(Path(plain[name]).absolute()) for name in ("data_dir", "target") if name in plain}
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if not exists(path):
-        raise UserError(f"{path.parent} holds no fit: it has no {FIT}; start one with `archgrad fit`.")
+    content = read_json(path, "a fit", _CONTENT)
     try:
-        content = json.loads(read_text(path, "plan of a fit", _MOST))
         FitPlan(**content["plan"])
-        decided = all(type(one) is int and 0 < one <= _MOST_DECIDED for one in content["decisions"].values())
-        timed = isinstance(content["planning"], float) and 0 <= content["planning"] < float("inf")
-        right = content["format"] == _FORMAT and isinstance(content["data"], list) and "request" in content
-    except UserError as error:
-        raise UserError(f"{path} is no plan of a fit ({error}); start a new one in another folder.") from error
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise UserError(f"{path} is no plan of a fit; start a new one in another folder.") from error
-    if not (right and decided and timed):
-        raise UserError(f"{path} is no plan of a fit in the format {_FORMAT!r}; start a new one in another folder.")
-    return dict(content)
+        check_value("planning", content["planning"], float)
+        right = all(type(one) is int and 0 < one <= _MOST_DECIDED for one in content["decisions"].values())
+    except (UserError, TypeError, AttributeError) as error:
+        raise UserError(f"{path} does not describe a fit ({error}); start a new one in another folder.") from error
+    if not right or not 0 <= content["planning"] < float("inf"):
+        raise UserError(f"{path} has wrong decisions or times; start a new fit in another folder.")
+    return content

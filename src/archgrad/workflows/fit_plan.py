@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from archgrad.config import SearchConfig
+from archgrad.config.images import check_data
 from archgrad.data import Data
-from archgrad.errors import UserError
+from archgrad.data import split as split_data
+from archgrad.errors import ImageSizeError, UserError
 from archgrad.loop.sizes import fit_sizes
 from archgrad.parts.fields import Count, check_fields
 from archgrad.spaces import Genotype, SearchSpace, named_space
 from archgrad.workflows.limits import Limits, cost_of, widest_within
-from archgrad.workflows.time_plan import MOST_EPOCHS, epoch_seconds
-from archgrad.workflows.training_config import training_config
+from archgrad.workflows.test_images import find_test_images
+from archgrad.workflows.training import MOST_EPOCHS, Training, epoch_seconds
 
 __all__ = [
     "REST",
@@ -23,7 +25,9 @@ __all__ = [
     "FitPlan",
     "check_limits",
     "chosen_image_size",
+    "load_images",
     "network_space",
+    "network_training",
     "plan_fit",
     "shape_of",
     "sized_space",
@@ -48,6 +52,9 @@ _TWO_SEARCHES = 120.0
 _MEASURING_SHARE = 0.02
 """The share of the time that one measurement may take after its first steps."""
 _SMALL_IMAGE, _LARGE_IMAGE, _LONG = 32, 64, 7200.0
+_TEST_SHARE = 0.2
+"""The share of the images that only tests the model, where the data has no test images."""
+_LEAST_TESTS = 10
 
 
 @dataclass(frozen=True)
@@ -76,16 +83,23 @@ class FitPlan:
         check_fields(self, "{} of the plan")
 
     def search_config(self, seed: int, options: dict[str, Any]) -> SearchConfig:
-        """Return the configuration of a search; ``none`` is not among the operations."""
-        return SearchConfig(
-            space=SPACE, method=METHOD, seed=seed, channels=self.search_channels, cells=self.search_cells,
-            epochs=self.search_epochs, batch_size=self.search_batch_size, settings={"space.exclude": "none"},
-            oracle="none", **options,
+        """Return the configuration of a search."""
+        return _search_config(
+            seed=seed, channels=self.search_channels, cells=self.search_cells, epochs=self.search_epochs,
+            batch_size=self.search_batch_size, **options,
         )  # fmt: skip
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
+
+def _search_config(**options: Any) -> SearchConfig:
+    """Return the configuration of a search; ``none`` is not among the operations."""
+    return SearchConfig(space=SPACE, method=METHOD, settings={"space.exclude": "none"}, oracle="none", **options)
+
+
+def network_training(space: SearchSpace, genotype: Genotype, data: Data, **options: Any) -> Training:
+    """Describe the training of a network at the size of its space."""
+    return Training.of(
+        space, genotype, data, channels=space.channels, cells=getattr(space, space.depth_knob), **options
+    )
 
 
 def chosen_image_size(sides: int | None, seconds: float) -> int:
@@ -109,17 +123,13 @@ def plan_fit(
     """
     searches = 2 if seconds >= _TWO_SEARCHES else 1
     minutes = SEARCH_SHARE * seconds / searches / 60
-    search = SearchConfig(
-        space=SPACE, method=METHOD, data=data, time_limit=minutes, settings={"space.exclude": "none"}, oracle="none",
-        **options,
-    )  # fmt: skip
     try:
-        sizes = fit_sizes(search, data, tell).config
+        sizes = fit_sizes(_search_config(data=data, time_limit=minutes, **options), data, tell).config
     except UserError as error:
         raise UserError(f"the budget of {seconds:g} seconds is too short for a search ({error})") from error
     tell("measuring a few steps of a network")
-    smallest = training_config(sized_space(*_SIZES[0]), HEAVIEST, data, epochs=1, **options)
-    epoch = epoch_seconds(smallest, data, _MEASURING_SHARE * seconds)
+    smallest = network_training(sized_space(*_SIZES[0]), HEAVIEST, data, epochs=1, **options)
+    epoch = epoch_seconds(smallest.config, data, _MEASURING_SHARE * seconds)
     needed = [trainings(candidates) * epoch / (REST - SEARCH_SHARE) for candidates in (1, 2)]
     if needed[searches - 1] > seconds:
         enough = needed[max(needed) >= _TWO_SEARCHES]
@@ -178,8 +188,8 @@ def _timed_size(genotypes: Sequence[Genotype], data: Data, seconds: float, optio
     """Return the largest width and depth with time for enough epochs of the heaviest of the networks."""
     shape, smallest = shape_of(data), sized_space(*_SIZES[0])
     heaviest = max(genotypes, key=lambda one: cost_of(smallest, one, shape).multiply_adds)
-    config = training_config(smallest, heaviest, data, epochs=1, **options)
-    measured = epoch_seconds(config, data, _MEASURING_SHARE * seconds)
+    training = network_training(smallest, heaviest, data, epochs=1, **options)
+    measured = epoch_seconds(training.config, data, _MEASURING_SHARE * seconds)
     least, chosen = cost_of(smallest, heaviest, shape).multiply_adds, _SIZES[0]
     for size in _SIZES[1:]:
         epoch = measured * cost_of(sized_space(*size), heaviest, shape).multiply_adds / least
@@ -207,3 +217,40 @@ def training_epochs(config: SearchConfig, data: Data, candidates: int, seconds: 
     """Return the epochs of the last training, so that all trainings together take about so many seconds; at least 1."""
     epochs = int(seconds / trainings(candidates) / epoch_seconds(config, data, _MEASURING_SHARE * seconds))
     return min(max(epochs, 1), MOST_EPOCHS)
+
+
+def load_images(config: SearchConfig, test: Any, seconds: float, plan: FitPlan | None) -> tuple[Data, Data]:
+    """Return the images that train and those that test, both at their final size.
+
+    That size is the configuration's, the plan's, or chosen for so many ``seconds``. The test images are those of
+    ``test``, those of the data's own source, or a fifth of the images.
+    """
+    if plan is not None:
+        if config.image_size not in (None, plan.image_size):
+            raise UserError(f"image_size is {config.image_size}, but that of the plan is {plan.image_size}; give one.")
+        config = replace(config, image_size=plan.image_size)
+    check_data(config)
+    config, images = _load(config, seconds)
+    tests = find_test_images(config, images, test)
+    if tests is None:
+        parts = split_data(images.targets, None, config.seed, _TEST_SHARE, images.classes)
+        tests, images = images.select(parts.held_out), images.select(parts.weights)
+    if len(tests) < _LEAST_TESTS:
+        raise UserError(f"there are {len(tests)} images to test the model; give at least {_LEAST_TESTS} (more data).")
+    return images, tests
+
+
+def _load(config: SearchConfig, seconds: float) -> tuple[SearchConfig, Data]:
+    """Load the images at their final size, and return the configuration with that size."""
+    try:
+        images = config.load_data()
+        size = config.image_size or chosen_image_size(images.image_size, seconds)
+    except ImageSizeError:
+        size = config.image_size or chosen_image_size(None, seconds)
+        images = replace(config, image_size=size).load_data()
+    if not images.classes:
+        raise UserError(f"the targets of {images.name!r} are no classes, which fit needs; use search and train.")
+    config = replace(config, image_size=size)
+    if images.shape[1:] != (size, size):
+        images = config.load_data() if images.lazy else images.resized(size, config.resize)
+    return config, images

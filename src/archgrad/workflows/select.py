@@ -5,30 +5,28 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
-from archgrad.config.resolve import resolve
 from archgrad.data import Data, as_data
-from archgrad.distributed.processes import joined
+from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, look_up
 from archgrad.loop.global_state import take_turns
 from archgrad.parts.fields import Count, check_value
 from archgrad.spaces import Genotype, SearchSpace
-from archgrad.system.files import as_path, exists
+from archgrad.system.files import as_path, exists, write_text
 from archgrad.tasks import MetricInfo
-from archgrad.workflows.continuing import continued_in
-from archgrad.workflows.protocols import HALVING, PROTOCOLS, Protocol
-from archgrad.workflows.selection_folder import begin_selection, write_selection
+from archgrad.workflows.folders import run_alone, to_json
+from archgrad.workflows.selection import HALVING, PROTOCOLS, SelectionPlan
 from archgrad.workflows.train import run_training
 from archgrad.workflows.train_result import TrainResult, mean_and_deviation
-from archgrad.workflows.training_config import as_genotype, training_config
-from archgrad.workflows.training_plan import TrainingPlan, seeds_of
+from archgrad.workflows.training import Training, as_genotype, seeds_of
 
-__all__ = ["Candidate", "Round", "Selection", "SelectionPlan", "run_selection", "select"]
+__all__ = ["Candidate", "Round", "SelectionResult", "run_selection", "select"]
 
+SELECTION = "selection.json"
 _FINAL = "final"
 """The folder of the last training."""
 
@@ -64,9 +62,14 @@ class Round:
         """The time of the round."""
         return sum(one.seconds for one in self.candidates)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``selection.json`` about it."""
+        candidates = [one.to_dict() for one in self.candidates]
+        return {"epochs": self.epochs, "seconds": round(self.seconds, 3), "kept": self.kept, "candidates": candidates}
+
 
 @dataclass(frozen=True)
-class Selection:
+class SelectionResult:
     """The rounds of a selection by a ``protocol``, and the last training of the best architecture.
 
     ``search_seconds`` is what the searches took, by their run directories, where these are known. ``departures`` says
@@ -92,63 +95,10 @@ class Selection:
             "protocol": self.protocol,
             "departures": list(self.departures),
             "search_seconds": dict(self.search_seconds),
-            "rounds": [
-                {
-                    "epochs": one.epochs, "seconds": round(one.seconds, 3), "kept": one.kept,
-                    "candidates": [each.to_dict() for each in one.candidates],
-                }
-                for one in self.rounds
-            ],
+            "rounds": [one.to_dict() for one in self.rounds],
             "final": self.final.to_dict(),
             "final_seconds": round(sum(run.seconds for run in self.final.runs), 3),
-        }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class SelectionPlan:
-    """What to select from: trainings are as ``training`` says, for each of the ``genotypes``.
-
-    The last trainings have the ``seeds`` after the first one, which all rounds share. ``search_seconds`` is what the
-    searches took, by their run directories, where these are known. Several ``searches`` may have found one genotype.
-    """
-
-    training: TrainingPlan
-    genotypes: tuple[Genotype, ...]
-    seeds: int = 3
-    search_seconds: Mapping[str, float] = field(default_factory=dict)
-    protocol: str = HALVING
-    searches: int | None = None
-
-    @property
-    def rules(self) -> Protocol:
-        """The protocol."""
-        return look_up("protocol", self.protocol, PROTOCOLS)
-
-    @property
-    def departures(self) -> tuple[str, ...]:
-        """What differs from the published protocol."""
-        return self.rules.departures(self.searches or len(self.genotypes), self.seeds, self.training.preset)
-
-    @property
-    def rounds(self) -> int:
-        """The number of rounds; one candidate needs none before its training with fresh seeds."""
-        if self.rules.halves:
-            return math.ceil(math.log2(len(self.genotypes)))
-        return int(len(self.genotypes) > 1 or not self.rules.fresh)
-
-    def epochs_of(self, number: int, final: int) -> int:
-        """Return the epochs in round ``number``, counted from 1, if the last training has ``final`` epochs."""
-        return max(final >> (self.rounds - number + 1), 1) if self.rules.halves else final
-
-    def check(self, tests: Data | None) -> None:
-        """Reject a selection without images that rank, or a published one without images that test."""
-        if not self.training.config.held_out:
-            raise UserError("held_out is 0, but a selection ranks by held-out images; give a share such as 0.1.")
-        if self.rules.searches and tests is None:
-            raise UserError(
-                f"the protocol {self.protocol!r} measures its last trainings on test images, but the data has none; "
-                f"give them (--test)."
-            )
+        }
 
 
 def select(
@@ -161,11 +111,10 @@ def select(
     seeds: Count | None = None,
     test: Any = None,
     out: Path | str | None = None,
-    resume: bool = False,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
     **options: Any,
-) -> Selection:
+) -> SelectionResult:
     """Train architectures, rank them by held-out images, and train the best one again; test images choose nothing.
 
     ``protocol`` is one of
@@ -183,15 +132,13 @@ def select(
     rules = look_up("protocol", protocol, PROTOCOLS)
     with take_turns():
         given = [as_genotype(one) for one in genotypes]
-        found = tuple(dict.fromkeys(given))
-        if not found:
+        if not given:
             raise UserError("there are no architectures to select from; give at least one.")
-        config = training_config(space, found[0], as_data(data), preset, **options)
-        for genotype in found[1:]:
-            training_config(space, genotype, as_data(data), preset, **options)
-        training = TrainingPlan(config, preset, (config.seed,), test)
+        trainings = [Training.of(space, one, as_data(data), preset=preset, test=test, **options) for one in given]
+        training = replace(trainings[0], trains_on_all=False)
+        found = tuple(dict.fromkeys(given))
         plan = SelectionPlan(training, found, seeds or rules.seeds, protocol=protocol, searches=len(given))
-        return run_selection(plan, out=out, resume=resume, interruptible=interruptible, callbacks=callbacks)
+        return run_selection(plan, out=out, interruptible=interruptible, callbacks=callbacks)
 
 
 def run_selection(
@@ -203,34 +150,27 @@ def run_selection(
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
     tell: Callable[[str], None] = lambda text: None,
-) -> Selection:
+) -> SelectionResult:
     """Carry out a selection; ``tell`` is told each training before it begins."""
     folder = None if out is None else as_path("out", out)
-    with take_turns(), joined(plan.training.config.device), continued_in(folder):
+    with run_alone(plan.training.config.device, folder):
         training, data, tests = plan.training.complete(data)
         plan.check(tests)
-        final = resolve(training.config).training.epochs
-        if folder is not None:
-            begin_selection(folder, plan, training, data, resume)
-        trainings = _Trainings(training, data, folder, resume, interruptible, callbacks, tell)
-        left, rounds, results = plan.genotypes, list[Round](), dict[Genotype, TrainResult]()
-        for number in range(1, plan.rounds + 1):
-            done = _round(plan, number, plan.epochs_of(number, final), left, trainings, results)
-            rounds.append(done)
-            left = tuple(one.genotype for one in done.candidates[: done.kept])
-        best = _last(plan, left[0], final, trainings) if plan.rules.fresh else results[left[0]]
-        told = (plan.search_seconds, plan.protocol, plan.departures)
-        selection = Selection(tuple(rounds), best, best.metric, *told)
-        if folder is not None:
-            write_selection(folder, selection.to_dict())
-        return selection
+        plan = replace(plan, training=training)
+        if folder is not None and not resume:
+            plan.write(folder, data)
+        running = _Running(plan, data, folder, resume, interruptible, callbacks, tell)
+        result = running.run()
+        if folder is not None and processes().rank == 0:
+            write_text(folder / SELECTION, to_json(result.to_dict()))
+        return result
 
 
 @dataclass(frozen=True)
-class _Trainings:
-    """How and where the trainings of a selection run."""
+class _Running:
+    """A selection that runs: how and where its trainings do."""
 
-    plan: TrainingPlan
+    plan: SelectionPlan
     data: Data
     folder: Path | None
     resume: bool
@@ -238,45 +178,65 @@ class _Trainings:
     callbacks: Sequence[Callback]
     tell: Callable[[str], None]
 
-    def run(
-        self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], place: str, title: str, **how: Any
-    ) -> TrainResult:
-        """Train one candidate in the folder ``place``; ``how`` are further arguments of ``with_changes``."""
+    def run(self) -> SelectionResult:
+        """Train in rounds, and then the best one with fresh seeds, if the protocol says so."""
+        plan, final = self.plan, self.plan.training.epochs
+        left, rounds, results = plan.genotypes, list[Round](), list[TrainResult]()
+        for number in range(1, plan.rounds + 1):
+            done, results = self._round(number, plan.epochs_of(number, final), left)
+            rounds.append(done)
+            left = tuple(one.genotype for one in done.candidates[: done.kept])
+        best = self._last(left[0], final) if plan.rules.fresh else results[0]
+        told = (plan.search_seconds, plan.protocol, plan.departures)
+        return SelectionResult(tuple(rounds), best, best.metric, *told)
+
+    def _round(self, number: int, epochs: int, left: tuple[Genotype, ...]) -> tuple[Round, list[TrainResult]]:
+        """Train all candidates that are left; return their round and their results, the best first."""
+        plan, last = self.plan, not self.plan.rules.fresh
+        seeds = seeds_of(plan.seeds if last else 1, plan.training.config.seed)
+        results = []
+        for genotype in left:
+            place = plan.genotypes.index(genotype) + 1
+            title = f"round {number} of {plan.rounds}: architecture {place}, {_count(epochs, 'epoch')}"
+            title += f", {_count(len(seeds), 'seed')}" if last else ""
+            results.append(self._train(genotype, epochs, seeds, f"round-{number}/{place}", title, tested=last))
+        ranked = sorted(results, key=_rank)
+        candidates = tuple(
+            Candidate(one.genotype, _value(one), sum(run.seconds for run in one.runs), tuple(one.values("test")))
+            for one in ranked
+        )
+        return Round(epochs, candidates, math.ceil(len(ranked) / 2) if plan.rules.halves else 1), ranked
+
+    def _last(self, genotype: Genotype, epochs: int) -> TrainResult:
+        """Train the best one with fresh seeds, and test it."""
+        seeds = seeds_of(self.plan.seeds, self.plan.training.config.seed + 1)
+        title = f"training the best one with {_count(len(seeds), 'fresh seed')}"
+        held_out = 0.0 if self.plan.rules.on_all else None
+        return self._train(genotype, epochs, seeds, _FINAL, title, held_out=held_out)
+
+    def _train(
+        self, genotype: Genotype, epochs: int, seeds: tuple[int, ...], place: str, title: str, *,
+        tested: bool = True, held_out: float | None = None,
+    ) -> TrainResult:  # fmt: skip
+        """Train one candidate in the folder ``place``."""
         self.tell(title)
         home = None if self.folder is None else self.folder / place
-        again = home is not None and self.resume and exists(home / "config.toml")
         return run_training(
-            self.plan.with_changes(genotype, epochs, seeds, **how), data=self.data, out=home, resume=again,
+            self.plan.training.with_changes(genotype, epochs, seeds, tested, held_out), data=self.data, out=home,
+            resume=home is not None and self.resume and exists(home / "config.toml"),
             interruptible=self.interruptible, callbacks=self.callbacks,
         )  # fmt: skip
 
 
-def _last(plan: SelectionPlan, genotype: Genotype, epochs: int, trainings: _Trainings) -> TrainResult:
-    """Train the best one with fresh seeds, and test it."""
-    seeds = seeds_of(plan.seeds, plan.training.config.seed + 1)
-    title = f"training the best one with {_count(len(seeds), 'fresh seed')}"
-    return trainings.run(genotype, epochs, seeds, _FINAL, title, held_out=0.0 if plan.rules.on_all else None)
+def _value(result: TrainResult) -> float:
+    """Return the mean of the main metric on held-out images."""
+    return statistics.fmean(result.values("heldout"))
 
 
-def _round(
-    plan: SelectionPlan, number: int, epochs: int, left: tuple[Genotype, ...], trainings: _Trainings,
-    results: dict[Genotype, TrainResult],
-) -> Round:  # fmt: skip
-    """Train all candidates that are left, and rank them; ``results`` keeps trainings that are the last ones."""
-    last, found = not plan.rules.fresh, []
-    seeds = seeds_of(plan.seeds if last else 1, plan.training.config.seed)
-    for genotype in left:
-        place = plan.genotypes.index(genotype) + 1
-        title = f"round {number} of {plan.rounds}: architecture {place}, {_count(epochs, 'epoch')}"
-        title += f", {_count(len(seeds), 'seed')}" if last else ""
-        result = trainings.run(genotype, epochs, seeds, f"round-{number}/{place}", title, tested=last)
-        results |= {genotype: result} if last else {}
-        value, metric = statistics.fmean(result.values("heldout")), result.metric
-        seconds = sum(run.seconds for run in result.runs)
-        found.append(Candidate(genotype, value, seconds, tuple(result.values("test"))))
-    sign = -1 if metric.higher_is_better else 1
-    ranked = sorted(found, key=lambda one: math.inf if math.isnan(one.value) else sign * one.value)
-    return Round(epochs, tuple(ranked), math.ceil(len(ranked) / 2) if plan.rules.halves else 1)
+def _rank(result: TrainResult) -> float:
+    """Return a number that is smaller for a better result; what is no number is last."""
+    value = _value(result)
+    return math.inf if math.isnan(value) else -value if result.metric.higher_is_better else value
 
 
 def _count(number: int, what: str) -> str:

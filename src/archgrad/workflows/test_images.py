@@ -34,14 +34,14 @@ def find_test_images(config: SearchConfig, train: Data, given: Any = None) -> Da
 
 def _test_part(config: SearchConfig) -> Data | None:
     """Return the test part of the source of the training images, None if there is none."""
-    name, folder, size, fit = config.data, config.data_dir, config.image_size, config.fit
+    name, folder, size, resize = config.data, config.data_dir, config.image_size, config.resize
     if not isinstance(name, str):
         origin = name.origin
         if origin is None:
             return None
-        name, folder, size, fit = origin.spec, origin.folder, origin.options.image_size, origin.options.fit
+        name, folder, size, resize = origin.spec, origin.folder, origin.options.image_size, origin.options.resize
     try:
-        found = data_room.load(name, data_dir=folder, image_size=size, fit=fit, train=False)
+        found = data_room.load(name, data_dir=folder, image_size=size, resize=resize, train=False)
     except NoTestImagesError:
         return None
     return found if isinstance(config.data, str) else _resized(config, found)
@@ -53,7 +53,7 @@ def _given_images(config: SearchConfig, given: Any) -> Data:
         images = as_data(given)
         assert not isinstance(images, str)  # noqa: S101 - for the type checker
         return _resized(config, images)
-    how: dict[str, Any] = {"data_dir": config.data_dir, "image_size": config.image_size, "fit": config.fit}
+    how: dict[str, Any] = {"data_dir": config.data_dir, "image_size": config.image_size, "resize": config.resize}
     try:
         return data_room.load(given, **how, train=False)
     except NoTestImagesError as error:
@@ -65,7 +65,7 @@ def _given_images(config: SearchConfig, given: Any) -> Data:
 
 
 def _resized(config: SearchConfig, images: Data) -> Data:
-    return data_room.LoadOptions(False, None, config.image_size, config.fit).apply(images)
+    return data_room.LoadOptions(False, None, config.image_size, config.resize).apply(images)
 
 
 def _check_alike(train: Data, test: Data) -> None:

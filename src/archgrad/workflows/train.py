@@ -8,139 +8,141 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.callbacks import Callback
+from archgrad.config import SearchConfig
 from archgrad.config.resolve import resolve
 from archgrad.data import Data, as_data
-from archgrad.distributed.processes import joined, processes
+from archgrad.distributed.processes import processes
+from archgrad.errors import UserError, shortened
+from archgrad.loop import SearchResult
 from archgrad.loop.entry import run_search
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.global_state import own_global_state, take_turns
-from archgrad.loop.result import SearchResult
 from archgrad.spaces import Genotype, SearchSpace
-from archgrad.system.files import as_path, exists
-from archgrad.tasks import BaseTask
-from archgrad.workflows.continuing import continued_in
+from archgrad.system.files import as_path, exists, write_text
+from archgrad.workflows.folders import run_alone, to_json
 from archgrad.workflows.train_result import TrainedSeed, TrainResult, result_of, trained_seed
-from archgrad.workflows.training_config import training_config
-from archgrad.workflows.training_folder import PLAN, begin, check_begun, read_plan, write_result
-from archgrad.workflows.training_plan import TrainingPlan, seeds_of
+from archgrad.workflows.training import PLAN, Training
 
-__all__ = ["resume_training", "run_training", "train"]
+__all__ = ["run_training", "searched_images", "train"]
+
+RESULT = "result.json"
 
 
 def train(
-    space: SearchSpace | str,
-    genotype: Genotype | str,
-    data: Any = "digits",
+    space: SearchSpace | str | SearchResult,
+    genotype: Genotype | str | None = None,
+    data: Any = None,
     *,
     preset: str = "quick",
     seeds: int | Sequence[int] = 1,
     test: Any = None,
     start_from: Path | str | None = None,
     out: Path | str | None = None,
-    resume: bool = False,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
     **options: Any,
 ) -> TrainResult:
     """Train the network of a genotype from scratch, and measure it.
 
-    ``genotype`` is an object, its text, or the name of a well-known cell. ``preset`` is "quick", or the settings of a
-    paper such as "cifar-darts" (see ``archgrad list presets``). A ``space`` by its name gets the size of the preset; a
-    space object keeps its own. ``data`` and most ``options`` are those of :func:`archgrad.search`: ``epochs``,
-    ``batch_size``, ``channels``, ``cells``, ``stem``, ``held_out``, ``device``, ``workers``, ``task``, ``time_limit``,
-    and ``settings`` such as ``{"weights.lr": 0.05, "weights.ema_decay": 0.999, "supernet.drop_path": 0.2}``.
+    ``space`` is a space by its name or as an object, and ``genotype`` an object, its text, or the name of a well-known
+    cell. Or give the result of a search alone: ``train(result)`` trains its genotype on its data, for its task.
+
+    ``preset`` is "quick", or the settings of a paper such as "cifar-darts" (see ``archgrad list presets``). It brings
+    the size of the network too, also if the space is an object: ``channels``, ``cells`` and ``stem`` change that.
+    ``data`` (by default digits) and most ``options`` are those of :func:`archgrad.search`: ``epochs``, ``batch_size``,
+    ``held_out``, ``device``, ``workers``, ``task``, ``time_limit``, and ``settings`` such as
+    ``{"weights.lr": 0.05, "weights.ema_decay": 0.999, "supernet.drop_path": 0.2}``.
 
     ``seeds`` is a number of trainings, with the seeds ``seed``, ``seed`` + 1, …, or the seeds themselves. ``test`` has
     the test images, by default those of the data's own source, if it has any. ``start_from`` is the folder of a trained
     model whose weights are the first ones, as far as they fit.
 
     ``out`` is the run directory, with one folder for each seed if there are several. Each has the files of a search,
-    ``model/`` (:class:`archgrad.models.Model`), and ``result.json``. ``resume`` continues there, to the same bits.
+    ``model/`` (:class:`archgrad.models.Model`), and ``result.json``. :func:`archgrad.resume` continues there.
     """
-    with take_turns():
-        start = None if start_from is None else str(as_path("start_from", start_from).resolve())
-        config = training_config(space, genotype, as_data(data), preset, start, **options)
-        plan = TrainingPlan(config, preset, seeds_of(seeds, config.seed), test, "held_out" not in options)
-        return run_training(plan, out=out, resume=resume, interruptible=interruptible, callbacks=callbacks)
+    if isinstance(space, SearchResult):
+        if genotype is not None:
+            raise UserError(f"genotype is {shortened(genotype)}, but the result of the search has one; leave it out.")
+        space, genotype, options = _after(space, data, options)
+        data = options.pop("data", data)
+    elif genotype is None:
+        raise UserError("the genotype is missing; give one after the space, or the result of a search alone.")
+    with take_turns():  # also while data is scanned, which seeds the global generators
+        start = None if start_from is None else as_path("start_from", start_from).resolve()
+        images = as_data("digits" if data is None else data)
+        how: dict[str, Any] = {"preset": preset, "seeds": seeds, "test": test, "start_from": start}
+        training = Training.of(space, genotype, images, **how, **options)
+        return run_training(training, out=out, interruptible=interruptible, callbacks=callbacks)
 
 
-def resume_training(
-    folder: Path | str,
-    *,
-    space: SearchSpace | None = None,
-    data: Any = None,
-    task: BaseTask | None = None,
-    test: Any = None,
-    workers: int | None = None,
-    interruptible: bool = False,
-    callbacks: Sequence[Callback] = (),
-) -> TrainResult:
-    """Continue the training in a run directory, to the same bits as if it had never stopped.
+def _after(result: SearchResult, data: Any, options: dict[str, Any]) -> tuple[SearchSpace, Genotype, dict[str, Any]]:
+    """Return the space and the genotype of a finished search, and the options with its data and task."""
+    if result.undecided:
+        raise UserError("the search has chosen no architecture: all choices tie exactly; search for longer.")
+    found = searched_images(result.stages.whole.config) if data is None else {}
+    return result.space, result.genotype, {**found, **options}
 
-    Objects that the directory could not name, such as images in memory or a space of your own, must be given again. The
-    number of ``workers`` may differ from before.
-    """
-    home = as_path("folder", folder)
-    given = {"space": space, "data": None if data is None else as_data(data), "task": task, "workers": workers}
-    plan = read_plan(home, {name: one for name, one in given.items() if one is not None}, test)
-    return run_training(plan, out=home, resume=True, interruptible=interruptible, callbacks=callbacks)
+
+def searched_images(config: SearchConfig) -> dict[str, Any]:
+    """Return the data and the task of a search as options of a training, without a limit of the images."""
+    names = ("data", "data_dir", "image_size", "resize", "task")
+    return {name: one for name in names if (one := getattr(config, name)) is not None}
 
 
 def run_training(
-    plan: TrainingPlan,
+    training: Training,
     *,
     data: Data | None = None,
     out: Path | str | None = None,
     resume: bool = False,
     interruptible: bool = False,
     callbacks: Sequence[Callback] = (),
-    on_seed: Callable[[TrainingPlan, int], None] = lambda plan, seed: None,
+    on_seed: Callable[[Training, int], None] = lambda training, seed: None,
 ) -> TrainResult:
-    """Carry out a plan; ``data`` are its training images if already loaded, and ``on_seed`` is told each seed."""
+    """Carry out a training; ``data`` are its images if already loaded, and ``on_seed`` is told each seed."""
     folder = None if out is None else as_path("out", out)
-    with take_turns(), joined(plan.config.device):
-        plan, data, tests = plan.complete(data)
-        if folder is not None and resume:
-            check_begun(folder, plan)
-        elif folder is not None and len(plan.seeds) > 1:
-            _check_start(plan, data)
-            begin(folder, plan, data)
+    several = len(training.seeds) > 1
+    with run_alone(training.config.device, None):
+        training, data, tests = training.complete(data)
+        if folder is not None and several and not resume:
+            _check_start(training.config, data)
+            training.write(folder, data, "training")
         runs: list[TrainedSeed] = []
-        for seed in plan.seeds:
-            on_seed(plan, seed)
-            home = folder if folder is None or len(plan.seeds) == 1 else folder / f"seed-{seed}"
-            found = _train_seed(plan, seed, data, folder, home, resume, interruptible, callbacks)
-            runs.append(trained_seed(found, seed, tests, home))
+        for seed in training.seeds:
+            on_seed(training, seed)
+            home = folder / f"seed-{seed}" if folder is not None and several else folder
+            with run_alone(training.config.device, folder, f", seed {seed}"):
+                found = _train_seed(training, seed, data, home, resume, interruptible, callbacks)
+            runs.append(trained_seed(found, training.network, seed, tests, home))
             if home is not None and processes().rank == 0:
                 runs[-1].model.save(home / "model")
-        result = result_of(found, tuple(runs))
+        result = result_of(found, training.network, tuple(runs))
         if folder is not None and processes().rank == 0:
-            write_result(folder, result)
+            write_text(folder / RESULT, to_json(result.to_dict()))
         return result
 
 
-def _check_start(plan: TrainingPlan, data: Data) -> None:
+def _check_start(config: SearchConfig, data: Data) -> None:
     """Raise the error of a training that cannot start, before anything is written."""
-    experiment = Experiment.of(resolve(plan.config, standard_callbacks=False), data)
+    experiment = Experiment.of(resolve(config, standard_callbacks=False), data)
     with own_global_state(experiment.device), experiment.reading():
         experiment.initial_state()
 
 
 def _train_seed(
-    plan: TrainingPlan,
+    training: Training,
     seed: int,
     data: Data,
-    folder: Path | None,
     home: Path | None,
     resume: bool,
     interruptible: bool,
     callbacks: Sequence[Callback],
 ) -> SearchResult:
-    """Train with one seed in its ``home``, from its beginning or from its checkpoint."""
-    again = resume and (home is None or exists(home / "config.toml"))
-    with continued_in(folder, f", seed {seed}"):
-        return run_search(
-            replace(plan.config, seed=seed), images=data, out=home, resume=again,
-            files={PLAN: plan.to_text()} if home is not None and home == folder and not again else None,
-            interruptible=interruptible, callbacks=callbacks, standard_callbacks=False,
-        )  # fmt: skip
+    """Train with one seed in its folder, from its beginning or from its checkpoint."""
+    begun = resume and (home is None or exists(home / "config.toml"))
+    described = home is not None and not begun and len(training.seeds) == 1
+    return run_search(
+        replace(training.config, seed=seed), images=data, out=home, resume=begun, interruptible=interruptible,
+        files={PLAN: training.to_text()} if described else None, callbacks=callbacks, standard_callbacks=False,
+        kind="training",
+    )  # fmt: skip

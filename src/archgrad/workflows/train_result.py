@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from archgrad.callbacks import Record
 from archgrad.data import Data
@@ -87,8 +87,8 @@ class TrainResult:
             **{part: mean_and_deviation(values) for part, values in parts.items() if values},
             "seeds": [
                 {
-                    "seed": run.seed, "seconds": round(run.seconds, 3), "heldout": _plain(run.heldout),
-                    "test": _plain(run.test), "model": None if run.folder is None else str(run.folder / "model"),
+                    "seed": run.seed, "seconds": round(run.seconds, 3), "heldout": run.heldout, "test": run.test,
+                    "model": None if run.folder is None else str(run.folder / "model"),
                 }
                 for run in self.runs
             ],
@@ -105,36 +105,29 @@ def mean_and_deviation(values: list[float]) -> dict[str, Any]:
     return {"mean": statistics.fmean(values), "std": deviation, "values": values}
 
 
-def _plain(metrics: Mapping[str, float] | None) -> dict[str, float] | None:
-    return None if metrics is None else dict(metrics)
-
-
-def trained_seed(found: SearchResult, seed: int, tests: Data | None, folder: Path | None) -> TrainedSeed:
+def trained_seed(
+    found: SearchResult, network: SingleArchitecture, seed: int, tests: Data | None, folder: Path | None
+) -> TrainedSeed:
     """Return the model that a run of the loop has trained, and measure it."""
-    setup, normalization = found.stages.runs[-1][0], found.normalization
-    data, network = setup.weight_loader.data, _network(found)
+    (setup, state), normalization = found.stages.runs[-1], found.normalization
+    data, shape = setup.weight_loader.data, dict[str, Any](setup.network_shape)
+    plain = network.base.network(network.fixed, **shape).to(setup.device)
+    weights = state.supernet.state_dict() if state.average is None else state.average.tensors
+    plain.load_state_dict({name: weights[f"body.{name}"] for name in plain.state_dict()})  # no auxiliary head
+    plain.eval()
 
     def measured(images: Data, indices: Tensor) -> dict[str, float]:
-        return measure(setup.task, outputs_on(network, images, indices, normalization), images.targets[indices])
+        return measure(setup.task, outputs_on(plain, images, indices, normalization), images.targets[indices])
 
     held = None if setup.held_out_loader is None else measured(data, setup.held_out_loader.indices)
     test = None if tests is None else measured(tests, torch.arange(len(tests)))
-    names_class = bool(data.classes) and data.targets.dim() == 1
     about = {
-        "data": data.name,
-        "task": _task_name(setup.task),
-        "predicts": CLASSES if names_class else "numbers",
-        "epochs": setup.weights.epochs,
-        "seed": seed,
-        "heldout": held,
-        "test": test,
-    }
-    space = _single(found)
-    model = Model(
-        network.cpu(), space.base, space.fixed,
-        Preprocessing(data.channels, data.image_size, normalization, setup.config.fit),
-        data.classes or tuple(map(str, range(setup.outputs))), about,
-    )  # fmt: skip
+        "data": data.name, "task": _task_name(setup.task), "epochs": setup.weights.epochs, "seed": seed,
+        "predicts": CLASSES if data.classes and data.targets.dim() == 1 else "numbers", "heldout": held, "test": test,
+    }  # fmt: skip
+    classes = data.classes or tuple(map(str, range(setup.outputs)))
+    preprocessing = Preprocessing(data.channels, data.image_size, normalization, setup.config.resize)
+    model = Model(plain.cpu(), network.base, network.fixed, preprocessing, classes, about)
     return TrainedSeed(seed, model, found.history, found.seconds, held, test, folder)
 
 
@@ -145,26 +138,9 @@ def _task_name(task: BaseTask) -> str:
         return "own"
 
 
-def _single(found: SearchResult) -> SingleArchitecture:
-    space = found.stages.runs[-1][0].space
-    assert isinstance(space, SingleArchitecture)  # noqa: S101 - for the type checker
-    return space
-
-
-def _network(found: SearchResult) -> nn.Module:
-    """Return the plain network with the trained weights, or their average, without the auxiliary head."""
-    (setup, state), space = found.stages.runs[-1], _single(found)
-    shape: dict[str, Any] = setup.network_shape
-    network = space.base.network(space.fixed, **shape).to(setup.device)
-    weights = state.supernet.state_dict() if state.average is None else state.average.tensors
-    own = {name.removeprefix("body."): value for name, value in weights.items()}
-    network.load_state_dict({name: own[name] for name in network.state_dict()})
-    return network.eval()
-
-
-def result_of(found: SearchResult, runs: tuple[TrainedSeed, ...]) -> TrainResult:
+def result_of(found: SearchResult, network: SingleArchitecture, runs: tuple[TrainedSeed, ...]) -> TrainResult:
     """Return the result of all seeds; ``found`` is the run of any of them."""
-    setup, space = found.stages.runs[-1][0], _single(found)
-    data = setup.weight_loader.data
-    cost = space.base.cost(space.fixed, **setup.network_shape, image_size=data.shape[1:])
-    return TrainResult(space.base, space.fixed, setup.weights.epochs, cost, setup.task.main_metric.info, runs)
+    setup = found.stages.runs[-1][0]
+    image_size = setup.weight_loader.data.shape[1:]
+    cost = network.base.cost(network.fixed, **setup.network_shape, image_size=image_size)
+    return TrainResult(network.base, network.fixed, found.epochs, cost, setup.task.main_metric.info, runs)

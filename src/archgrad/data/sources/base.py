@@ -50,7 +50,7 @@ class DataSource(ABC):
         *,
         limit: int | None = None,
         image_size: int | None = None,
-        fit: str = "crop",
+        resize: str = "crop",
         seed: int = 0,
         progress: Callable[[int, int], None] = no_progress,
     ) -> Data:
@@ -59,7 +59,7 @@ class DataSource(ABC):
         A source without a path of its own looks in the folder ``path``, or in that of the variable ARCHGRAD_DATA.
         """
         check_value("path", path, PathLike | None)
-        options = LoadOptions(train, limit, image_size, fit, seed, progress)
+        options = LoadOptions(train, limit, image_size, resize, seed, progress)
         data = self.read(self.located(path), options)
         if not isinstance(data, Data):
             raise UserError(f"{class_path(type(self))}.read returned {shortened(data)}; it must return an ImageData.")

@@ -119,7 +119,7 @@ def _groups(files: Iterator[Encoded], size: int | None) -> Iterator[list[Tensor]
 
 def _resized(images: list[Tensor], options: LoadOptions) -> Tensor:
     stacked = torch.stack(images)
-    return stacked if options.image_size is None else resize(stacked, options.image_size, options.fit)
+    return stacked if options.image_size is None else resize(stacked, options.image_size, options.resize)
 
 
 def _same_channels(tensors: list[Tensor]) -> list[Tensor]:

@@ -58,7 +58,7 @@ class Npz(DataSource):
         scale = _scale(images, file)
         chosen = options.choose(labels)
         pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
-        return options.resize(ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels)))
+        return options.resized(ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels)))
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:

@@ -62,7 +62,7 @@ class Svhn(DataSource):
         check_labels("svhn", targets, _CLASSES, every=options.train)
         chosen = options.choose(targets)
         images = torch.from_numpy(np.ascontiguousarray(pixels[..., chosen.numpy()].transpose(3, 2, 0, 1)))
-        return options.resize(ImageData("svhn", images, targets[chosen], _CLASSES, Augmentation(crop_padding=4)))
+        return options.resized(ImageData("svhn", images, targets[chosen], _CLASSES, Augmentation(crop_padding=4)))
 
 
 def _arrays(file: Path) -> tuple[NDArray[np.uint8], NDArray[Any]]:
