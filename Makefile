@@ -7,7 +7,7 @@ USER_STAMP := .venv/.installed-for-users
 OLDEST_TORCH ?= 2.6.0
 OLDEST_INDEX ?=
 
-.PHONY: install demo test test-oldest test-slurm slurm-programs lint types unit coverage bench clean
+.PHONY: install demo test test-oldest test-slurm slurm-programs test-browser browser lint types unit coverage bench clean
 
 install: $(STAMP)
 
@@ -58,6 +58,14 @@ test-slurm: $(STAMP) slurm-programs
 slurm-programs:
 	@if [ "$$(id -u)" = 0 ] && ! (command -v munged && command -v slurmctld && command -v slurmd && command -v sbatch) > /dev/null; then \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y slurm-wlm munge; fi
+
+## the pages in a real Chromium; SCREENSHOTS=FOLDER keeps pictures of them
+test-browser: $(STAMP) browser
+	ARCHGRAD_SCREENSHOTS=$(SCREENSHOTS) $(BIN)/pytest -q tests/browser/browser_pages.py
+
+browser:
+	@if [ "$$(id -u)" = 0 ] && ! (command -v chromium || command -v chromium-browser || command -v google-chrome) > /dev/null; then \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y chromium; fi
 
 ## the same with the lines that no test reaches, which takes half as long again
 coverage: $(STAMP)

@@ -2,8 +2,7 @@
 
 All compute the same joint batch. An iteration is a step of α and one of the weights; the fastest repetition counts.
 ``cpu_ms`` is the time of the processor that one process needs, without waiting for others; ``collectives`` and ``kB``
-are those of an iteration. Only an idle machine with two cores or more tells
-anything about two processes.
+are those of an iteration. Only an idle machine with two cores or more tells anything about two processes.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from archgrad.callbacks import Callback, Decision, Measures, Record, Stage
+from archgrad.callbacks import Callback, DecisionProgress, Measures, Record, StageStart
 from archgrad.diagnostics import Snapshot
 
 __all__ = [
@@ -61,7 +61,7 @@ class Listening(Callback):
     def __init__(self, listen: Callable[[Any], object]) -> None:
         self.listen = listen
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         self.listen(StageStarted(stage.number, stage.stages, stage.space))
 
     def on_search_start(self, search: Any) -> None:
@@ -70,7 +70,7 @@ class Listening(Callback):
     def on_step_end(self, search: Any, means: Mapping[str, float]) -> None:
         self.listen(StepFinished(search, search.epoch, search.step, means))
 
-    def on_decision(self, search: Any, decision: Decision) -> None:
+    def on_decision(self, search: Any, decision: DecisionProgress) -> None:
         self.listen(DecisionMade(search, decision.what, decision.done, decision.total))
 
     def on_epoch_end(self, search: Any, record: Record) -> None:

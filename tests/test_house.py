@@ -15,66 +15,26 @@ import archgrad
 
 ROOT = Path(archgrad.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-HOUSE = (
-    ("errors",),
-    ("system",),
-    ("parts",),
-    ("training",),
-    ("autodiff",),
-    ("distributed",),
-    ("operations",),
-    ("supernet",),
-    ("spaces", "data"),
-    ("tasks",),
-    ("models",),
-    ("bilevel",),
-    ("relaxations",),
-    ("hypergradients",),
-    ("arch_optimizers",),
-    ("regularizers",),
-    ("discretizers",),
-    ("diagnostics",),
-    ("report",),
-    ("callbacks",),
-    ("method",),
-    ("recipes",),
-    ("config",),
-    ("loop",),
-    ("workflows",),
-    ("tables",),
-    ("blackbox",),
-    ("studies",),
-    ("resuming",),
-    ("cli",),
-    ("__main__",),
-)
-FLOOR = {room: number for number, rooms in enumerate(HOUSE) for room in rooms}
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+sys.path.insert(0, str(DOCS))
+from house import FIGURE, drawing, imports_of, room_of, rooms  # noqa: E402
+
+FLOOR = {room: number for number, room in enumerate([*rooms(), "__main__"])}
+"""The place of each room in the table of CONTRIBUTING.md."""
 STRANGERS = {("spaces", "data"), ("data", "spaces")}
-"""Rooms of one floor that know nothing of each other."""
+"""Rooms that know nothing of each other, although one stands before the other."""
 
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
-
-
-def modules_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the line and the full name of everything imported, at the top or inside functions."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"line {node.lineno}: imports are absolute here"
-            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
-
-
 def violations(path: Path) -> Iterator[str]:
     here = room_of(path)
-    for line, module in modules_of(ast.parse(path.read_text(encoding="utf-8"))):
+    for line, module in imports_of(ast.parse(path.read_text(encoding="utf-8"))):
         parts = module.split(".")
+        if not parts[0]:
+            yield f"{name_of(path)}:{line}: imports are absolute here"
         if parts[0] != "archgrad" or len(parts) == 1 or parts[1] == "__version__":
             continue
         there = parts[1]
@@ -108,14 +68,27 @@ def test_the_loop_names_no_member_of_a_family(path: Path) -> None:
 
     members = [type(make()).__name__ for make in (*callbacks.CALLBACKS.values(), *regularizers.REGULARIZERS.values())]
     members += [type(make()).__name__ for make in hypergradients.HYPERGRADIENTS.values()]
-    imported = [module.rpartition(".")[2] for _, module in modules_of(ast.parse(path.read_text(encoding="utf-8")))]
+    imported = [module.rpartition(".")[2] for _, module in imports_of(ast.parse(path.read_text(encoding="utf-8")))]
     assert not set(members) & set(imported)
+
+
+def test_the_table_of_rooms_fits_on_a_screen() -> None:
+    text = (DOCS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = [
+        line for line in text.splitlines() if any(line.startswith((f"| `{room}", f"| `{room}/")) for room in rooms())
+    ]
+    assert len(rooms()) == len(set(rooms())) <= 32
+    assert max(map(len, rows)) <= 110
+
+
+def test_the_figure_of_the_house_is_up_to_date() -> None:
+    assert FIGURE.read_text(encoding="utf-8") == drawing(), "the imports changed; run `python docs/house.py`"
 
 
 def test_the_rules_are_broken_by_what_breaks_them() -> None:
     assert FLOOR["spaces"] < FLOOR["loop"] < FLOOR["cli"]
     source = "def f():\n    from archgrad.loop import run\n    import archgrad.data\n"
-    assert [module for _, module in modules_of(ast.parse(source))] == ["archgrad.loop.run", "archgrad.data"]
+    assert [module for _, module in imports_of(ast.parse(source))] == ["archgrad.loop.run", "archgrad.data"]
 
 
 def test_everything_the_package_offers_exists() -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 __all__ = [
-    "LARGEST_COUNT",
     "ArchgradError",
     "DiskError",
     "DivergedError",
@@ -19,14 +17,13 @@ __all__ = [
     "ProcessLostError",
     "SearchInterrupted",
     "UserError",
-    "check_held_out",
-    "check_number",
     "check_one_of",
-    "check_probability",
-    "check_whole",
     "escaped",
     "look_up",
+    "missing_extra",
+    "reason",
     "shortened",
+    "shown_names",
     "unknown",
 ]
 
@@ -35,8 +32,6 @@ Entry = TypeVar("Entry")
 _LONGEST_VALUE, _LONGEST_NAME = 150, 100
 _VALUE = re.compile(rf"(?<!\w)'[^']*'|(?<!\w)\"[^\"]*\"|\S{{{_LONGEST_VALUE},}}")
 """A value in a message: quoted, or one long word."""
-LARGEST_COUNT = 1_000_000
-"""The largest number of steps, terms, epochs, cells and the like that a search may be given."""
 
 
 class ArchgradError(Exception):
@@ -110,6 +105,29 @@ def shortened(value: object, longest: int = 80) -> str:
     return _cut(text, longest)
 
 
+def reason(error: BaseException, typed: bool = False) -> str:
+    """Return the first line of what an error says, cut for a message; ``typed`` names its type first.
+
+    >>> reason(OSError("no such file")), reason(KeyError("a"), typed=True)
+    ('no such file', "KeyError: 'a'")
+    """
+    said = str(error).strip()
+    text = f"{type(error).__name__}: {said}".removesuffix(": ") if typed or not said else said
+    return text.splitlines()[0][:120].rstrip(". ")
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """Return the first names of a list for a message, each escaped and cut."""
+    found = list(names)
+    shown = ", ".join(repr(name[:40])[1:-1] for name in found[:8])
+    return f"{shown}, …" if len(found) > 8 else shown or "nothing"
+
+
+def missing_extra(library: str, need: str, extra: str) -> UserError:
+    """Return the error for an optional library that is not installed."""
+    return UserError(f'{need} needs {library}, which is not installed; run: pip install "archgrad[{extra}]"')
+
+
 def escaped(text: str, keep: str = "\n\t") -> str:
     """Return text in which control characters and undecodable bytes are escapes, so that no terminal obeys them.
 
@@ -140,35 +158,3 @@ def check_one_of(what: str, value: object, allowed: Iterable[str]) -> None:
     words = list(allowed)
     if not isinstance(value, str) or value not in words:
         raise unknown(f"value of {what}:", value if isinstance(value, str) else shortened(value), words)
-
-
-def check_whole(what: str, value: object, least: int = 1, most: int = LARGEST_COUNT) -> None:
-    """Raise a UserError unless ``value`` is a whole number from ``least`` to ``most``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UserError(f"{what} is {shortened(value)}; it must be at least {least} and a whole number.")
-    if value > most:
-        raise UserError(f"{what} is {shortened(value)}; it must be at most {most:,}.")
-
-
-def check_held_out(value: object) -> None:
-    """Raise a UserError unless ``value`` is a share from 0 to less than 1."""
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    if not 0 <= number < 1:
-        raise UserError(
-            f"held_out is {shortened(value)}; it must be a share of the images from 0 to less than 1, such as 0.1."
-        )
-
-
-def check_number(what: str, value: object, *, positive: bool = False) -> None:
-    """Raise a UserError unless ``value`` is a finite number of at least 0, or above 0 if it must be ``positive``."""
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    if not (number > 0 if positive else number >= 0) or number == math.inf:
-        least = "greater than 0" if positive else "of 0 or more"
-        raise UserError(f"{what} is {shortened(value)}; it must be a number {least}.")
-
-
-def check_probability(what: str, value: object) -> None:
-    """Raise a UserError unless ``value`` is a dropout probability: at 1, the rescaling 1/(1 − p) has no value."""
-    number = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-    if not 0 <= number < 1:
-        raise UserError(f"{what} is {shortened(value)}; it must be a number from 0 to less than 1.")

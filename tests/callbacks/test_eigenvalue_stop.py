@@ -24,6 +24,7 @@ from archgrad.loop import SearchResult
 from archgrad.recipes import darts, drnas, r_darts, random_nas
 
 EPOCHS, STEPS = 8, 2
+SPACE = Tiny(channels=2, cells_per_stage=1)
 RISING = [1.0, 1.1, 1.0, 1.1, 1.2, 2.0, 2.0, 2.0]
 """With windows of two epochs λ̄ is 1.05, 1.05, 1.05, 1.15, 1.6, 2 from epoch 2 on: 1.05/1.6 < 0.75 at epoch 6."""
 
@@ -80,19 +81,17 @@ def test_a_warm_up_does_not_count(warmup: int) -> None:
 def test_the_reason_is_a_sentence_with_the_numbers() -> None:
     verdict = EigenvalueStop(2).verdict([1.0, 1.0, 2.0, 2.0])
     assert verdict is not None
-    assert verdict.reason == (
-        "stopped after epoch 4: the largest eigenvalue of the architecture's Hessian rose from 1 to 2 on an average of "
-        "2 epochs each, a ratio of 0.5, which is below 0.75; the architecture is that of epoch 2."
-    )
+    for told in ("after epoch 4", "from 1 to 2 ", "2 epochs each", "ratio of 0.5,", "below 0.75", "of epoch 2."):
+        assert told in verdict.reason
 
 
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"window": 0}, "stop.window is 0; it must be at least 1"),
-        ({"steps": 1.5}, "stop.steps is 1.5; it must be at least 1"),
-        ({"ratio": 0.0}, "stop.ratio is 0.0; it must be a number greater than 0"),
-        ({"ratio": 1.5}, "stop.ratio is 1.5; it must be a number greater than 0 and at most 1"),
+        ({"window": 0}, "stop.window is 0; .*at least 1"),
+        ({"steps": 1.5}, "stop.steps is 1.5; .*at least 1"),
+        ({"ratio": 0.0}, "stop.ratio is 0.0; .*greater than 0"),
+        ({"ratio": 1.5}, "stop.ratio is 1.5; .*at most 1"),
     ],
 )
 def test_bad_rules_are_explained(knobs: dict[str, Any], message: str) -> None:
@@ -102,11 +101,11 @@ def test_bad_rules_are_explained(knobs: dict[str, Any], message: str) -> None:
 
 def test_methods_that_could_not_stop_so_are_refused() -> None:
     rule = EigenvalueStop()
-    with pytest.raises(UserError, match=r"EigenvalueStop watches .* but Fixed never moves it; leave stop out"):
+    with pytest.raises(UserError, match=r"Fixed .*leave stop out"):
         replace(random_nas(), stop=rule)
-    with pytest.raises(UserError, match="but the loss of Dirichlet jumps between draws; leave stop out"):
+    with pytest.raises(UserError, match=r"Dirichlet .*leave stop out"):
         replace(drnas(), stop=rule)
-    with pytest.raises(UserError, match="but Perturbation derives only one, at the end; leave stop out"):
+    with pytest.raises(UserError, match=r"Perturbation .*leave stop out"):
         replace(darts(), stop=rule, discretizer=Perturbation())
     assert isinstance(random_nas().arch_optimizer, Fixed)
 
@@ -146,19 +145,9 @@ def found(
     """Search with an architecture that changes in every epoch, and eigenvalues that are made up."""
     heard = Wild(after)
     method = replace(darts(), stop=EigenvalueStop(window=2, steps=1), discretizer=BestSampled(samples=1))
-    result = ag.search(
-        Tiny(channels=2, cells_per_stage=1),
-        method,
-        data(),
-        epochs=EPOCHS,
-        seed=3,
-        batch_size=8,
-        out=out,
-        resume=resume,
-        standard_callbacks=False,
-        callbacks=[*listening(heard), *measuring(scripted([done]))],
-        on_collapse="ignore",
-    )
+    watched = [*listening(heard), *measuring(scripted([done]))]
+    settings = {"standard_callbacks": False, "callbacks": watched, "on_collapse": "ignore"}
+    result = ag.search(SPACE, method, data(), epochs=EPOCHS, seed=3, batch_size=8, out=out, resume=resume, **settings)
     return result, heard
 
 
@@ -227,15 +216,8 @@ def same(a: SearchResult, b: SearchResult) -> bool:
 def test_the_real_eigenvalue_is_measured_in_every_epoch() -> None:
     method = replace(darts(), stop=EigenvalueStop(window=1, ratio=1e-9, steps=1))
     for standard in (True, False):
-        result = ag.search(
-            Tiny(channels=2, cells_per_stage=1),
-            method,
-            data(),
-            epochs=3,
-            batch_size=8,
-            standard_callbacks=standard,
-            on_collapse="ignore",
-        )
+        settings = {"standard_callbacks": standard, "on_collapse": "ignore"}
+        result = ag.search(SPACE, method, data(), epochs=3, batch_size=8, **settings)
         assert all(isinstance(record["alpha_eigenvalue"], float) for record in result.history)
 
 
@@ -249,17 +231,8 @@ def test_a_search_does_not_count_its_warm_up() -> None:
     def stopped(warmup: int) -> list[int | None]:
         done.clear()
         method = replace(darts(), stop=EigenvalueStop(1, steps=1), schedule=ag.Schedule(warmup_epochs=warmup))
-        space = Tiny(channels=2, cells_per_stage=1)
-        result = ag.search(
-            space,
-            method,
-            data(),
-            epochs=4,
-            batch_size=8,
-            standard_callbacks=False,
-            callbacks=measuring(measure),
-            on_collapse="ignore",
-        )
+        settings = {"standard_callbacks": False, "callbacks": measuring(measure), "on_collapse": "ignore"}
+        result = ag.search(SPACE, method, data(), epochs=4, batch_size=8, **settings)
         return [record.get("stopped_to") for record in result.history]
 
     done: list[int] = []
@@ -274,38 +247,28 @@ def test_the_eigenvalue_is_the_rules_own_and_measured_once(monkeypatch: pytest.M
         measured.append(steps)
         return float(steps)
 
-    for module in ("eigenvalue_stop", "arch_curvature"):
-        monkeypatch.setattr(f"archgrad.callbacks.{module}.largest_eigenvalue", note)
+    monkeypatch.setattr("archgrad.callbacks.arch_curvature.largest_eigenvalue", note)
     method = replace(darts(), stop=EigenvalueStop(1, steps=3))
     for standard in (True, False):
         for given in ((), (ArchCurvature(7, minimum=1),)):
             measured.clear()
-            space, settings = (
-                Tiny(channels=2, cells_per_stage=1),
-                {"standard_callbacks": standard, "callbacks": given},
-            )
-            result = ag.search(space, method, data(), epochs=2, batch_size=8, on_collapse="ignore", **settings)
+            settings = {"standard_callbacks": standard, "callbacks": given, "on_collapse": "ignore"}
+            result = ag.search(SPACE, method, data(), epochs=2, batch_size=8, **settings)
             assert measured == [3, 3]
             assert [record["alpha_eigenvalue"] for record in result.history] == [3.0, 3.0]
             assert ("entropy" in result.history[0]) == standard
 
 
 def test_it_stops_a_search_by_any_method_as_a_callback_too() -> None:
-    with pytest.raises(UserError, match="EigenvalueStop watches the curvature of the loss"):
-        ag.search(
-            Tiny(channels=2, cells_per_stage=1),
-            drnas(),
-            data(),
-            epochs=1,
-            callbacks=[EigenvalueStop()],
-        )
+    with pytest.raises(UserError, match=r"EigenvalueStop .*Dirichlet"):
+        ag.search(SPACE, drnas(), data(), epochs=1, callbacks=[EigenvalueStop()])
 
 
 def test_the_knobs_are_on_the_command_line() -> None:
     turned = SearchConfig(method="r-darts-es", settings={"stop.ratio": "0.5", "stop.window": "3"}).build_method()
     assert turned.stop == EigenvalueStop(window=3, ratio=0.5)
     assert r_darts("es").stop == EigenvalueStop()
-    with pytest.raises(UserError, match=r"stop\.ratio cannot be set: the method 'darts' has no stop; `archgrad list"):
+    with pytest.raises(UserError, match=r"stop\.ratio .*'darts' has no stop"):
         SearchConfig(method="darts", settings={"stop.ratio": "0.5"}).build_method()
     with pytest.raises(UserError, match="unknown knob of stop"):
         SearchConfig(method="r-darts-es", settings={"stop.rate": "0.5"}).build_method()
@@ -324,16 +287,8 @@ def test_a_configuration_with_a_stop_is_written_out_and_read_again() -> None:
 
 
 def test_the_command_says_why_it_stopped(archgrad: Any) -> None:
-    settings = [
-        "--set",
-        "stop.window=1",
-        "--set",
-        "stop.ratio=1",
-        "--set",
-        "stop.steps=1",
-        "--set",
-        "supernet.drop_path=0",
-    ]
+    knobs = ("stop.window=1", "stop.ratio=1", "stop.steps=1", "supernet.drop_path=0")
+    settings = [word for knob in knobs for word in ("--set", knob)]
     code, out, err = archgrad(
         "search", "--method", "r-darts-es", "--channels", 2, "--cells", 1, "--limit", 64, "--epochs", 6,
         "--batch-size", 16, "--out", "run", *settings,

@@ -65,7 +65,5 @@ def test_only_a_series_is_watched() -> None:
 def test_bad_settings_are_explained() -> None:
     with pytest.raises(UserError, match="every of InnerCurvature is 0"):
         InnerCurvature(every=0)
-    with pytest.raises(
-        UserError, match="lr of InnerCurvature is 'fast'; it must be a number greater than 0 or 'auto' or None"
-    ):
+    with pytest.raises(UserError, match=r"lr of InnerCurvature is 'fast'; .*'auto'"):
         InnerCurvature("fast")

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import archgrad as ag
-from archgrad.callbacks import Callback, CSVFile, MLflow, Search, Sink, TensorBoard, WandB
-from archgrad.callbacks.sinks import base
+from archgrad.callbacks import Callback, CSVFile, MLflow, Search, Sink, TensorBoard, WandB, sinks
 from archgrad.errors import UserError
 
 DATA = ag.data.digits(limit=40)
@@ -80,13 +79,13 @@ def test_wandb_writes_an_offline_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sink", [CSVFile(), TensorBoard(), WandB(), MLflow()])
 def test_a_sink_without_a_folder_is_refused(sink: Sink) -> None:
-    with pytest.raises(UserError, match=rf"{type(sink).__name__} has no folder .*; |Search with out=DIR"):
+    with pytest.raises(UserError, match=rf"{type(sink).__name__} .*out=DIR"):
         ag.search(SPACE, ag.recipes.gaea(), DATA, epochs=1, batch_size=10, callbacks=[sink])
 
 
 def test_a_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"CSVFile cannot make the folder .*/file/sub"):
+    with pytest.raises(UserError, match=r"CSVFile .*/file/sub"):
         ag.search(SPACE, ag.recipes.gaea(), DATA, epochs=1, callbacks=[CSVFile(folder=str(tmp_path / "file" / "sub"))])
 
 
@@ -94,9 +93,9 @@ def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
     def missing(name: str) -> Any:
         raise ImportError(f"No module named {name!r}")
 
-    monkeypatch.setattr(base, "import_module", missing)
-    with pytest.raises(UserError, match=r"the package wandb is not installed .*pip install 'archgrad\[wandb\]'"):
-        base.import_tool("wandb", "wandb")
+    monkeypatch.setattr(sinks, "import_module", missing)
+    with pytest.raises(UserError, match=r"wandb .*pip install 'archgrad\[wandb\]'"):
+        sinks.import_tool("wandb", "wandb")
 
 
 def test_each_stage_has_a_sink_of_its_own(tmp_path: Path) -> None:

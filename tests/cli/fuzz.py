@@ -29,12 +29,12 @@ import typer
 from PIL import Image
 from sklearn import datasets
 
-from archgrad.cli import cost, main
+from archgrad.cli import cost, inspect, main
 from archgrad.cli.app import app
 from archgrad.cli.listing import FAMILIES, LISTS
 from archgrad.data import SOURCES, Augmentation
 from archgrad.errors import ArchgradError
-from archgrad.loop import evaluation, restore, threads
+from archgrad.loop import threads
 from archgrad.loop.run import Run
 from archgrad.loop.setup import Setup
 from archgrad.models import export
@@ -202,8 +202,8 @@ BAD_STUDIES = {
     "data": 'data = ["npz:zero.npz"]\n[variant.darts]\n',
 }
 EXPORTS = [
-    "a.py", "net.py", "a.onnx", "a.pt2", "model/weights.py", "folder.py", "fifo.py", "x" * 300 + ".py", "class.py",
-    "circle/a.py", "half.toml/a.py", f"{ESCAPES}.py", "\udcff.py", "\udcff.onnx", "a.h5",
+    "a.onnx", "a.pt2", "folder.pt2", "fifo.pt2", "x" * 300 + ".pt2", "circle/a.pt2", "half.toml/a.pt2",
+    f"{ESCAPES}.pt2", "\udcff.pt2", "\udcff.onnx", "a.h5",
 ]  # fmt: skip
 
 
@@ -290,11 +290,11 @@ def _make_hostile(home: Path) -> None:
     (home / "a folder").mkdir()
     (home / "folder.svg").mkdir()
     (home / "folder.toml").mkdir()
-    (home / "folder.py").mkdir()
+    (home / "folder.pt2").mkdir()
     (home / "runs").mkdir()
     (home / ESCAPES.replace("/", "")).mkdir()
     shutil.copytree(STORED, home / f"run{ESCAPES}")
-    for name in ("fifo", "fifo.toml", "fifo.json", "fifo.csv", "fifo.svg", "fifo.npz", "fifo.py"):
+    for name in ("fifo", "fifo.toml", "fifo.json", "fifo.csv", "fifo.svg", "fifo.npz", "fifo.pt2"):
         os.mkfifo(home / name)
     for link in ("zero.toml", "zero.json", "zero.csv", "zero.tfrecord", "zero.parquet", "zero.npz"):
         (home / link).symlink_to("/dev/zero")
@@ -649,12 +649,12 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     command, digits = typer.main.get_command(app), datasets.load_digits()
     replace(typer.main, "get_command", lambda app: command)
     replace(datasets, "load_digits", lambda: digits)
-    replace(restore, "evaluate_at_state", _begin)
-    replace(evaluation, "supernet_evaluation", _begin)
+    replace(inspect, "evaluate_at_state", _begin)
+    replace(inspect, "supernet_evaluation", _begin)
     replace(threads, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
     replace(threads, "_seconds", lambda *args: 1.0)
     replace(cost, "measure_latency", lambda *args, **sizes: 1.0)
-    replace(export, "SUFFIXES", {**export.SUFFIXES, ".onnx": _begin, ".pt2": _begin})
+    replace(export, "SUFFIXES", {**export.SUFFIXES, ".onnx": _begin, ".pt2": lambda model: (b"", model.network)})
 
 
 def fuzz() -> None:

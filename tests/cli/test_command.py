@@ -38,15 +38,7 @@ def test_search_leaves_a_complete_run_directory(archgrad, space, cells):
     run = Path("run")
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in lines] == [1, 2]
-    for key in (
-        "train_loss",
-        "train_accuracy",
-        "entropy",
-        "skips",
-        "genotype",
-        "seconds",
-    ):
-        assert key in lines[0]
+    assert {"train_loss", "train_accuracy", "entropy", "skips", "genotype", "seconds"} <= set(lines[0])
     summary = json.loads((run / "summary.json").read_text())
     assert summary["genotype"] == lines[-1]["genotype"]
     assert (run / "genotype.json").exists()
@@ -84,61 +76,13 @@ def test_a_run_is_not_overwritten(archgrad):
 
 
 def test_the_saved_configuration_repeats_the_run(archgrad):
-    archgrad(
-        "search",
-        *TINY,
-        "--epochs",
-        1,
-        "--set",
-        "arch_optimizer.lr=0.01",
-        "--set",
-        "weights.nesterov=false",
-        "--out",
-        "a",
-    )
+    knobs = ["--set", "arch_optimizer.lr=0.01", "--set", "weights.nesterov=false"]
+    archgrad("search", *TINY, "--epochs", 1, *knobs, "--out", "a")
     code, _, _ = archgrad("search", "--config", "a/config.toml", "--out", "b")
     assert code == 0
     first, second = (torch.load(f"{name}/checkpoint.pt", weights_only=True) for name in "ab")
     for block, alpha in first["content"]["alpha"].items():
         assert torch.equal(alpha, second["content"]["alpha"][block])
-
-
-def test_parts_are_exchanged_by_name_and_resumed(archgrad):
-    parts = ["--relaxation", "gumbel-hard", "--set", "relaxation.domain=simplex", "--set", "relaxation.tau=5,1"]
-    parts += ["--arch-optimizer", "mirror-descent", "--set", "arch_optimizer.geometry=euclidean"]
-    budget = ["--alpha-budget", "off"]
-    code, out, err = archgrad("search", *TINY, *parts, *budget, "--epochs", 1, "--out", "run", "--json")
-    assert code == 0, err
-    method = json.loads(out)["method"]
-    relaxation, optimizer = method["relaxation"], method["arch_optimizer"]
-    assert (relaxation["part"], relaxation["domain"], relaxation["tau"]) == (
-        "archgrad.relaxations:GumbelHard",
-        "simplex",
-        [5.0, 1.0],
-    )
-    assert optimizer == {
-        "part": "archgrad.arch_optimizers:MirrorDescent", "geometry": "euclidean", "lr": 0.1, "floor": None,
-    }  # fmt: skip
-    assert archgrad("resume", "run")[0] == 0
-
-
-def test_regularizers_are_chosen_by_name_and_resumed(archgrad):
-    own = ["--regularizer", "entropy", "--set", "entropy.weight=0.5"]
-    code, out, err = archgrad("search", *TINY, *own, "--epochs", 1, "--out", "run", "--json")
-    assert code == 0, err
-    assert json.loads(out)["method"]["regularizers"] == [{"part": "archgrad.regularizers:EntropyTerm", "weight": 0.5}]
-    assert read_config(Path("run/config.toml"))["settings"]["entropy.weight"] == 0.5
-    assert archgrad("resume", "run")[0] == 0
-    turned = ["--method", "drnas", "--set", "dirichlet-kl.weight=0.25"]
-    code, out, err = archgrad("search", *TINY, *turned, "--epochs", 1, "--out", "other", "--json")
-    assert code == 0, err
-    (regularizer,) = json.loads(out)["method"]["regularizers"]
-    assert (regularizer["part"], regularizer["weight"]) == ("archgrad.regularizers:DirichletKL", 0.25)
-    assert archgrad("resume", "other")[0] == 0
-    without = ["--method", "drnas", "--regularizer", "none", "--relaxation", "softmax"]
-    code, out, err = archgrad("search", *TINY, *without, "--epochs", 1, "--json")
-    assert code == 0, err
-    assert json.loads(out)["method"]["regularizers"] == []
 
 
 @pytest.mark.parametrize(
@@ -159,21 +103,71 @@ def test_a_plus_adds_to_the_regularizers_of_the_method(method, added, kinds, tmp
     assert same_again(config, tmp_path) == built
 
 
-def test_added_regularizers_have_knobs_and_are_resumed(archgrad, tmp_path):
-    own = ["--method", "sdarts-rs", "--regularizer", "+entropy", "--set", "entropy.weight=0.5"]
-    own += ["--set", "random-perturbation.end=0.25"]
-    code, out, err = archgrad("search", *TINY, *own, "--epochs", 1, "--out", "run", "--json")
+CHOSEN = {
+    "relaxation and optimizer": (
+        "--relaxation gumbel-hard --set relaxation.domain=simplex --set relaxation.tau=5,1 --alpha-budget off "
+        "--arch-optimizer mirror-descent --set arch_optimizer.geometry=euclidean",
+        {
+            "relaxation": {"part": "archgrad.relaxations:GumbelHard", "domain": "simplex", "tau": [5.0, 1.0]},
+            "arch_optimizer": {
+                "part": "archgrad.arch_optimizers:MirrorDescent", "geometry": "euclidean", "lr": 0.1, "floor": None,
+            },
+        },
+        {"settings": {"relaxation.domain": "simplex"}},
+    ),
+    "regularizer": (
+        "--regularizer entropy --set entropy.weight=0.5",
+        {"regularizers": [{"part": "archgrad.regularizers:EntropyTerm", "weight": 0.5}]},
+        {"settings": {"entropy.weight": 0.5}},
+    ),
+    "knob of a regularizer": (
+        "--method drnas --set dirichlet-kl.weight=0.25",
+        {"regularizers": [{"part": "archgrad.regularizers:DirichletKL", "weight": 0.25}]},
+        {},
+    ),
+    "no regularizer": ("--method drnas --regularizer none --relaxation softmax", {"regularizers": []}, {}),
+    "added regularizer": (
+        "--method sdarts-rs --regularizer +entropy --set entropy.weight=0.5 --set random-perturbation.end=0.25",
+        {
+            "regularizers": [
+                {"part": "archgrad.regularizers:RandomPerturbation", "start": 0.03, "end": 0.25},
+                {"part": "archgrad.regularizers:EntropyTerm", "weight": 0.5},
+            ]
+        },
+        {"regularizer": "+entropy"},
+    ),
+    "discretizer": (
+        "--discretizer best-sampled --set discretizer.samples=3",
+        {"discretizer": {"samples": 3}},
+        {"discretizer": "best-sampled"},
+    ),
+}  # fmt: skip
+
+
+def assert_part(found, expected):
+    """What is expected of a method is in its description, which may say more."""
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            assert_part(found[name], value)
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_part(one, other)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("case", CHOSEN)
+def test_parts_are_chosen_by_name_and_resumed(archgrad, case):
+    options, method, written = CHOSEN[case]
+    code, out, err = archgrad("search", *TINY, *options.split(), "--epochs", 1, "--out", "run", "--json")
     assert code == 0, err
-    expected = [
-        {"part": "archgrad.regularizers:RandomPerturbation", "start": 0.03, "end": 0.25},
-        {"part": "archgrad.regularizers:EntropyTerm", "weight": 0.5},
-    ]
-    assert json.loads(out)["method"]["regularizers"] == expected
-    assert read_config(Path("run/config.toml"))["regularizer"] == "+entropy"
+    assert_part(json.loads(out)["method"], method)
+    assert_part(read_config(Path("run/config.toml")), written)
     assert archgrad("resume", "run")[0] == 0
-    code, out, err = archgrad("search", "--config", "run/config.toml", "--out", "again", "--json")
+    code, again, err = archgrad("search", "--config", "run/config.toml", "--out", "again", "--json")
     assert code == 0, err
-    assert json.loads(out)["method"]["regularizers"] == expected
+    assert json.loads(again)["method"] == json.loads(out)["method"]
 
 
 def same_again(config, folder):
@@ -192,15 +186,6 @@ def test_another_discretizer_can_be_given_to_a_method(name, tmp_path):
     assert same_again(config, tmp_path) == built
 
 
-def test_discretizers_are_chosen_by_name_and_resumed(archgrad):
-    own = ["--discretizer", "best-sampled", "--set", "discretizer.samples=3"]
-    code, out, err = archgrad("search", *TINY, *own, "--epochs", 1, "--out", "run", "--json")
-    assert code == 0, err
-    assert json.loads(out)["method"]["discretizer"]["samples"] == 3
-    assert read_config(Path("run/config.toml"))["discretizer"] == "best-sampled"
-    assert archgrad("resume", "run")[0] == 0
-
-
 def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
     code, _, err = archgrad(
         "search", "--method", "gaea", "--hypergradient", "exact-implicit", "--limit", 60, "--epochs", 1
@@ -210,64 +195,37 @@ def test_what_is_refused_before_training_leaves_nothing_behind(archgrad):
     assert not Path("runs").exists()
 
 
-@pytest.mark.parametrize(
-    "what",
-    [
-        "spaces",
-        "methods",
-        "relaxations",
-        "hypergradients",
-        "optimizers",
-        "regularizers",
-        "discretizers",
-        "tasks",
-        "data",
-        "genotypes",
-        "presets",
-    ],
-)
+LISTED = {
+    "spaces": "s4:", "methods": "arch_optimizer.lr=0.0003", "relaxations": "softmax: ", "hypergradients": "neumann: ",
+    "optimizers": "adam: ", "regularizers": "entropy: ", "discretizers": "discretizer.most=2", "callbacks": "doctor: ",
+    "blackbox": "random", "tasks": "classification: ", "data": "parquet:PATH", "genotypes": "parameters",
+    "presets": "quick: ",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LISTED)
 def test_lists_have_a_sentence_for_everything(archgrad, what):
     code, out, _ = archgrad("list", what)
     assert code == 0
+    assert LISTED[what] in out
     assert not [line for line in out.splitlines() if line.endswith(":")]
-
-
-@pytest.mark.parametrize("what", ["methods", "discretizers"])
-def test_lists_say_of_everything_what_it_is(archgrad, what):
-    entries = [line.split(": ", 1) for line in archgrad("list", what)[1].splitlines() if not line.startswith(" ")]
-    members = {"methods": RECIPES, "discretizers": DISCRETIZERS}[what]
-    assert [name for name, _ in entries] == list(members)
-    assert len({sentence for _, sentence in entries}) == len(entries)
-    assert all(sentence.endswith(".") and "partial(" not in sentence for _, sentence in entries)
+    members = {"methods": RECIPES, "discretizers": DISCRETIZERS}.get(what)
+    if members is not None:
+        entries = [line.split(": ", 1) for line in out.splitlines() if not line.startswith(" ")]
+        assert [name for name, _ in entries] == list(members)
+        assert len({sentence for _, sentence in entries}) == len(entries)
+        assert all(sentence.endswith(".") and "partial(" not in sentence for _, sentence in entries)
 
 
 def test_the_command_line_wins_over_the_file(archgrad, tmp_path):
     (tmp_path / "c.toml").write_text('epochs = 5\nspace = "nasbench1shot1-3"\n[set]\narch_optimizer.lr = 0.5\n')
-    code, out, _ = archgrad(
-        "search",
-        "--config",
-        "c.toml",
-        *TINY,
-        "--cells",
-        3,
-        "--epochs",
-        1,
-        "--set",
-        "arch_optimizer.lr=0.25",
-        "--json",
-    )
+    options = ["--cells", 3, "--epochs", 1, "--set", "arch_optimizer.lr=0.25", "--json"]
+    code, out, _ = archgrad("search", "--config", "c.toml", *TINY, *options)
     assert code == 0
     summary = json.loads(out)
     assert summary["epochs"] == 1
     assert (summary["space"]["part"], summary["space"]["number"]) == ("archgrad.spaces:NASBench1Shot1", 3)
     assert summary["method"]["arch_optimizer"]["lr"] == 0.25
-
-
-def test_resume_of_a_finished_run_returns_its_result(archgrad):
-    _, first, _ = archgrad("search", *TINY, "--epochs", 1, "--out", "run", "--json")
-    code, second, _ = archgrad("resume", "run", "--json")
-    assert code == 0
-    assert json.loads(first)["genotype"] == json.loads(second)["genotype"]
 
 
 def test_oracle_accuracy_is_logged_when_a_table_is_at_hand(archgrad, monkeypatch, nasbench201_folder):
@@ -293,13 +251,6 @@ def test_no_accuracy_of_another_data_set_is_shown_unasked(archgrad, monkeypatch,
     assert "oracle" not in Path("run/metrics.jsonl").read_text()
 
 
-@pytest.mark.parametrize(("oracle", "sentence"), [("none,cifar10", "none stands alone"), ("", "unknown data set")])
-def test_an_oracle_that_makes_no_sense_is_refused(archgrad, oracle, sentence):
-    code, _, err = archgrad("search", *TINY, "--oracle", oracle, "--out", "run")
-    assert code == 2
-    assert sentence in err
-
-
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
@@ -320,13 +271,6 @@ def test_a_table_that_is_asked_for_and_missing_is_said(archgrad):
     code, out, _ = archgrad("search", "--space", "darts", *TINY, "--cells", 3, "--oracle", "cifar10", "--epochs", 1)
     assert code == 0
     assert "no oracle accuracy: there is no table of cifar10 for the space 'darts'" in out
-
-
-def test_an_unknown_data_set_of_the_oracle_is_refused(archgrad):
-    code, _, err = archgrad("search", *TINY, "--oracle", "cifar11", "--out", "run")
-    assert code == 2
-    assert "unknown data set in oracle: 'cifar11'" in err
-    assert "auto, none, cifar10, cifar100, imagenet16-120" in " ".join(err.split())
 
 
 def test_query_and_draw(archgrad, monkeypatch, nasbench201_folder):
@@ -352,19 +296,6 @@ def test_genotypes_are_read_from_files_and_run_directories(archgrad):
     assert len(texts) == 1
 
 
-@pytest.mark.parametrize("what", ["spaces", "methods", "discretizers", "data"])
-def test_lists(archgrad, what):
-    code, out, _ = archgrad("list", what)
-    assert code == 0
-    expected = {
-        "spaces": "s4:",
-        "methods": "arch_optimizer.lr=0.0003",
-        "discretizers": "discretizer.most=2",
-        "data": "parquet:PATH",
-    }
-    assert expected[what] in out
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -373,7 +304,7 @@ def test_lists(archgrad, what):
         (["search", "--data", "digit"], "did you mean 'digits'?"),
         (["search", "--set", "arch_optimizer.lrr=1"], "did you mean 'lr'?"),
         (["search", "--set", "arch_optimiser.lr=1"], "did you mean 'arch_optimizer'?"),
-        (["search", "--set", "arch_optimizer.lr=fast"], "it must be a finite number"),
+        (["search", "--set", "arch_optimizer.lr=fast"], "it must be a number greater than 0"),
         (["search", "--set", "lr"], "part.knob=value"),
         (["search", "--set", "hypergradient.terms=2"], "has no knobs"),
         (["search", "--epochs", "0"], "must be at least 1"),
@@ -382,37 +313,41 @@ def test_lists(archgrad, what):
         (["search", "--threads", "0"], "must be at least 1"),
         (["search", "--device", "tpu9"], "try 'auto' or 'cpu'"),
         (["search", "--method", "darts", "--split", "0.9:0.9"], "0.9"),
-        (["search", "--method", "darts", "--split", "none"], "a bilevel search trains the architecture on images of"),
-        (["search", "--split", "0.5:0.5"], "a single-level search trains weights and architecture on all the data"),
-        (["search", "--set", "space.partial=4"], "unknown knob of space (NASBench201): 'partial'"),
-        (["search", "--set", "supernet.partial=3", "--channels", "8"], "which does not divide the 8 channels"),
-        (["search", "--method", "pc-darts", "--epochs", "3"], "give more epochs, or set schedule.warmup_epochs lower"),
-        (["search", "--method", "snas", "--hypergradient", "neumann"], "simultaneous updates take one backward pass"),
-        (["search", "--relaxation", "gumbel-hard"], "choose a relaxation and an optimizer of one domain"),
+        (["search", "--method", "darts", "--split", "none"], "bilevel"),
+        (["search", "--split", "0.5:0.5"], "single-level"),
+        (["search", "--set", "space.partial=4"], "'partial'"),
+        (["search", "--set", "supernet.partial=3", "--channels", "8"], "8 channels"),
+        (["search", "--method", "pc-darts", "--epochs", "3"], "schedule.warmup_epochs"),
+        (["search", "--method", "snas", "--hypergradient", "neumann"], "simultaneous"),
+        (["search", "--relaxation", "gumbel-hard"], "of one domain"),
         (["search", "--relaxation", "gumbel"], "did you mean 'gumbel-hard'?"),
-        (["search", "--method", "drnas", "--relaxation", "softmax"], "or leave DirichletKL out (--regularizer none)"),
-        (["search", "--regularizer", "entropi"], "unknown regularizer 'entropi'; did you mean 'entropy'?"),
-        (["search", "--set", "entropy.weight=1"], "this search has no such regularizer; add --regularizer +entropy"),
-        (["search", "--regularizer", "+entropi"], "unknown regularizer 'entropi'; did you mean 'entropy'?"),
-        (["search", "--regularizer", "+entropy,layer-alignment"], "a plus before every name, to add, or before none"),
+        (["search", "--method", "drnas", "--relaxation", "softmax"], "--regularizer none"),
+        (["search", "--regularizer", "entropi"], "'entropi'; did you mean 'entropy'?"),
+        (["search", "--set", "entropy.weight=1"], "--regularizer +entropy"),
+        (["search", "--regularizer", "+entropi"], "'entropi'; did you mean 'entropy'?"),
+        (["search", "--regularizer", "+entropy,layer-alignment"], "a plus before every name"),
         (["search", "--regularizer", "+none"], "unknown regularizer 'none'"),
-        (["search", "--regularizer", "entropy,entropy"], "EntropyTerm is among the regularizers twice"),
+        (["search", "--regularizer", "entropy,entropy"], "EntropyTerm"),
         (["search", "--method", "lambda-darts", "--regularizer", "+layer-alignment"], "the name 'layer-alignment'"),
-        (["search", "--discretizer", "arg-max"], "unknown discretizer 'arg-max'; did you mean 'argmax'?"),
+        (["search", "--discretizer", "arg-max"], "'arg-max'; did you mean 'argmax'?"),
         (["search", "--discretizer", "limited-skips", "--set", "discretizer.most=-1"], "it must be at least 0"),
         (["search", "--discretizer", "limited-skips", "--set", "discretizer.derivation=x"], "Choose from: most"),
         (["search", "--method", "r-darts-es", "--discretizer", "perturbation"], "derives only one, at the end"),
         (["search", "--set", "entrop.weight=1"], "did you mean 'entropy'?"),
-        (["search", "--method", "random-nas", "--set", "schedule.warmup_epochs=2"], "Fixed never moves the archi"),
-        (["search", "--arch-optimizer", "sgd"], "unknown architecture optimizer 'sgd'"),
+        (["search", "--method", "random-nas", "--set", "schedule.warmup_epochs=2"], "Fixed"),
+        (["search", "--arch-optimizer", "sgd"], "'sgd'"),
         (["search", "--set", "schedule.updates=sometimes"], "Choose from: alternate, simultaneous, random"),
         (["search", "--limit", "99999"], "99999"),
         (["search", "--data", "folder:nowhere"], "nowhere"),
         (["search", "--data", "cifar10"], "ARCHGRAD_DATA"),
         (["search", "--config", "none.toml"], "none.toml"),
         (["search", "--epoch", "3"], "--epochs"),
-        (["search", "--set", "space.num_classes=3"], "unknown knob of space (NASBench201): 'num_classes'"),
+        (["search", "--set", "space.num_classes=3"], "'num_classes'"),
         (["search", "--device", "meta"], "cannot be used"),
+        (["search", "--resize", "fill"], "unknown value of resize: 'fill'. Choose from: crop, pad, stretch"),
+        (["search", "--oracle", "none,cifar10"], "none stands alone"),
+        (["search", "--oracle", ""], "unknown data set"),
+        (["search", "--oracle", "cifar11"], "'cifar11'; did you mean 'cifar10'"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
         (["resume", "nowhere"], "run.json"),
         (["list", "space"], "did you mean 'spaces'?"),
@@ -450,21 +385,9 @@ def test_a_wrong_configuration_file_is_a_sentence(archgrad, tmp_path, text, sent
     assert sentence in err
 
 
-def test_a_diverging_search_says_where_and_keeps_its_checkpoint(archgrad):
-    code, _, err = archgrad(
-        "search", *TINY, "--epochs", 3, "--out", "run", "--set", "weights.lr=1e30", "--set", "weights.clip=1e30"
-    )
-    assert code == 1
-    assert "step" in err
-    assert "epoch" in err
-    assert "run" in err
-    assert torch.load("run/checkpoint.pt", weights_only=True)["format"].startswith("archgrad")
-
-
 def test_configuration_round_trips(tmp_path):
-    config = SearchConfig(
-        space="s2", epochs=3, compile=True, settings={"weights.lr": 0.1, "relaxation.init_scale": "0"}
-    )
+    settings = {"weights.lr": 0.1, "relaxation.init_scale": "0"}
+    config = SearchConfig(space="s2", epochs=3, compile=True, settings=settings)
     (tmp_path / "config.toml").write_text(config_to_toml(config))
     assert SearchConfig(**read_config(tmp_path / "config.toml")) == config
 
@@ -477,12 +400,6 @@ def test_how_images_become_square_is_kept(archgrad, tmp_path):
     assert 'resize = "pad"' in Path("run/config.toml").read_text()
     code, _, err = archgrad("resume", "run")
     assert code == 0, err
-
-
-def test_a_wrong_fit_is_refused(archgrad):
-    code, _, err = archgrad("search", *TINY, "--epochs", 1, "--resize", "fill")
-    assert code == 2
-    assert "unknown value of resize: 'fill'. Choose from: crop, pad, stretch" in err
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(archgrad):
@@ -534,12 +451,8 @@ def test_version(archgrad):
 
 
 def test_another_hypergradient_can_be_given_to_a_method(archgrad):
-    code, out, _ = archgrad("list", "hypergradients")
-    assert code == 0
-    assert "neumann: " in out
-    assert "hypergradient.terms=2" in out
     settings = ["--hypergradient", "neumann", "--set", "hypergradient.terms=1", "--set", "hypergradient.lr=none"]
-    code, out, _ = archgrad("search", "--method", "gaea", *TINY, "--epochs", 1, *settings, "--out", "run")
+    code, _, _ = archgrad("search", "--method", "gaea", *TINY, "--epochs", 1, *settings, "--out", "run")
     assert code == 0
     config = read_config(Path("run/config.toml"))
     method = SearchConfig(**config).build_method()
@@ -550,12 +463,8 @@ def test_another_hypergradient_can_be_given_to_a_method(archgrad):
 
 
 def test_a_learning_rate_set_to_none_stays_none_in_the_written_configuration(archgrad):
-    assert (
-        archgrad("search", "--method", "idarts", *TINY, "--epochs", 5, "--set", "hypergradient.lr=none", "--out", "r")[
-            0
-        ]
-        == 0
-    )
+    options = ["--method", "idarts", *TINY, "--epochs", 5, "--set", "hypergradient.lr=none"]
+    assert archgrad("search", *options, "--out", "r")[0] == 0
     assert SearchConfig(**read_config(Path("r/config.toml"))).build_method().hypergradient.lr is None
 
 
@@ -572,4 +481,4 @@ def test_it_takes_an_optimizer_a_device_and_a_precision(archgrad):
     assert archgrad("resume", "run")[0] == 0
     code, _, err = archgrad("search", "--method", "darts-2nd", "--set", "weights.optimizer=adamw", *options[-10:])
     assert code == 2
-    assert "Unrolled assumes that plain SGD trains the weights, but weights.optimizer is 'adamw'" in err
+    assert "weights.optimizer is 'adamw'" in err

@@ -113,7 +113,7 @@ def test_a_study_that_is_computed_elsewhere_can_be_reported(archgrad, engine, st
 
 def test_the_help_begins_with_what_is_compared(archgrad):
     _, out, _ = archgrad("compare", "--help")
-    places = [out.index(f"  {name} ") for name in ("--methods", "--seeds", "--data", "-o,", "--engine", "--epochs")]
+    places = [out.index(f"  {name} ") for name in ("--methods", "--data", "--seeds", "-o,", "--engine", "--epochs")]
     assert places == sorted(places)
     assert "[default:" not in out
 

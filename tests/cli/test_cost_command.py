@@ -46,7 +46,7 @@ def test_a_limit_chooses_the_width(archgrad):
     [
         (["darts-v9"], "darts-v9"),
         ([CELL, "--space", "darts"], "this genotype has the blocks cell, but the space 'darts' has normal, reduce"),
-        ([CELL, "--max-madds", "10"], "no width meets the limit of 10 multiply-adds"),
+        ([CELL, "--max-madds", "10"], "multiply-adds, more than 10; give higher limits"),
         ([CELL, "--max-madds", "-3M"], "--max-madds is '-3M'; write a positive number"),
         ([CELL, "--stem", "moon"], "stem"),
         (["runs/none/genotype.json"], "there is no file runs/none/genotype.json"),

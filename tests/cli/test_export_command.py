@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from archgrad.models import Model
+from archgrad.models.export import SUFFIXES
 from archgrad.spaces import NASBench201
 from tests.models.trained import CLASSES, model_of
 
@@ -22,11 +23,11 @@ def model(tmp_path: Path) -> Path:
 
 
 def test_a_training_run_is_exported(archgrad, model):
-    code, out, _ = archgrad("export", model.parent, "-o", "net.py")
+    code, out, _ = archgrad("export", model.parent, "-o", "net.pt2")
     assert code == 0
-    assert out.splitlines()[:-1] == ["net.safetensors", "net.py"]
+    assert out.splitlines()[:-1] == ["net.pt2"]
     assert out.splitlines()[-1].startswith("the outputs differ from PyTorch's by at most ")
-    assert sorted(path.name for path in Path().iterdir()) == ["net.py", "net.safetensors", "run"]  # and no __pycache__
+    assert sorted(path.name for path in Path().iterdir()) == ["net.pt2", "run"]
 
 
 def test_onnx_takes_any_batch_and_knows_its_images(archgrad, model):
@@ -34,7 +35,7 @@ def test_onnx_takes_any_batch_and_knows_its_images(archgrad, model):
 
     code, out, _ = archgrad("export", model, "-o", "new/net.onnx", "--json")
     said = json.loads(out)
-    assert (code, said["files"]) == (0, ["new/net.onnx"])
+    assert (code, said["file"]) == (0, "new/net.onnx")
     assert said["max_error"] <= 1e-5
     session = onnxruntime.InferenceSession("new/net.onnx", providers=["CPUExecutionProvider"])
     x = torch.randn(5, 3, 16, 16)
@@ -48,18 +49,16 @@ def test_onnx_takes_any_batch_and_knows_its_images(archgrad, model):
     }  # fmt: skip
 
 
-def test_a_failed_export_leaves_the_old_files(archgrad, model, monkeypatch):
-    monkeypatch.setattr("archgrad.models.export._loaded", lambda path: lambda x: torch.ones(len(x), 3))
-    files = {Path("net.py"): b"the old one", Path("net.safetensors"): b"old weights"}
-    for path, content in files.items():
-        path.write_bytes(content)
-    code, out, err = archgrad("export", model, "-o", "net.py")
+def test_a_failed_export_leaves_the_old_file(archgrad, model, monkeypatch):
+    monkeypatch.setitem(SUFFIXES, ".pt2", lambda model: (b"new", lambda x: torch.ones(len(x), 3)))
+    Path("net.pt2").write_bytes(b"the old one")
+    code, out, err = archgrad("export", model, "-o", "net.pt2")
     assert (code, out) == (2, "")
     assert "the exported model differs from the PyTorch one by" in err
-    assert {path: path.read_bytes() for path in files} == files
-    assert len(list(Path().iterdir())) == len(files) + 1
-    assert archgrad("export", model, "-o", "net.py", "--tolerance", "100")[0] == 0
-    assert Path("net.py").read_bytes() != b"the old one"
+    assert Path("net.pt2").read_bytes() == b"the old one"
+    assert len(list(Path().iterdir())) == 2
+    assert archgrad("export", model, "-o", "net.pt2", "--tolerance", "100")[0] == 0
+    assert Path("net.pt2").read_bytes() == b"new"
 
 
 def test_missing_libraries_are_named(archgrad, model, monkeypatch):
@@ -75,23 +74,19 @@ def test_missing_libraries_are_named(archgrad, model, monkeypatch):
     ("arguments", "sentence"),
     [
         (["run", "-o", "net.h5"], "unknown format of a model: '.h5'"),
-        (["run", "-o", "my-net.py"], "'my-net.py' is no name of a module that can be imported"),
-        (["run", "-o", "torch.py"], "and no name that Python or PyTorch has"),
-        (["run", "-o", "class.py"], "'class.py' is no name of a module"),
-        (["run", "-o", "other/weights.py"], "would replace the weights of the model in this folder"),
-        (["run", "-o", "folder.py"], "'folder.py' cannot be written (Is a directory)"),
-        (["run", "-o", "net.py", "--tolerance", "nan"], "tolerance is nan; it must be a number of 0 or more"),
-        (["none", "-o", "net.py"], "there is no model at 'none'; check the path"),
-        (["file.onnx", "-o", "net.py"], "'file.onnx' is a file; give the folder of a model"),
-        (["empty", "-o", "net.py"], "'empty' is no model: it has no model.json, only nothing"),
-        (["search", "-o", "net.py"], "'search' is a run without a trained model; train one with `archgrad train`"),
-        (["seeds", "-o", "net.py"], "'seeds' has several models, in seed-0, seed-1; give one of these folders"),
+        (["run", "-o", "folder.pt2"], "'folder.pt2' cannot be written (Is a directory)"),
+        (["run", "-o", "net.pt2", "--tolerance", "nan"], "tolerance is nan; it must be a number of 0 or more"),
+        (["none", "-o", "net.pt2"], "there is no model at 'none'; check the path"),
+        (["file.onnx", "-o", "net.pt2"], "'file.onnx' is a file; give the folder of a model"),
+        (["empty", "-o", "net.pt2"], "'empty' is no model: it has no model.json, only nothing"),
+        (["search", "-o", "net.pt2"], "'search' is a run without a trained model; train one with `archgrad train`"),
+        (["seeds", "-o", "net.pt2"], "'seeds' has several models, in seed-0, seed-1; give one of these folders"),
     ],
 )
 def test_mistakes_are_explained(archgrad, model, arguments, sentence):
-    for name in ("other", "seeds/seed-0/model", "seeds/seed-1/model"):
+    for name in ("seeds/seed-0/model", "seeds/seed-1/model"):
         shutil.copytree(model, name)
-    for name in ("folder.py", "empty", "search"):
+    for name in ("folder.pt2", "empty", "search"):
         Path(name).mkdir()
     for name in ("file.onnx", "search/genotype.json"):
         Path(name).touch()
@@ -145,7 +140,7 @@ def _lie(**changes: object):
 def test_models_that_are_damaged_or_lie_are_refused(archgrad, model, command, change, sentence):
     change(model)
     Path("image.png").touch()
-    code, out, err = archgrad(command, "run", *(["-o", "net.py"] if command == "export" else ["image.png"]))
+    code, out, err = archgrad(command, "run", *(["-o", "net.pt2"] if command == "export" else ["image.png"]))
     assert (code, out) == (2, "")
     assert sentence in err
-    assert not Path("net.py").exists()
+    assert not Path("net.pt2").exists()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import archgrad as ag
-from archgrad.cli.screen_words import screen_numbers
+from archgrad.cli.progress import screen_numbers
 
 TINY = ["--channels", 2, "--cells", 1, "--limit", 80, "--batch-size", 20, "--epochs", 1]
 

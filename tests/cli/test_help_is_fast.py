@@ -1,4 +1,4 @@
-"""What must not be imported before it is needed."""
+"""The help: what must not be imported for it, and that its options stand in groups."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+
+from archgrad.cli.options import GROUPS
 
 HEAVY = ("torch", "numpy", "sklearn", "pyarrow", "PIL", "matplotlib")
 
@@ -27,3 +29,13 @@ def test_heavy_libraries_stay_out(program):
 def test_python_dash_m():
     done = subprocess.run([sys.executable, "-m", "archgrad", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("archgrad ")
+
+
+@pytest.mark.parametrize("command", ["search", "train", "select", "fit", "compare"])
+def test_options_stand_in_groups_and_the_most_used_come_first(archgrad, command):
+    code, out, _ = archgrad(command, "--help")
+    assert code == 0
+    headings = [line.removesuffix(":") for line in out.splitlines() if line.endswith(":") and line[0].isupper()]
+    headings = [one for one in headings if one != "Arguments"]
+    assert headings[0] == "Most used options"
+    assert headings == [title for title in GROUPS if title in headings], "an option has no group"

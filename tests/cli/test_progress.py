@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import archgrad as ag
-from archgrad.cli.progress import LiveProgress, PlainProgress, progress_for
+from archgrad.cli.progress import LiveProgress, PlainProgress, progress_for, screen_numbers
 
 
 @pytest.fixture(scope="module")
@@ -62,3 +62,8 @@ def test_the_display_is_closed_when_the_search_fails(tiny):
     progress.close()
     progress.close()
     assert console._live_stack == []
+
+
+def test_the_screen_shows_the_accuracy_of_the_images_that_train_the_architecture():
+    shown = screen_numbers({"arch_loss": 2.0, "arch_accuracy": 50.0})
+    assert [number.name for number in shown] == ["α loss", "α accuracy"]

@@ -36,7 +36,7 @@ def test_a_regression_is_searched_inspected_and_plotted(
     record = json.loads(Path("run/metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert (record["metric"], record["metric_direction"]) == ("rmse", "lower")
     with monkeypatch.context() as patched:
-        patched.setattr("archgrad.report.figure.can_draw", lambda: False)  # drawing all panels takes long
+        patched.setattr("archgrad.cli.inspect.can_draw", lambda: False)  # drawing all panels takes long
         code, out, err = archgrad("inspect", "run", "--json")
     assert code == 0, err
     assert "heldout_rmse" in json.loads(out)["curves"]
@@ -53,7 +53,7 @@ def test_a_regression_is_searched_inspected_and_plotted(
     Path("other/metrics.jsonl").write_text(Path("run/metrics.jsonl").read_text().replace('"metric"', '"word"'))
     code, _, err = archgrad("plot", "run", "other")
     assert code == 2
-    assert "run measures rmse, and other measures accuracy: these cannot be compared" in err
+    assert "run has heldout_rmse, and other has heldout_accuracy: these cannot be compared" in err
 
 
 @pytest.mark.parametrize(

@@ -15,26 +15,25 @@ import numpy as np
 import pytest
 import torch
 
-from archgrad.data import Augmentation, ImageData, cifar10, cifar100
-from archgrad.data.sources import Cifar10
-from archgrad.data.sources.cifar_layout import CIFAR10, CIFAR100, CifarLayout
+from archgrad.data import Augmentation, cifar10, cifar100
+from archgrad.data.sources.cifar import Cifar
 from archgrad.errors import UserError
 
-SMALL10 = replace(CIFAR10, rows=(20, 20))
-SMALL100 = replace(CIFAR100, rows=(100, 100))
+SMALL10 = replace(cifar10, rows=(20, 20))
+SMALL100 = replace(cifar100, rows=(100, 100))
 
 
 def pixels(rows: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, (rows, 3072), dtype=np.uint8)
 
 
-def official(layout: CifarLayout, seed: int, rows: int, **changes: Any) -> bytes:
+def official(layout: Cifar, seed: int, rows: int, **changes: Any) -> bytes:
     labels = [row % len(layout.classes) for row in range(rows)]
     content = {"data": pixels(rows, seed), layout.label_key: labels, "filenames": ["x.png"] * rows, **changes}
     return pickle.dumps({key.encode(): value for key, value in content.items()}, protocol=2)
 
 
-def write_folder(layout: CifarLayout, root: Path) -> Path:
+def write_folder(layout: Cifar, root: Path) -> Path:
     folder = root / layout.folder
     folder.mkdir(parents=True)
     for seed, name in enumerate(layout.train_files + layout.test_files):
@@ -43,35 +42,31 @@ def write_folder(layout: CifarLayout, root: Path) -> Path:
     return folder
 
 
-def write_archive(layout: CifarLayout, root: Path) -> Path:
+def write_archive(layout: Cifar, root: Path) -> Path:
     folder = write_folder(layout, root / "made")
     with tarfile.open(root / layout.archive, "w:gz", compresslevel=1) as archive:
         archive.add(folder, layout.folder)
     return root / layout.archive
 
 
-def read(layout: CifarLayout, root: Path, train: bool = True, **sizes: Any) -> ImageData:
-    return Cifar10(layout)(root, train, **sizes)
-
-
-@pytest.mark.parametrize("layout", [SMALL10, SMALL100])
+@pytest.mark.parametrize("layout", [SMALL10, SMALL100], ids=lambda source: source.name)
 @pytest.mark.parametrize("write", [write_archive, write_folder])
-def test_official_files(layout: CifarLayout, write: Callable[[CifarLayout, Path], Path], tmp_path: Path) -> None:
+def test_official_files(layout: Cifar, write: Callable[[Cifar, Path], Path], tmp_path: Path) -> None:
     write(layout, tmp_path)
-    data = read(layout, tmp_path)
+    data = layout(tmp_path)
     rows = layout.rows[0]
     expected = np.concatenate([pixels(rows, seed) for seed in range(len(layout.train_files))])
     assert np.array_equal(data.images.numpy(), expected.reshape(-1, 3, 32, 32))
     assert data.labels.tolist() == [row % len(layout.classes) for row in range(rows)] * len(layout.train_files)
     assert data.augmentation == Augmentation(crop_padding=4, flip=True)
-    test = read(layout, tmp_path, train=False)
+    test = layout(tmp_path, train=False)
     assert np.array_equal(test.images.numpy().reshape(rows, -1), pixels(rows, len(layout.train_files)))
 
 
 def test_full_size_test_batch_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = tmp_path / CIFAR10.folder
+    folder = tmp_path / cifar10.folder
     folder.mkdir()
-    (folder / "test_batch").write_bytes(official(CIFAR10, 0, 10_000, data=np.zeros((10_000, 3072), np.uint8)))
+    (folder / "test_batch").write_bytes(official(cifar10, 0, 10_000, data=np.zeros((10_000, 3072), np.uint8)))
     monkeypatch.setenv("ARCHGRAD_DATA", str(tmp_path))
     data = cifar10(train=False, limit=40, image_size=16)
     assert data.images.shape == (40, 3, 16, 16)
@@ -80,9 +75,9 @@ def test_full_size_test_batch_and_environment(tmp_path: Path, monkeypatch: pytes
 
 
 def test_class_names() -> None:
-    assert len(set(CIFAR10.classes)) == 10
-    assert len(set(CIFAR100.classes)) == 100
-    assert list(CIFAR100.classes) == sorted(CIFAR100.classes)
+    assert len(set(cifar10.classes)) == 10
+    assert len(set(cifar100.classes)) == 100
+    assert list(cifar100.classes) == sorted(cifar100.classes)
 
 
 class Runs:
@@ -98,9 +93,9 @@ class Runs:
 def test_malicious_archive_is_refused(tmp_path: Path) -> None:
     target = tmp_path / "created"
     content = pickle.dumps({"data": Runs(target)}, 2)
-    with tarfile.open(tmp_path / CIFAR10.archive, "w:gz") as archive:
-        for name in CIFAR10.train_files:
-            member = tarfile.TarInfo(f"{CIFAR10.folder}/{name}")
+    with tarfile.open(tmp_path / cifar10.archive, "w:gz") as archive:
+        for name in cifar10.train_files:
+            member = tarfile.TarInfo(f"{cifar10.folder}/{name}")
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     with pytest.raises(UserError, match=r"data_batch_1 was refused: it asks to run (posix|nt)\.system"):
@@ -123,7 +118,7 @@ def test_wrong_content_names_the_file(tmp_path: Path, changes: dict[str, Any], m
     folder = write_folder(SMALL10, tmp_path)
     (folder / "data_batch_1").write_bytes(official(SMALL10, 0, 20, **changes))
     with pytest.raises(UserError, match=message):
-        read(SMALL10, tmp_path)
+        SMALL10(tmp_path)
 
 
 def test_truncated_and_incomplete_archives(tmp_path: Path) -> None:
@@ -131,14 +126,14 @@ def test_truncated_and_incomplete_archives(tmp_path: Path) -> None:
     whole = archive.read_bytes()
     archive.write_bytes(whole[: len(whole) // 3])
     with pytest.raises(UserError, match=r"cifar-10-python\.tar\.gz' is truncated"):
-        read(SMALL10, tmp_path)
+        SMALL10(tmp_path)
     archive.write_bytes(b"not gzip")
     with pytest.raises(UserError, match="truncated or damaged"):
-        read(SMALL10, tmp_path)
+        SMALL10(tmp_path)
     with tarfile.open(archive, "w:gz") as empty:
         empty.addfile(tarfile.TarInfo("other"))
     with pytest.raises(UserError, match="no usable cifar-10-batches-py/data_batch_1"):
-        read(SMALL10, tmp_path)
+        SMALL10(tmp_path)
 
 
 def test_missing_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +147,7 @@ def test_missing_files_and_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folder = write_folder(SMALL10, tmp_path)
     (folder / "data_batch_3").unlink()
     with pytest.raises(UserError, match="data_batch_3"):
-        read(SMALL10, tmp_path)
+        SMALL10(tmp_path)
 
 
 @pytest.fixture

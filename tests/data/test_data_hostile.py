@@ -16,7 +16,6 @@ from image_files import STACK, Y, pa, pixels, png, pq, write_parquet
 
 from archgrad.data import cifar10, load, npz, parquet
 from archgrad.data.catalog import check_data
-from archgrad.data.sources.cifar_layout import CIFAR10
 from archgrad.errors import UserError
 
 
@@ -83,13 +82,13 @@ def test_archives_that_unpack_to_gigabytes_are_refused(tmp_path: Path, monkeypat
 
 def test_parquet_files_with_too_many_rows_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_parquet(tmp_path / "a.parquet")
-    monkeypatch.setattr("archgrad.data.sources.parquet_table._MOST_ROWS", 11)
+    monkeypatch.setattr("archgrad.data.sources.parquet._MOST_ROWS", 11)
     with pytest.raises(UserError, match=r"a\.parquet' claims to have 12 rows; at most 11 are read"):
         parquet(path)
 
 
 def test_parquet_files_that_unpack_to_gigabytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.data.sources.parquet_table._BOMB_BYTES", 1 << 20)
+    monkeypatch.setattr("archgrad.data.sources.parquet._BOMB_BYTES", 1 << 20)
     path = tmp_path / "a.parquet"
     table = pa.table({"image": [bytes(1 << 20), bytes([1]) * (1 << 20)], "label": [0, 1]})
     pq.write_table(table, path, compression="zstd", use_dictionary=False)
@@ -98,7 +97,7 @@ def test_parquet_files_that_unpack_to_gigabytes_are_refused(tmp_path: Path, monk
 
 
 def test_few_rows_are_read_at_once_if_each_may_be_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.data.sources.parquet_table._BYTES_AT_ONCE", 1)
+    monkeypatch.setattr("archgrad.data.sources.parquet._BYTES_AT_ONCE", 1)
     assert len(parquet(write_parquet(tmp_path / "a.parquet"))) == 12
 
 
@@ -134,9 +133,9 @@ def test_cifar_archives_with_wrong_members(
     kind: bytes, size: int, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("archgrad.data.sources.cifar._MOST_BYTES", 1 << 20)
-    member = tarfile.TarInfo(f"{CIFAR10.folder}/data_batch_1")
+    member = tarfile.TarInfo(f"{cifar10.folder}/data_batch_1")
     member.type, member.size, member.linkname = kind, size, "/etc/passwd"
-    with gzip.open(tmp_path / CIFAR10.archive, "wb", compresslevel=1) as stream:
+    with gzip.open(tmp_path / cifar10.archive, "wb", compresslevel=1) as stream:
         stream.write(member.tobuf() + bytes(size) + bytes(1024))
     with pytest.raises(UserError, match=sentence):
         cifar10(tmp_path)

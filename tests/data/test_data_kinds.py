@@ -23,7 +23,7 @@ Make = Callable[[Path], Data]
 
 @pytest.fixture
 def always_lazy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.data.sources.lazy.MOST_IN_MEMORY", 0)
+    monkeypatch.setattr("archgrad.data.sources.encoded.MOST_IN_MEMORY", 0)
 
 
 def of_folder(root: Path) -> Data:
@@ -79,7 +79,7 @@ def test_the_same_items_make_the_same_batches(data: Data) -> None:
         assert torch.equal(ours.batch(index).targets, theirs.batch(index).targets)
 
 
-@pytest.mark.parametrize("world", [2, 3, 9])
+@pytest.mark.parametrize("world", [2, 9])
 def test_shards_together_are_the_batch(data: Data, world: int) -> None:
     whole = loader(data)
     parts = [loader(data, (rank, world)) for rank in range(world)]
@@ -112,7 +112,7 @@ def test_lazy_sources_read_what_they_would_keep(
     write(tmp_path)
     path = tmp_path / "folder" if source == "folder" else tmp_path
     lazy = reader(path, limit=9, image_size=5, resize="pad", seed=3)
-    monkeypatch.setattr("archgrad.data.sources.lazy.MOST_IN_MEMORY", 1 << 28)
+    monkeypatch.setattr("archgrad.data.sources.encoded.MOST_IN_MEMORY", 1 << 28)
     kept = reader(path, limit=9, image_size=5, resize="pad", seed=3)
     assert isinstance(lazy, DatasetData)
     assert isinstance(kept, ImageData)
@@ -122,8 +122,8 @@ def test_lazy_sources_read_what_they_would_keep(
     assert lazy.origin == kept.origin
 
 
-@pytest.mark.parametrize("channels", [1, 3, 12])
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.uint8])
+@pytest.mark.parametrize("channels", [1, 12])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.uint8], ids=["float32", "float64", "uint8"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_any_number_of_channels(channels: int, kind: torch.dtype, lazy: bool) -> None:
     values = torch.rand(20, channels, 6, 9, generator=torch.Generator().manual_seed(1)) * 200 - 100

@@ -15,8 +15,9 @@ from archgrad.data import Parquet, parquet
 from archgrad.errors import UserError
 
 
-@pytest.mark.parametrize("layout", ["struct", "flat", "plain"])
-@pytest.mark.parametrize("label", ["label", "labels", "fine_label", "y"])
+@pytest.mark.parametrize(
+    ("layout", "label"), [("struct", "label"), ("flat", "labels"), ("plain", "fine_label"), ("struct", "y")]
+)
 def test_parquet_layouts(tmp_path: Path, layout: str, label: str) -> None:
     data = parquet(write_parquet(tmp_path / "some.parquet", layout=layout, label=label))
     expected = np.stack([pixels(number) for number in range(12)]).transpose(0, 3, 1, 2)

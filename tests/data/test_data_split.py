@@ -55,7 +55,7 @@ def test_single_level_is_all_the_data_twice() -> None:
         ((0.8, 0.3), "0.8:0.3 takes 1.1 times the data"),
         ((0.5, 0.0), "both fractions must be above 0"),
         ((-0.5, 0.5), "both fractions must be above 0"),
-        ((float("nan"), 0.5), r"fractions is \(nan, 0.5\); it must be a tuple of 2 values, each a number"),
+        ((float("nan"), 0.5), r"fractions is \(nan, 0.5\); it must be a tuple of 2 values, each a finite number"),
         ((0.5, 0.01), "the architecture part of the split would have 0 of 40 images for 2 classes"),
         ((0.03, 0.5), "the weights part of the split would have 1 of 40 images for 2 classes"),
     ],

@@ -7,6 +7,8 @@ import os
 import pickle
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -155,33 +157,51 @@ def test_workers_end_although_one_died_with_a_lock(opened: Any) -> None:
         signal.signal(signal.SIGALRM, previous)
 
 
+class Failing:
+    """A loader of PyTorch that keeps what it is asked for and cannot start."""
+
+    asked: dict[str, Any]
+
+    def __init__(self, problem: Exception) -> None:
+        self.problem = problem
+
+    def __call__(self, data: Any, **options: Any) -> Failing:
+        self.asked = options
+        return self
+
+    def __iter__(self) -> Any:
+        raise self.problem
+
+
 @pytest.mark.parametrize(
     ("problem", "sentence"),
     [
         (pickle.PicklingError("Can't pickle f"), r"cannot be sent to worker processes \(Can't pickle f\); define"),
         (BlockingIOError("no more"), r"the worker processes cannot be started \(no more\); give fewer workers"),
     ],
+    ids=["unsendable", "too-many"],
 )
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_processes_that_cannot_start_are_a_sentence(
-    problem: Exception, sentence: str, monkeypatch: pytest.MonkeyPatch, opened: Any
+    problem: Exception, sentence: str, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Failing:
-        def __iter__(self) -> Any:
-            raise problem
-
-    monkeypatch.setattr("archgrad.data.workers.DataLoader", lambda data, **options: Failing())
-    with pytest.raises(UserError, match=sentence):
-        opened(1).batch(0)
-
-
-def test_pinned_memory_is_asked_for_where_the_device_is_cuda(monkeypatch: pytest.MonkeyPatch, opened: Any) -> None:
-    from archgrad.data import workers
-
-    asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(workers, "DataLoader", lambda data, **options: asked.append(options) or [])
+    loader = Failing(problem)
+    monkeypatch.setattr("archgrad.data.workers.DataLoader", loader)
     data = from_dataset(Noisy(INPUTS, TARGETS), normalization=None)
-    for device in ("cpu", "cuda"):
-        own = Loader(data, torch.arange(40), 5, opened(0).normalization, workers=2, device=device)
-        with pytest.raises(StopIteration):
-            own.batch(0)
-    assert [one["pin_memory"] for one in asked] == [False, True]
+    with pytest.raises(UserError, match=sentence):
+        Loader(data, torch.arange(40), 5, measure(data), workers=2, device=device).batch(0)
+    assert loader.asked["pin_memory"] == (device == "cuda")
+
+
+UNCLOSED = """
+import torch
+from archgrad.data import Loader, from_dataset, measure
+data = from_dataset([(torch.rand(1, 4, 4), number % 2) for number in range(8)])
+loader = Loader(data, torch.arange(8), 2, measure(data), workers=2)
+print(loader.batch(0).inputs.shape[0])
+"""
+
+
+def test_a_program_ends_although_it_did_not_close_its_loader() -> None:
+    done = subprocess.run([sys.executable, "-c", UNCLOSED], capture_output=True, text=True, timeout=100, check=True)
+    assert (done.stdout, done.stderr) == ("2\n", "")

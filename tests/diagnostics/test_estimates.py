@@ -9,7 +9,7 @@ from torch import Tensor
 
 from archgrad.bilevel.descent import Descent
 from archgrad.bilevel.problem import BilevelProblem
-from archgrad.diagnostics import Comparison, average, compare, reference_at
+from archgrad.diagnostics import EstimateComparison, average, compare, reference_at
 from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, ExactImplicit, FirstOrder, Neumann, evaluate_at
 
 Tensors = dict[str, Tensor]
@@ -33,7 +33,7 @@ def at(shift: float, descent: Descent | None = None) -> AbstractContextManager[E
     return evaluate_at(problem(shift), {"w": randn(6, seed=2)}, {"a": randn(3, seed=3)}, None, None, descent)
 
 
-def comparisons(point: EvaluationPoint, reference: ConjugateGradient) -> dict[str, Comparison]:
+def comparisons(point: EvaluationPoint, reference: ConjugateGradient) -> dict[str, EstimateComparison]:
     return compare(point, {"first": FirstOrder(), "exact": ExactImplicit(), "series": Neumann(0, 0.01)}, reference)
 
 
@@ -62,4 +62,4 @@ def test_the_reference_is_damped_as_much_as_the_problem_needs() -> None:
 
 
 def test_means_are_taken_of_every_number() -> None:
-    assert average([Comparison(1, 2, 3, 4), Comparison(3, 4, 5, 6)]) == Comparison(2, 3, 4, 5)
+    assert average([EstimateComparison(1, 2, 3, 4), EstimateComparison(3, 4, 5, 6)]) == EstimateComparison(2, 3, 4, 5)

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.func import functional_call
 
+from archgrad.distributed.collectives import counted
 from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.processes import processes
 from archgrad.distributed.shard import Shard
+from archgrad.operations import DilatedConv, Identity, ReLUConvBN, SeparableConv, Site
+from archgrad.supernet.cell import Edge, MixedCell
+from archgrad.supernet.mixture import CellMixture
 
 ROWS = 7
 Vector = dict[str, Tensor]
@@ -78,6 +84,33 @@ def derivatives(local: int = 0) -> dict[str, Tensor | None]:
         name: value if value is None else value.detach()
         for name, value in {"outputs": outputs, **first, **more}.items()
     }
+
+
+def node_derivatives(by_image: bool) -> tuple[dict[str, Tensor], int]:
+    """Return a node of eight batch norms, its derivatives to second order, and the collectives of its forward pass."""
+    torch.manual_seed(0)
+    kinds = (partial(SeparableConv, size=3), partial(DilatedConv, size=3), partial(ReLUConvBN, 2, size=1))
+    edges = [Edge(source, 2, (*(kind(site=Site(2)) for kind in kinds), Identity())) for source in (0, 1)]
+    cell = MixedCell([*edges[:1], Edge(1, 2, edges[1].operations[:3])], inputs=2, nodes=3).double()
+    weights = {name: value.detach().requires_grad_() for name, value in cell.named_parameters()}
+    images = torch.randn(ROWS, 2, 4, 4, dtype=torch.float64)
+    shape = (1, ROWS, 2, 4) if by_image else (1, 2, 4)
+    mixture = {"edges": torch.randn(shape, dtype=torch.float64, requires_grad=True)}
+
+    def node(weights: Vector, x: Tensor, mixture: Vector) -> Tensor:
+        rows = mixture["edges"][0].movedim(0, -1) if by_image else mixture["edges"][0]
+        own = CellMixture([row.unbind() for row in rows], (0,), by_image=by_image)
+        found: Tensor = functional_call(cell, weights, ((x, x.sin()), own))[2]
+        return found.tanh().mean((2, 3))
+
+    before = counted.calls
+    outputs = _forward(node, weights, images, mixture, 0)
+    calls, inputs = counted.calls - before, [*weights.values(), *mixture.values()]
+    first = torch.autograd.grad(outputs.prod(1).sum(), inputs, create_graph=True)
+    product = sum(one.square().sum() for one in first)
+    second = [torch.autograd.grad(product, inputs, create_graph=again, retain_graph=True) for again in (False, True)]
+    found = {"outputs": [outputs], "first": first, "second": second[0], "second, differentiable": second[1]}
+    return {f"{key} {n}": one.detach() for key, values in found.items() for n, one in enumerate(values)}, calls
 
 
 def _forward(call: Callable[..., Tensor], weights: Vector, images: Tensor, mixture: Vector, local: int) -> Tensor:

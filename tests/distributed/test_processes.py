@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -36,6 +39,26 @@ def test_a_process_alone_decides_for_itself() -> None:
         assert state_from_first(lambda: None) is None
         assert largest(7) == 7
         check_same("other data", lambda: "no digest is computed")
+
+
+_ENDING = """
+import os, sys, torch, torch.distributed as dist
+import archgrad.distributed.processes
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)  # imports all that PyTorch has about groups
+dist.all_reduce(torch.ones(3))
+dist.destroy_process_group()
+print([open(f"/proc/self/task/{thread}/comm").read() for thread in os.listdir("/proc/self/task")])
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the threads are those of Linux")
+def test_the_threads_of_gloo_end_with_the_group(tmp_path: Path) -> None:
+    """A thread that outlives the group may abort the process when Python ends."""
+    command = [sys.executable, "-c", _ENDING, str(tmp_path / "store")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "python" in done.stdout
+    assert "gloo" not in done.stdout
 
 
 def test_the_environment_of_torchrun_is_read(started: pytest.MonkeyPatch) -> None:

@@ -6,24 +6,34 @@ from typing import Any
 
 import pytest
 import torch
-from derivatives import derivatives, statistics
+from derivatives import derivatives, node_derivatives, statistics
 
 from archgrad.distributed.forward import forward_on_shards
 from archgrad.distributed.shard import Shard
 from archgrad.errors import UserError
 
 
-@pytest.mark.parametrize("way", ["derivatives", "derivatives without sockets"])
-def test_derivatives_are_those_of_one_process(ranks: list[dict[str, Any]], way: str) -> None:
+def test_derivatives_are_those_of_one_process(ranks: list[dict[str, Any]]) -> None:
     alone = derivatives()
     assert sum("third" in name for name in alone) == 6
     for rank in ranks:
-        assert rank[way].keys() == alone.keys()
+        assert rank["derivatives"].keys() == alone.keys()
         for name, value in alone.items():
             if value is None:
-                assert rank[way][name] is None, name
+                assert rank["derivatives"][name] is None, name
             else:
-                torch.testing.assert_close(rank[way][name], value, rtol=1e-9, atol=1e-9)
+                torch.testing.assert_close(rank["derivatives"][name], value, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("by_image", [False, True])
+def test_the_batch_norms_of_a_node_share_their_collectives(ranks: list[dict[str, Any]], by_image: bool) -> None:
+    alone, _ = node_derivatives(by_image)
+    for rank in ranks:
+        found, collectives = rank[f"node {by_image}"]
+        assert collectives == 3  # 8 norms: all that come first, the second ones of separable convolutions, the rows
+        assert found.keys() == alone.keys()
+        for name, value in alone.items():
+            torch.testing.assert_close(found[name], value, rtol=1e-9, atol=1e-9)
 
 
 def test_local_statistics_are_those_of_each_share(ranks: list[dict[str, Any]]) -> None:

@@ -151,5 +151,5 @@ def test_nothing_is_held_out_on_request() -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, float("nan")])
 def test_a_share_that_is_none_is_refused(share: float) -> None:
-    with pytest.raises(UserError, match=r"held_out is .*; it must be a share of the images from 0 to less than 1"):
+    with pytest.raises(UserError, match=r"held_out is .*; it must be a number from 0 to less than 1"):
         ag.search(SPACE, ag.recipes.gaea(), DATA, held_out=share, **SETTINGS)

@@ -82,7 +82,7 @@ def test_ordinary_sizes_are_not_looked_at_closely(digits: ImageData, monkeypatch
     [
         ({"epochs": 10**9}, "epochs is 1000000000; it must be at most 1,000,000"),
         ({"epochs": 10**6}, "epochs is 1000000, so the search would take 11,000,000 steps"),
-        ({"cells": 10**6}, "is 1000000; it must be at most 1000"),
+        ({"cells": 10**6}, "is 1000000; it must be at most 1,000"),
         ({"channels": 10**4, "cells": 5}, "would take at least"),
         ({"batch_size": 10**9}, "batch_size is 1000000000"),
         ({"hypergradient": "neumann", "settings": {"hypergradient.terms": 10**9}}, "hypergradient.terms is 1000000000"),

@@ -13,8 +13,8 @@ from safetensors.torch import load_file, save_file
 
 from archgrad.errors import UserError
 from archgrad.models import Model, export_model
-from archgrad.spaces import DARTS, SPACES, NASBench201, StagedSpace, known_cells
-from tests.models.trained import CLASSES, built, model_of, small
+from archgrad.spaces import DARTS, SPACES, NASBench201, StagedSpace
+from tests.models.trained import CLASSES, model_of, small
 
 
 @pytest.mark.parametrize("name", SPACES)
@@ -30,41 +30,23 @@ def test_a_saved_model_is_the_same(name: str, tmp_path: Path) -> None:
     assert not again.network.training
 
 
-@pytest.mark.parametrize("name", [name for name in SPACES if name != "s4"])
-@pytest.mark.parametrize("stem", ["cifar", "imagenet"])
-def test_a_standalone_file_computes_the_same(name: str, stem: str, tmp_path: Path) -> None:
-    space = small(name)
-    sized = SPACES.create(name, channels=4, stem=stem, **{space.depth_knob: getattr(space, space.depth_knob)})
-    assert export_model(model_of(sized, seed=1), tmp_path / "network.py").error <= 1e-5
-
-
-def test_two_cells_without_none_are_saved_and_stand_alone(tmp_path: Path) -> None:
-    space = DARTS(channels=4, cells=2, exclude=("none",))
-    model = model_of(space)
-    assert export_model(model, tmp_path / "network.py").error <= 1e-5
+def test_two_cells_without_none_are_saved(tmp_path: Path) -> None:
+    model = model_of(DARTS(channels=4, cells=2, exclude=("none",)))
     again = Model.load(model.save(tmp_path / "model"))
     assert again.genotype == model.genotype
     assert again.space.block_of(1) == "reduce"  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("name", known_cells())
-def test_known_cells_stand_alone(name: str, tmp_path: Path) -> None:
-    cell = known_cells()[name]
-    model = built(cell.space(channels=4, cells=4), cell.genotype)
-    assert export_model(model, tmp_path / "network.py").error <= 1e-5
-
-
-def test_a_standalone_file_runs_without_archgrad(tmp_path: Path) -> None:
-    from PIL import Image
-
-    export_model(model_of(small("nasbench201")), tmp_path / "network.py")
-    Image.new("RGB", (20, 30), (90, 40, 200)).save(tmp_path / "picture.png")
-    blocked = "import sys; sys.modules['archgrad'] = None; sys.argv = ['network.py', 'picture.png']; "
-    code = blocked + "import runpy; runpy.run_path('network.py', run_name='__main__')"
+def test_a_program_runs_without_archgrad(tmp_path: Path) -> None:
+    model, x = model_of(small("darts")), torch.randn(2, 3, 16, 16)
+    export_model(model, tmp_path / "model.pt2")
+    torch.save((x, model.logits(x)), tmp_path / "expected.pt")
+    code = """import sys; sys.modules["archgrad"] = None
+import torch
+x, expected = torch.load("expected.pt")
+torch.testing.assert_close(torch.export.load("model.pt2").module()(x), expected, rtol=0, atol=1e-5)"""
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("picture.png: ")
-    assert any(name in done.stdout for name in CLASSES)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +56,7 @@ def test_exported_programs_compute_the_same(name: str, suffix: str, tmp_path: Pa
     path = tmp_path / f"model{suffix}"
     written = export_model(model_of(small(name), seed=2), path)
     assert written.error <= 1e-5
-    assert written.files == (path,)
+    assert written.file == path
     assert sorted(file.name for file in tmp_path.iterdir()) == [path.name]
 
 
@@ -151,12 +133,6 @@ def test_other_formats_and_images_are_explained(tmp_path: Path) -> None:
         model.predict(torch.zeros(1, 2, 8, 8, dtype=torch.uint8))
     with pytest.raises(UserError, match=r"give uint8 \[images, channels, height, width\]"):
         model.predict(torch.zeros(1, 3, 8, 8))
-    for name in ('a""" + 1.py', "my-model.py"):
-        with pytest.raises(UserError, match="is no name of a module that can be imported"):
-            export_model(model, tmp_path / name)
-    noisy = built(SPACES.create("s4", channels=2, cells=3), model_of(small("s4")).genotype)
-    with pytest.raises(UserError, match=r"cannot hold noise; export to \.onnx or \.pt2"):
-        export_model(noisy, tmp_path / "model.py")
     assert not list(tmp_path.iterdir())
 
 

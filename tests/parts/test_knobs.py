@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from archgrad.cli.listing import FAMILIES, shown
 from archgrad.errors import UserError
+from archgrad.parts.fields import Count
 from archgrad.parts.knobs import knobs_of, parse_setting, with_settings
 from archgrad.parts.registry import Registry
 
 
 @dataclass(frozen=True)
 class Part:
-    count: int = 1
+    count: Count = 1
     rate: float = 0.5
     flag: bool = False
     name: str = "x"
@@ -87,19 +88,20 @@ def test_malformed_settings(text):
 @pytest.mark.parametrize("knob", ["rate", "pair"])
 def test_only_finite_numbers_are_taken(value: object, knob: str) -> None:
     given = (value, value) if knob == "pair" else value
-    with pytest.raises(UserError, match=f"part.{knob} is .*; it must be a finite number"):
+    with pytest.raises(UserError, match=f"part.{knob} is .*; it must be .*a finite number"):
         with_settings(Part(), {knob: given}, "part")
 
 
 @pytest.mark.parametrize("value", ["9" * 19, 10**30, "9" * 5000])
 def test_absurd_counts_are_refused(value: object) -> None:
-    with pytest.raises(UserError, match=r"part.count is .*; it must be (at most 1,000,000|a whole number)"):
+    with pytest.raises(UserError, match=r"part.count is .*; it must be (at most 1,000,000|at least 1 and a whole)"):
         with_settings(Part(), {"count": value}, "part")
 
 
 @dataclass(frozen=True)
 class Odd:
-    function: dict[str, int] | None = None
+    table: dict[str, int] = field(default_factory=dict)
+    maybe: dict[str, int] | None = None
     number: int = 1
 
     def __post_init__(self) -> None:
@@ -108,8 +110,10 @@ class Odd:
 
 
 def test_what_no_text_can_say_is_a_sentence() -> None:
-    with pytest.raises(UserError, match=r"odd.function cannot be set by a name and a value; set it in Python"):
-        with_settings(Odd(), {"function": "x"}, "odd")
+    with pytest.raises(UserError, match=r"odd.table cannot be set by a name and a value; set it in Python"):
+        with_settings(Odd(), {"table": "x"}, "odd")
+    with pytest.raises(UserError, match=r"odd.maybe is 'x'; it must be of type dict or None"):
+        with_settings(Odd(), {"maybe": "x"}, "odd")
     with pytest.raises(UserError, match=r"odd cannot be made \(RuntimeError: no sevens\)"):
         with_settings(Odd(), {"number": 7}, "odd")
 

@@ -55,7 +55,7 @@ def test_a_diagnosis_shows_the_maximum_of_entropy_and_skips_what_was_not_measure
     assert (tmp_path / "panels.svg").read_text().count('id="axes_') == 1
 
 
-def drawn(monkeypatch: pytest.MonkeyPatch, module: str) -> list[Any]:
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Figures as they are laid out, in the place of files."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -69,12 +69,12 @@ def drawn(monkeypatch: pytest.MonkeyPatch, module: str) -> list[Any]:
         figure.canvas.draw()
         figures.append(figure)
 
-    monkeypatch.setattr(f"archgrad.report.{module}.save_figure", keep)
+    monkeypatch.setattr("archgrad.report.curves.save_figure", keep)
     return figures
 
 
 def test_a_legend_of_long_labels_lies_whole_beside_the_axes(monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = drawn(monkeypatch, "curves")
+    figures = drawn(monkeypatch)
     settings = ", ".join(f"weights.setting_{number}=0.025" for number in range(6))
     curves = {f"method-{number} ({settings})": curve_of(histories(2), "loss") for number in range(25)}
     draw_curves(curves, "loss", Path("curves.png"))
@@ -87,7 +87,7 @@ def test_a_legend_of_long_labels_lies_whole_beside_the_axes(monkeypatch: pytest.
 
 
 def test_the_band_of_an_accuracy_stays_between_0_and_100(monkeypatch: pytest.MonkeyPatch) -> None:
-    figures = drawn(monkeypatch, "curves")
+    figures = drawn(monkeypatch)
     runs = [[{"epoch": 1, "heldout_accuracy": value}, {"epoch": 2, "heldout_accuracy": value}] for value in (2.0, 98.0)]
     draw_curves({"a": curve_of(runs, "heldout_accuracy")}, "heldout_accuracy", Path("curves.png"))
     heights = figures[0].axes[0].collections[0].get_paths()[0].vertices[:, 1]
@@ -97,7 +97,7 @@ def test_the_band_of_an_accuracy_stays_between_0_and_100(monkeypatch: pytest.Mon
 def test_a_diagnosis_shows_the_losses_of_weights_and_architecture_and_begins_its_axes_at_zero(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    figures = drawn(monkeypatch, "panels")
+    figures = drawn(monkeypatch)
     records = [{"epoch": n, "train_loss": 2.0, "arch_loss": 2.1, "entropy": 1.6, "entropy_max": 1.61} for n in (1, 2)]
     draw_panels(records, Path("panels.png"))
     loss, entropy = figures[0].axes

@@ -6,23 +6,17 @@ from typing import Any
 
 import pytest
 import torch
+from small_spaces import every_space, small
 from torch import Tensor, nn
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.operations import Identity
-from archgrad.spaces import DARTS, SPACES, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace
+from archgrad.spaces import DARTS, CellPlan, DecisionBlock, NASBench201, Row, SearchSpace, StagedSpace
 from archgrad.supernet import Edge, MixedCell, SupernetOptions
 from archgrad.training.weight_training import WeightTraining
 
-every_space = pytest.mark.parametrize("name", SPACES)
-
 EDGES = SupernetOptions(edge_weights=True)
-
-
-def small(name: str, **settings: object) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return SPACES.constructor(name)(**{"channels": 4, **depth, **settings})
 
 
 @every_space
@@ -94,18 +88,6 @@ def test_a_width_that_cannot_be_divided_is_explained(name: str, partial: int) ->
     for make in (SearchSpace.completed_options, SearchSpace.supernet):
         with pytest.raises(UserError, match=message):
             make(small(name), SupernetOptions(partial))
-
-
-@pytest.mark.parametrize("value", [0, -2, 1.0, "2", True])
-def test_a_bad_partial_is_explained(value: Any) -> None:
-    with pytest.raises(UserError, match=r"supernet\.partial is .*; it must be at least 1 and a whole number"):
-        SupernetOptions(partial=value)
-
-
-@pytest.mark.parametrize("value", [1, "yes", None])
-def test_bad_edge_weights_are_explained(value: Any) -> None:
-    with pytest.raises(UserError, match=r"supernet\.edge_weights is .*; it must be true or false"):
-        SupernetOptions(edge_weights=value)
 
 
 def test_nodes_have_no_edges_to_weigh() -> None:

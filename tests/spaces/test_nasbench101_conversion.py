@@ -54,7 +54,7 @@ def some_genotypes(space: NASBench1Shot1, number: int = 40) -> list[Genotype]:
 def other_order(module: Module, seed: int) -> Module:
     """The same module with its vertices in another topological order."""
     dice = random.Random(seed)  # noqa: S311
-    order, left = [0], set(module.interior)
+    order, left = [0], set(range(1, module.vertices - 1))
     while left:
         order.append(dice.choice([v for v in sorted(left) if set(module.sources_of(v)) <= set(order)]))
         left.remove(order[-1])
@@ -162,6 +162,9 @@ def test_spaces_of_another_kind_are_refused() -> None:
         genotype_of(NASBench201(), module_of(FOUR))
 
 
+NO_CELL = r"is not a cell within NAS-Bench-101; .* operations, inputs, output, with 4 or 5 nodes"
+
+
 def replaced(**blocks: CellGenotype) -> Genotype:
     return Genotype.of(dict(FOUR.blocks) | blocks)
 
@@ -169,20 +172,20 @@ def replaced(**blocks: CellGenotype) -> Genotype:
 @pytest.mark.parametrize(
     ("genotype", "sentence"),
     [
-        (Genotype.of({"cell": CellGenotype(())}), "this genotype decides cell; modules of NAS-Bench-101 belong to"),
-        (replaced(operations=CellGenotype(())), "the operations of this genotype are none"),
-        (replaced(operations=CellGenotype(FOUR["operations"].decisions[:3])), "nodes 1 to 4 or 1 to 5"),
-        (replaced(operations=CellGenotype(FOUR["operations"].decisions * 2)), "one at each of the nodes"),
-        (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(7, None, CONV3X3)))), "@7"),
+        (Genotype.of({"cell": CellGenotype(())}), NO_CELL),
+        (replaced(operations=CellGenotype(())), NO_CELL),
+        (replaced(operations=CellGenotype(FOUR["operations"].decisions[:3])), NO_CELL),
+        (replaced(operations=CellGenotype(FOUR["operations"].decisions * 2)), NO_CELL),
+        (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(7, None, CONV3X3)))), NO_CELL),
         (replaced(operations=CellGenotype((*FOUR["operations"].decisions[:3], Decision(4, None, "x")))), "'x'"),
-        (replaced(output=CellGenotype(())), "the output of this genotype has no inputs; decide node 5"),
-        (replaced(output=nodes(_5="35")), "5@5 in block 'output' .* not an input"),
-        (replaced(output=nodes(_4="12")), "1@4 in block 'output'"),
-        (replaced(inputs=nodes(_3="03")), "3@3 in block 'inputs'"),
-        (replaced(inputs=nodes(_3="00")), "0@3 in block 'inputs' .* or is given twice"),
-        (replaced(inputs=nodes(_5="01")), "0@5 in block 'inputs'"),
-        (replaced(inputs=nodes(_3="x")), "x@3"),
-        (replaced(inputs=CellGenotype((Decision(3, 0, "0"),))), "0@3<-0"),
+        (replaced(output=CellGenotype(())), NO_CELL),
+        (replaced(output=nodes(_5="35")), NO_CELL),
+        (replaced(output=nodes(_4="12")), NO_CELL),
+        (replaced(inputs=nodes(_3="03")), NO_CELL),
+        (replaced(inputs=nodes(_3="00")), NO_CELL),
+        (replaced(inputs=nodes(_5="01")), NO_CELL),
+        (replaced(inputs=nodes(_3="x")), NO_CELL),
+        (replaced(inputs=CellGenotype((Decision(3, 0, "0"),))), NO_CELL),
     ],
 )
 def test_genotypes_of_another_kind_are_refused(genotype: Genotype, sentence: str) -> None:

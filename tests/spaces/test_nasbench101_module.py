@@ -50,7 +50,7 @@ def random_module(generator: random.Random, vertices: int) -> Module:
 
 def reordered(module: Module, generator: random.Random) -> Module:
     """The same module with its vertices in another topological order."""
-    order, left = [0], set(module.interior)
+    order, left = [0], set(range(1, module.vertices - 1))
     while left:
         ready = [v for v in sorted(left) if set(module.sources_of(v)) <= set(order)]
         order.append(generator.choice(ready))
@@ -92,7 +92,6 @@ def on_paths(module: Module) -> set[int]:
 
 def test_a_module_knows_its_size_and_what_enters_its_vertices() -> None:
     assert (REAL_CELL.vertices, REAL_CELL.edges) == (7, 9)
-    assert list(REAL_CELL.interior) == [1, 2, 3, 4, 5]
     assert REAL_CELL.sources_of(5) == (0, 3, 4)
     assert REAL_CELL.sources_of(0) == ()
 
@@ -139,7 +138,7 @@ def test_isomorphic_modules_have_one_hash_and_prune_to_what_paths_visit(seed: in
 def test_another_operation_or_edge_is_another_hash(seed: int) -> None:
     generator = dice(seed)
     changed = list(REAL_CELL.operations)
-    vertex = generator.choice(REAL_CELL.interior)
+    vertex = generator.randrange(1, 6)
     changed[vertex] = generator.choice([name for name in OPERATIONS if name != changed[vertex]])
     assert Module(REAL_CELL.matrix, tuple(changed)).hash != REAL_HASH
     matrix = [list(row) for row in REAL_CELL.matrix]
@@ -189,23 +188,23 @@ OPS = (INPUT, CONV3X3, OUTPUT)
 @pytest.mark.parametrize(
     ("matrix", "operations", "sentence"),
     [
-        (7, OPS, "the matrix of a module is 7; it must be a list of rows"),
-        ("010", OPS, "must be a list of rows"),
-        ([], [], "has 0 rows; it must be from 2"),
-        ([[0]], [INPUT], "has 1 rows"),
-        ([[0] * 100_000] * 100_000, OPS, "has 100000 rows; it must be from 2 .* to 32"),
+        (7, OPS, "the matrix of a module is 7; it must be a list of 2"),
+        ("010", OPS, "the matrix of a module is '010'"),
+        ([], [], "has 0 entries; it must be a list of 2 .* to 32 rows"),
+        ([[0]], [INPUT], "has 1 entries"),
+        ([[0] * 100_000] * 100_000, OPS, "has 100000 entries"),
         ([[0, 1], [0, 0], [0, 0]], OPS, "row 0 of a module's matrix has 2 entries; it must be a list of 3"),
         ([[0, 1, 0], 5, [0, 0, 0]], OPS, "row 1 of a module's matrix is 5"),
         ([[0, 2, 0], [0, 0, 1], [0, 0, 0]], OPS, r"entry \(0, 1\) of a module's matrix is 2; it must be 1 where"),
         ([[0, -1, 0], [0, 0, 1], [0, 0, 0]], OPS, "is -1"),
-        ([[0, 10**5000, 0], [0, 0, 1], [0, 0, 0]], OPS, "is a number of many digits"),
+        ([[0, 10**5000, 0], [0, 0, 1], [0, 0, 0]], OPS, r"entry \(0, 1\) of .* cannot be printed; it must be 1"),
         ([[0, True, 0], [0, 0, 1], [0, 0, 0]], OPS, "is True"),
         ([[0, 1.0, 0], [0, 0, 1], [0, 0, 0]], OPS, "is 1.0"),
         ([[0, "1", 0], [0, 0, 1], [0, 0, 0]], OPS, "is '1'"),
-        ([[0, 1, 0], [1, 0, 1], [0, 0, 0]], OPS, r"entry \(1, 0\) of .* is 1, but edges lead .* topological order"),
+        ([[0, 1, 0], [1, 0, 1], [0, 0, 0]], OPS, r"entry \(1, 0\) of .* is 1; .* topological order"),
         ([[0, 1, 0], [0, 1, 1], [0, 0, 0]], OPS, r"entry \(1, 1\)"),
-        (LINE.matrix, OPS[:2], "a module of 3 vertices has 2 operations; it must be a list of one"),
-        (LINE.matrix, "abc", "has 'abc'; it must be a list"),
+        (LINE.matrix, OPS[:2], "operations of a module has 2 entries; it must have one for each of its 3 vertices"),
+        (LINE.matrix, "abc", "operations of a module is 'abc'"),
         (LINE.matrix, (INPUT, "conv3x3", OUTPUT), "operation of vertex 1 .* 'conv3x3'; did you mean 'conv3x3-bn-relu'"),
         (LINE.matrix, (INPUT, OUTPUT, OUTPUT), "operation of vertex 1 in a module of 3 vertices: 'output'"),
         (LINE.matrix, (CONV3X3, CONV3X3, OUTPUT), "operation of vertex 0 .*Choose from: input"),
@@ -224,7 +223,7 @@ def test_what_is_no_module_is_refused(matrix: Any, operations: Any, sentence: st
     [
         ("", "malformed module at position 0"),
         ('{"matrix": [[0, 1], [0, 0]', "not valid JSON"),
-        ("[1]", 'a JSON object with "matrix" and "ops"'),
+        ("[1]", "write a JSON object"),
         ('{"matrix": [[0, 1], [0, 0]]}', 'has no "ops"'),
         ('{"ops": ["input", "output"]}', 'has no "matrix"'),
         ('{"ops": [], "ops": ["input", "output"], "matrix": [[0, 1], [0, 0]]}', "the key 'ops' appears twice"),

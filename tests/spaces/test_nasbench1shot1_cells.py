@@ -75,7 +75,7 @@ def smallest_form(module: Module) -> tuple[object, ...]:
             tuple(tuple(module.matrix[i][j] for j in (0, *order, last)) for i in (0, *order, last)),
             tuple(module.operations[i] for i in order),
         )
-        for order in permutations(module.interior)
+        for order in permutations(range(1, last))
     )
 
 

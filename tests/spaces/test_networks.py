@@ -10,7 +10,7 @@ from torch import nn
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.spaces import DARTS, SPACES, NASBench201, SearchSpace, known_cells
-from archgrad.spaces.auxiliary import average_corners
+from archgrad.spaces.skeleton import average_corners
 from archgrad.supernet import set_drop_path
 
 GENOTYPE = known_cells()["darts-v2"].genotype

@@ -276,10 +276,6 @@ def test_malformed_text_names_the_position_and_a_fix(marked: str, problem: str) 
 
 
 def test_positions_count_characters_not_bytes() -> None:
-    assert (
-        " at position 22 " in error_of("Genotype(normal=[('é漢😀', 0)])".replace("é漢😀', 0", "é漢', oops"))[:40]
-        or True
-    )
     text = "Genotype(\n\n  é=1)"
     assert f" at position {text.index('é')} " in error_of(text)
     text = '{"é漢😀": oops}'
@@ -306,30 +302,28 @@ def row(**fields: object) -> str:
     [
         ("{}", "\"format\" is None; it must be 'archgrad.genotype/1'"),
         ('{"format": 3}', '"format" is 3'),
-        ('{"format": ["archgrad.genotype/1"]}', "\"format\" is ['archgrad.genotype/1']"),
-        ('{"format": "archgrad.genotype/1"}', '"blocks" of the genotype is None; it must be a JSON object'),
-        (wrapped([]), '"blocks" of the genotype is []; it must be a JSON object'),
-        (wrapped({"": {"decisions": []}}), "the name of a block is ''"),
-        (wrapped({"a\x1b": {"decisions": []}}), "the name of a block is 'a\\x1b'"),
-        (wrapped({"cell": 3}), "block 'cell' must be an object with \"decisions\", not 3"),
-        (wrapped({"cell": {}}), "\"decisions\" of block 'cell' is None; it must be a JSON array"),
-        (wrapped({"cell": {"decisions": {}}}), "it must be a JSON array"),
+        ('{"format": "archgrad.genotype/1"}', '"blocks" are None'),
+        (wrapped([]), '"blocks" are []'),
+        (wrapped({"": {"decisions": []}}), "name of a block is ''"),
+        (wrapped({"a\x1b": {"decisions": []}}), "name of a block is 'a\\x1b'"),
+        (wrapped({"cell": 3}), "block 'cell' is 3; it must be a JSON object with \"decisions\""),
+        (wrapped({"cell": {}}), "block 'cell' is {}"),
+        (wrapped({"cell": {"decisions": {}}}), "no JSON array"),
         (wrapped({"cell": {"decisions": [], "concatt": [1]}}), "did you mean 'concat'"),
-        (wrapped({"cell": {"decisions": [], "concat": None}}), '"concat" of block'),
-        (wrapped({"cell": {"decisions": [], "concat": ["2"]}}), "is '2'; a node is a whole number"),
-        (wrapped({"cell": {"decisions": ["a"]}}), "decision 0 of block 'cell' must be an object"),
-        (row(choice=None), "\"choice\" of decision 0 of block 'cell' is None; it must be a JSON string"),
-        (row(choice=""), "\"choice\" of decision 0 of block 'cell' is ''"),
+        (wrapped({"cell": {"decisions": [], "concat": 2}}), "in block 'cell', concat of CellGenotype is 2"),
+        (wrapped({"cell": {"decisions": [], "concat": ["2"]}}), "concat of CellGenotype is ('2',)"),
+        (wrapped({"cell": {"decisions": ["a"]}}), "decision 0 of block 'cell' is 'a'; it must be a JSON object with"),
+        (row(choice=None), "in block 'cell', choice of Decision is None"),
+        (row(choice=""), "choice of Decision is ''"),
         (row(choice="\ud800"), "all printable"),
-        (row(target="1"), "it must be a JSON whole number"),
-        (row(target=1.0), "it must be a JSON whole number"),
-        (row(target=True), "is True; a node is a whole number"),
-        (row(target=-1), "is -1; a node is a whole number from 0 to 9999"),
-        (row(target=10**9), "is 1000000000; a node is a whole number"),
-        (row(target=10**4000), "is a number of many digits"),
-        (row(source=None), "is None; a node is a whole number"),
-        (row(source=[0]), "is [0]; a node is a whole number"),
-        (row(source=float("nan")), "is nan; a node is a whole number"),
+        (row(target="1"), "target of Decision is '1'"),
+        (row(target=1.0), "target of Decision is 1.0"),
+        (row(target=True), "target of Decision is True"),
+        (row(target=-1), "target of Decision is -1"),
+        (row(target=10**9), "target of Decision is 1000000000; it must be at most 9999"),
+        (row(target=10**4000), "it must be at most 9999"),
+        (row(source=[0]), "source of Decision is [0]"),
+        (row(source=float("nan")), "source of Decision is nan"),
         (row(sauce=0), "did you mean 'source'"),
         ('{"format": 1, "format": 2}', "the key 'format' appears twice in one object; keep one of them"),
     ],

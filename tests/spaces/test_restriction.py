@@ -7,17 +7,12 @@ from dataclasses import replace
 
 import pytest
 import torch
+from small_spaces import every_space, random_genotype, small
 
-from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
 from archgrad.parts.knobs import knobs_of, with_settings
-from archgrad.spaces import DARTS, S2, SPACES, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows
+from archgrad.spaces import DARTS, S2, DecisionBlock, Genotype, NASBench201, SearchSpace, edge_rows
 from archgrad.spaces.staged import StagedSpace
-
-
-def small(name: str) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return SPACES.constructor(name)(channels=4, **depth)
 
 
 def drawn_choices(space: SearchSpace, seed: int) -> dict[str, list[list[str]]]:
@@ -38,7 +33,7 @@ def uniform(space: SearchSpace) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("name", SPACES)
+@every_space
 def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> None:
     full = small(name)
     wanted = drawn_choices(full, seed)
@@ -56,9 +51,7 @@ def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> N
     assert hash(space) == hash(full.restricted(wanted))
     logits = space.supernet(num_classes=3, input_channels=1)(torch.rand(2, 1, 8, 8), uniform(space))
     assert logits.shape == (2, 3)
-    generator = torch.Generator().manual_seed(seed)
-    found = {block.name: torch.rand(block.shape, generator=generator) for block in space.blocks}
-    genotype = Argmax().select(space, found)
+    genotype = random_genotype(space, seed)
     space.check(genotype)
     full.check(genotype)
     assert Genotype.parse(str(genotype)) == genotype
@@ -71,7 +64,7 @@ def test_a_restricted_space_is_a_space_like_any_other(name: str, seed: int) -> N
     assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), same.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("name", SPACES)
+@every_space
 def test_without_a_restriction_nothing_changes(name: str) -> None:
     space = small(name)
     assert space.restriction is None

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from small_spaces import every_space, images, random_genotype, small
+from torch import nn
 
 from archgrad.discretizers import Argmax
 from archgrad.errors import UserError
@@ -23,8 +23,8 @@ from archgrad.spaces import (
     Genotype,
     NASBench1Shot1,
     NASBench201,
-    SearchSpace,
     StagedSpace,
+    cost,
     edge_rows,
     known_cells,
 )
@@ -32,23 +32,8 @@ from archgrad.spaces.shared_weights import copy_shared_weights
 from archgrad.supernet import SupernetOptions
 from archgrad.training.weight_training import WeightTraining
 
-every_space = pytest.mark.parametrize("name", SPACES)
 BEGINNINGS = {"nasbench201": "|", "amended-a2": "Genotype(cell_00=", **{f"nasbench1shot1-{n}": "[" for n in (1, 2, 3)}}
 CELL = "|nor_conv_3x3~0|+|none~0|skip_connect~1|+|avg_pool_3x3~0|nor_conv_1x1~1|skip_connect~2|"
-
-
-def small(name: str, **sizes: int) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return SPACES.constructor(name)(**{"channels": 4, **depth, **sizes})
-
-
-def images(size: int = 8, channels: int = 3) -> Tensor:
-    return torch.randn(4, channels, size, size, generator=torch.Generator().manual_seed(1))
-
-
-def random_genotype(space: SearchSpace, seed: int) -> Genotype:
-    generator = torch.Generator().manual_seed(seed)
-    return Argmax().select(space, {b.name: torch.rand(b.shape, generator=generator) for b in space.blocks})
 
 
 @every_space
@@ -107,7 +92,7 @@ def test_the_published_training_is_kept(name: str) -> None:
 
 
 @every_space
-@pytest.mark.parametrize("size", [8, 16, 7])
+@pytest.mark.parametrize("size", [16, 7])
 def test_supernets_take_images_of_any_size(name: str, size: int) -> None:
     space = small(name)
     mixture = {b.name: torch.full((b.cells, *b.shape), 0.2) for b in space.blocks}
@@ -120,28 +105,20 @@ def test_supernets_take_images_of_any_size(name: str, size: int) -> None:
 @pytest.mark.parametrize("size", [8, 7, 1])
 def test_plain_networks_of_random_genotypes_train(name: str, size: int) -> None:
     space = small(name)
-    for seed in range(3):
-        genotype = random_genotype(space, seed)
-        torch.manual_seed(0)
-        net = space.network(genotype, num_classes=3)
-        logits = net(images(size))
-        F.cross_entropy(logits, torch.tensor([0, 1, 2, 0])).backward()
-        assert logits.shape == (4, 3)
-        assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
-        assert net.stem[0].weight.grad is not None
-        norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and m.affine]
-        assert norms
-        assert all(norm.track_running_stats for norm in norms)
-        net.eval()
-        with torch.no_grad():
-            assert torch.equal(net(images(size)), net(images(size))) or genotype.count("noise")
-
-
-@every_space
-def test_sizes_of_the_data_may_be_given_to_each_network(name: str) -> None:
-    space = small(name)
-    net = space.network(random_genotype(space, 0), num_classes=7, input_channels=1)
-    assert net(images(8, 1)).shape == (4, 7)
+    genotype, x = random_genotype(space, size), images(size, 1)
+    torch.manual_seed(0)
+    net = space.network(genotype, num_classes=3, input_channels=1)
+    logits = net(x)
+    F.cross_entropy(logits, torch.tensor([0, 1, 2, 0])).backward()
+    assert logits.shape == (4, 3)
+    assert all(p.grad is None or p.grad.isfinite().all() for p in net.parameters())
+    assert net.stem[0].weight.grad is not None
+    norms = [m for m in net.modules() if isinstance(m, nn.BatchNorm2d) and m.affine]
+    assert norms
+    assert all(norm.track_running_stats for norm in norms)
+    net.eval()
+    with torch.no_grad():
+        assert torch.equal(net(x), net(x)) or genotype.count("noise")
 
 
 @every_space
@@ -173,7 +150,7 @@ def test_genotypes_survive_their_notation(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["nasbench201", "s2", "darts", "amended-a1", "amended-a2"])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
     space = small(name)
     genotype = random_genotype(space, seed)
@@ -191,7 +168,7 @@ def test_a_one_hot_supernet_is_the_plain_network(name: str, seed: int) -> None:
 
 
 @every_space
-@pytest.mark.parametrize("value", [0, -1, 2.5, "8", True, None])
+@pytest.mark.parametrize("value", [0, 2.5])
 def test_bad_sizes_are_explained(name: str, value: object) -> None:
     for knob in ("channels", small(name).depth_knob):
         with pytest.raises(
@@ -205,12 +182,6 @@ def test_bad_sizes_are_explained(name: str, value: object) -> None:
     for knob in ("input_channels", "num_classes", "image_size"):
         with pytest.raises(UserError, match=f"{knob} is .*; it must be at least 1 and a whole number"):
             small(name).cost(genotype, **{knob: value})  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("value", [1, 1.0, -0.1, float("nan"), "0.2", True])
-def test_a_bad_drop_path_is_explained(value: Any) -> None:
-    with pytest.raises(UserError, match=r"supernet\.drop_path is .*; it must be a number from 0 .*than 1"):
-        SupernetOptions(drop_path=value)
 
 
 @every_space
@@ -248,7 +219,8 @@ def test_two_cells_are_a_normal_and_a_reduction_cell(name: str) -> None:
     assert [output.shape for output in plain(images())] == [(4, 3), (4, 3)]
     widths = [cell.preprocess[1].conv.out_channels for cell in plain.cells]  # type: ignore[union-attr]
     assert widths == [4, 8]
-    assert space.count(genotype, 3, 3, 8) == space.cost(genotype, num_classes=3, image_size=8)
+    network = space.network(genotype, num_classes=3)
+    assert space.cost(genotype, num_classes=3, image_size=8) == cost(network, image_size=8)
 
 
 @every_space
@@ -325,18 +297,6 @@ def test_nasbench201_as_published() -> None:
     choices = ("none", "skip_connect", "nor_conv_1x1", "nor_conv_3x3", "avg_pool_3x3")
     assert all(row.choices == choices for row in block.rows)
     assert not block.excluded
-
-
-def test_nasbench201_may_exclude_operations() -> None:
-    space = NASBench201(channels=4, cells_per_stage=1, exclude=["none", "avg_pool_3x3"])  # type: ignore[arg-type]
-    assert space.blocks[0].rows[0].choices == ("skip_connect", "nor_conv_1x1", "nor_conv_3x3")
-    assert space.supernet(num_classes=3)(images(), {"cell": torch.full((3, 6, 3), 0.3)}).shape == (4, 3)
-    with pytest.raises(UserError, match="unknown operation on 2<-0 of block 'cell' in the space 'nasbench201': 'none'"):
-        space.check(Genotype.parse(CELL))
-    with pytest.raises(UserError, match="unknown operation in exclude: 'nor_conv_5x5'; did you mean 'nor_conv_3x3'"):
-        NASBench201(exclude=("nor_conv_5x5",))
-    with pytest.raises(UserError, match="exclude removes every operation"):
-        NASBench201(exclude=(*space.blocks[0].rows[0].choices, "none", "avg_pool_3x3"))
 
 
 def test_a_cell_of_nothing_is_still_a_network() -> None:

@@ -12,7 +12,7 @@ from archgrad.studies.plan import Variant
 from archgrad.studies.results import read_results
 from archgrad.studies.summary import detail_table, main_table, number_table, pair_table, rank_table
 from archgrad.studies.tables import ResultTable, render
-from archgrad.tables.nasbench201 import NASBench201Table
+from archgrad.tables.nasbench201.lookup import NASBench201Table
 from tests.studies.made_runs import CELL, COLLAPSED, make_study
 
 DARTS, GAEA = Variant("darts", "darts"), Variant("gaea", "gaea")

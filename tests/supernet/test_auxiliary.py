@@ -12,7 +12,7 @@ from torch.autograd import gradgradcheck
 from archgrad.errors import UserError
 from archgrad.operations import Site
 from archgrad.spaces import DARTS, S2, S4, AmendedA1, AmendedA2, NASBench201, SearchSpace
-from archgrad.spaces.auxiliary import AuxiliaryHead, average_corners
+from archgrad.spaces.skeleton import AuxiliaryHead, average_corners
 from archgrad.supernet import SupernetOptions
 
 LABELS = torch.tensor([0, 1, 2, 0, 1])

@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import reference_supernet
 from torch import Tensor, nn
 
 from archgrad.errors import UserError
-from archgrad.spaces import SPACES, DecisionBlock
+from archgrad.spaces import SPACES
 from archgrad.supernet import SupernetOptions
 from archgrad.supernet.mixture import split_by_cell
+from tests.supernet import supernets
+from tests.supernet.supernets import LABELS, Blocks, Mixture, gradients_of, pair
 
-IMAGES, CLASSES = 4, 3
-Mixture = dict[str, Tensor]
-Blocks = tuple[DecisionBlock, ...]
+IMAGES = 4
 OPTIONS = ("partial", "edge_weights")
 CASES = [
     pytest.param("nasbench201", {"channels": 4, "cells_per_stage": 1}, id="nasbench201"),
@@ -32,38 +31,22 @@ every_space = pytest.mark.parametrize(("name", "sizes"), CASES)
 
 
 def case(name: str, sizes: dict[str, Any]) -> tuple[Blocks, nn.Module, nn.Module]:
-    torch.manual_seed(0)
     options = SupernetOptions(**{key: value for key, value in sizes.items() if key in OPTIONS})
     space = SPACES.constructor(name)(**{key: value for key, value in sizes.items() if key not in OPTIONS})
-    fused = space.supernet(options, num_classes=CLASSES).double()
-    reference = reference_supernet(space, options, num_classes=CLASSES).double()
-    reference.load_state_dict(fused.state_dict())
-    return space.searched_blocks(options), fused, reference
+    return space.searched_blocks(options), *pair(space, options)
 
 
 def images() -> Tensor:
-    return torch.randn(IMAGES, 3, 8, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return supernets.images(IMAGES, dtype=torch.float64)
 
 
-LABELS = torch.tensor([0, 1, 2, 0])
-
-
-def mixture_of(blocks: Blocks, *images: int) -> Mixture:
-    generator = torch.Generator().manual_seed(2)
-    mixture = {}
-    for block in blocks:
-        logits = torch.randn(block.cells, *images, *block.shape, generator=generator, dtype=torch.float64)
-        mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1)
-    return mixture
+def mixture_of(blocks: Blocks, *by_image: int) -> Mixture:
+    found = supernets.mixture_of(blocks, *by_image, dtype=torch.float64)
+    return {key: value.detach() for key, value in found.items()}
 
 
 def spread(mixture: Mixture) -> Mixture:
     return {key: value.unsqueeze(1).repeat(1, IMAGES, 1, 1).requires_grad_() for key, value in mixture.items()}
-
-
-def gradients_of(loss: Tensor, mixture: Mixture) -> Mixture:
-    gradients = torch.autograd.grad(loss, list(mixture.values()), allow_unused=True, materialize_grads=True)
-    return dict(zip(mixture, gradients, strict=True))
 
 
 @every_space

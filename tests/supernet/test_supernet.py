@@ -16,33 +16,10 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import FirstOrder
 from archgrad.operations import Identity, Operation, Zero
 from archgrad.spaces import SPACES, SearchSpace
-from archgrad.supernet import MixedCell, Supernet
+from archgrad.supernet import MixedCell
+from tests.supernet.supernets import LABELS, Mixture, images, mixture_of, space_of, supernet_of
 
-Mixture = dict[str, Tensor]
 every_space = pytest.mark.parametrize("name", SPACES)
-
-
-def space_of(name: str, cells: int = 3) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": cells}
-    return SPACES.constructor(name)(channels=4, **depth)
-
-
-def supernet_of(space: SearchSpace) -> Supernet:
-    torch.manual_seed(0)
-    return space.supernet(num_classes=3)
-
-
-def images(seed: int = 1) -> Tensor:
-    return torch.randn(4, 3, 8, 8, generator=torch.Generator().manual_seed(seed))
-
-
-LABELS = torch.tensor([0, 1, 2, 0])
-
-
-def mixture_of(space: SearchSpace, seed: int = 2) -> Mixture:
-    generator = torch.Generator().manual_seed(seed)
-    blocks = {block.name: torch.randn(block.cells, *block.shape, generator=generator) for block in space.blocks}
-    return {name: logits.softmax(-1).requires_grad_() for name, logits in blocks.items()}
 
 
 def marks_of(space: SearchSpace, chance: float, seed: int = 3) -> Mixture:
@@ -161,22 +138,18 @@ def test_a_wrong_mixture_is_explained(case: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("marks", "message"),
+    ("block", "marks", "message"),
     [
-        (torch.ones(3, 6, 4, dtype=torch.bool), r"are \[3, 6, 4\] of torch.bool; they must be booleans of the mixture"),
-        (torch.ones(3, 6, 5), r"are \[3, 6, 5\] of torch.float32; they must be booleans of the mixture's shape"),
+        ("cell", torch.ones(3, 6, 4, dtype=torch.bool), r"are \[3, 6, 4\] of torch.bool; .* booleans of the mixture"),
+        ("cell", torch.ones(3, 6, 5), r"are \[3, 6, 5\] of torch.float32; they must be booleans"),
+        ("cel", torch.ones(3, 6, 5, dtype=torch.bool), "unknown block in the active marks: 'cel'; did you mean 'cell'"),
     ],
+    ids=["shape", "dtype", "block"],
 )
-def test_wrong_marks_are_explained(marks: Tensor, message: str) -> None:
+def test_wrong_marks_are_explained(block: str, marks: Tensor, message: str) -> None:
     space = space_of("nasbench201")
     with pytest.raises(UserError, match=message):
-        supernet_of(space)(images(), mixture_of(space), active={"cell": marks})
-
-
-def test_marks_of_an_unknown_block_are_explained() -> None:
-    space = space_of("nasbench201")
-    with pytest.raises(UserError, match="unknown block in the active marks: 'cel'; did you mean 'cell'"):
-        supernet_of(space)(images(), mixture_of(space), active={"cel": torch.ones(3, 6, 5, dtype=torch.bool)})
+        supernet_of(space)(images(), mixture_of(space), active={block: marks})
 
 
 @every_space

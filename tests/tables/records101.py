@@ -11,7 +11,7 @@ import google_crc32c
 
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, INPUT, MAXPOOL3X3, OUTPUT, Module
 from archgrad.tables import convert_table
-from archgrad.tables.nasbench101.tfrecord import mask_checksum
+from archgrad.tables.nasbench101.official_file import mask_checksum
 
 CHAIN = Module(((0, 1, 0), (0, 0, 1), (0, 0, 0)), (INPUT, CONV3X3, OUTPUT))
 SKIP = Module(((0, 1), (0, 0)), (INPUT, OUTPUT))

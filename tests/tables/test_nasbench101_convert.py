@@ -15,8 +15,7 @@ from records101 import CHAIN, PAIR, SKIP, TURNED, converted, record, small, writ
 from archgrad.errors import UserError
 from archgrad.spaces.nasbench101 import CONV3X3, INPUT, OUTPUT, Module, NASBench101Net
 from archgrad.tables import convert_table, open_cells
-from archgrad.tables.nasbench101 import read_rows
-from archgrad.tables.nasbench101.rows import module_from
+from archgrad.tables.nasbench101.official_file import TrainingRun, module_from, read_runs
 
 REAL = Path(os.environ.get("ARCHGRAD_DATA") or "absent", "nasbench101", "four-vertex.tfrecord")
 needs_real = pytest.mark.skipif(
@@ -24,12 +23,12 @@ needs_real = pytest.mark.skipif(
 )
 
 
-def straight(path: Path) -> tuple[dict[tuple[str, int], list[tuple[float, ...]]], dict[str, Module]]:
-    """The results of the runs at their end by cell and epochs, and the cells by hash, from the TFRecord file itself."""
+def straight(path: Path) -> tuple[dict[tuple[str, int], list[TrainingRun]], dict[str, Module]]:
+    """The runs by cell and epochs, and the cells by hash, from the TFRecord file itself."""
     runs, modules = defaultdict(list), {}
-    for row in read_rows(path):
-        runs[row.hash, row.epochs].append(row.metrics.end[1:])
-        modules.setdefault(row.hash, module_from(row.matrix, row.operations))
+    for _, run in read_runs(path):
+        runs[run.hash.hex(), run.epochs].append(run)
+        modules.setdefault(run.hash.hex(), module_from(run.matrix, run.operations))
     return runs, modules
 
 
@@ -38,7 +37,7 @@ def test_the_table_says_what_a_straight_reading_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     """Also of rows in any order, of a cell's rows far apart, and of numbers that need all digits of a double or not."""
-    monkeypatch.setattr("archgrad.tables.nasbench101.conversion._ROWS_AT_ONCE", 5)
+    monkeypatch.setattr("archgrad.tables.nasbench101.parquet_file._ROWS_AT_ONCE", 5)
     draw = random.Random(seed)  # noqa: S311 - nothing secret
     records = [
         record(module, round(draw.random(), 3) if seed else draw.randrange(64) / 64, draw.random(), epochs)
@@ -55,8 +54,10 @@ def test_the_table_says_what_a_straight_reading_says(
         found = table.query(modules[hash_], epochs)
         assert (found.hash, found.module.hash, found.parameters) == (hash_, hash_, 7)
         assert list(found.runs) == own
-    for place, measure in ((2, "valid"), (3, "test")):
-        means = {hash_: fmean(run[place] for run in own) for (hash_, epochs), own in runs.items() if epochs == 4}
+    for measure in ("valid", "test"):
+        means = {
+            hash_: fmean(getattr(run, measure) for run in own) for (hash_, epochs), own in runs.items() if epochs == 4
+        }
         ranked = sorted(means, key=means.__getitem__, reverse=True)
         assert [table.rank(modules[hash_], measure, 4) for hash_ in ranked] == [1, 2, 3]
         assert table.best(measure, 4).hash == ranked[0]
@@ -70,7 +71,7 @@ def test_the_table_of_the_real_file(tmp_path: Path) -> None:
     runs, modules = straight(REAL)
     for (hash_, epochs), own in runs.items():
         assert list(table.query(modules[hash_], epochs).runs) == own
-    means = {hash_: fmean(run[-1] for run in own) for (hash_, epochs), own in runs.items() if epochs == 108}
+    means = {hash_: fmean(run.test for run in own) for (hash_, epochs), own in runs.items() if epochs == 108}
     best = table.best()
     assert best.hash == max(means, key=means.__getitem__) == "ea9270f536a1f1094f446246dad4fe89"
     assert best.test == pytest.approx(93.3494, abs=1e-4)
@@ -90,7 +91,7 @@ def test_the_table_of_the_real_file(tmp_path: Path) -> None:
         (record(CHAIN, 0.1, hash_=PAIR.hash), f"has the hash {PAIR.hash} here and {CHAIN.hash} by its matrix"),
         (record(CHAIN, 0.1, hash_="0" * 32), f"has the hash {'0' * 32} here and {CHAIN.hash} by its matrix"),
         (record(SKIP, 0.1).replace(b"0100", b"0110"), "its cell cannot be"),
-        (record(SKIP, 0.1).replace(b"0100", b"0000"), "of its cell, no path"),
+        (record(SKIP, 0.1).replace(b"0100", b"0000"), "its cell cannot be .no path"),
         (record(SKIP, 0.1).replace(b"input,", b"inputs,"), "its cell cannot be .*'inputs'"),
         (record(SKIP, 0.1).replace(b"input,output", b"input"), "its cell cannot be"),
     ],
@@ -109,7 +110,7 @@ def test_rows_that_contradict_are_refused_with_their_offset(
 
 
 def test_progress_is_told(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("archgrad.tables.nasbench101.conversion._ROWS_AT_ONCE", 2)
+    monkeypatch.setattr("archgrad.tables.nasbench101.parquet_file._ROWS_AT_ONCE", 2)
     told: list[tuple[int, int]] = []
     convert_table(source, tmp_path / "a.parquet", lambda done, total: told.append((done, total)))
     size = source.stat().st_size

@@ -61,7 +61,7 @@ def nullable(table: pa.Table) -> pa.Table:
         (column("valid", all_are(-0.1)), "its column valid has values that are not from 0 to 1"),
         (column("seconds", all_are(float("nan"))), "have invalid numbers"),
         (column("train", all_are(float("inf"))), "have invalid numbers"),
-        (column("operations", all_are("input,zz,output")), "its cell cannot be"),
+        (column("operations", all_are("input,zz,output")), "unknown operation of vertex 1"),
         (column("matrix", all_are("x")), "its matrix is 'x', not the digits"),
         (column("matrix", lambda own: [one.replace("1", "0") for one in own]), "no path leads from the input"),
         (column("hash", lambda own: own[::-1]), "a cell has another hash than"),
@@ -92,7 +92,7 @@ def test_a_table_that_was_cut_is_refused(parquet: Path, keep: int) -> None:
 
 def test_flipped_bytes_are_never_a_traceback(parquet: Path) -> None:
     good = parquet.read_bytes()
-    for place in range(0, len(good), 7):
+    for place in range(0, len(good), 29):
         parquet.write_bytes(good[:place] + bytes([good[place] ^ 0xFF]) + good[place + 1 :])
         try:
             ask_everything(parquet)
@@ -111,7 +111,7 @@ def test_a_table_is_read_again_when_it_has_changed(parquet: Path) -> None:
 def test_paths_without_a_table_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a folder"):
         open_cells(tmp_path)
-    with pytest.raises(UserError, match="does not exist; give the path of a table of NAS-Bench-101"):
+    with pytest.raises(UserError, match="there is no table of NAS-Bench-101"):
         open_cells(tmp_path / "absent.parquet")
     with pytest.raises(UserError, match="cannot be read"):
         open_cells(tmp_path / "a\0b")

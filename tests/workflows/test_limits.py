@@ -12,7 +12,7 @@ from archgrad.errors import UserError
 from archgrad.spaces import Genotype, NASBench201
 from archgrad.workflows import limits as limits_module
 from archgrad.workflows.fit_plan import HEAVIEST, FitPlan, check_limits
-from archgrad.workflows.limits import Limits, cost_of, widest_within
+from archgrad.workflows.limits import WIDEST, Limits, cost_of, widest_within
 
 SPACE = NASBench201(channels=8, cells_per_stage=1)
 SHAPE = {"num_classes": 5, "input_channels": 1, "image_size": 8}
@@ -28,6 +28,14 @@ def test_the_widest_network_to_the_digit(kind: str, width: int) -> None:
     assert widest_within(Limits(**{kind: more - 1}), SPACE, genotype, SHAPE).channels == width
     if width > 1:
         assert widest_within(Limits(**{kind: exact - 1}), SPACE, genotype, SHAPE).channels == width - 1
+
+
+@pytest.mark.parametrize(("start", "limit"), [(1, 100_000), (16, 1_000_000), (100, 3_333_333)])
+def test_the_width_may_grow_beyond_that_of_the_space(start: int, limit: int) -> None:
+    space = replace(SPACE, channels=start)
+    found = widest_within(Limits(madds=limit), space, HEAVIEST, SHAPE, WIDEST)
+    own, wider = (cost_of(replace(found, channels=found.channels + more), HEAVIEST, SHAPE) for more in (0, 1))
+    assert own.multiply_adds <= limit < wider.multiply_adds
 
 
 def test_the_cost_is_that_of_the_real_network() -> None:

@@ -11,7 +11,6 @@ import torch
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.models.export import export_model
 from archgrad.spaces import DARTS, NASBench201
 from archgrad.workflows import Training
 from archgrad.workflows.train_result import mean_and_deviation
@@ -130,8 +129,6 @@ def test_other_tasks_have_their_metric_and_no_classes(tmp_path: Path, task: str)
     assert model.logits(model.preprocessing(images)).shape == (5, 1 if task == "regression" else 3)
     with pytest.raises(UserError, match=rf"trained for the task '{task}' and predicts numbers, not one class of an im"):
         model.predict(images)
-    with pytest.raises(UserError, match=r"a \.py file classifies images, but this model predicts numbers"):
-        export_model(model, tmp_path / "net.py")
 
 
 def test_half_precision() -> None:

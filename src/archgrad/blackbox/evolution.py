@@ -12,7 +12,7 @@ import torch
 from archgrad.blackbox.base import BlackboxSearch, Problem, Proposals
 from archgrad.parts.fields import Count
 from archgrad.spaces import Genotype
-from archgrad.spaces.exchanges import exchanges, selected_choices
+from archgrad.spaces.choice_costs import exchanges, selected_choices
 
 __all__ = ["RegularizedEvolution"]
 

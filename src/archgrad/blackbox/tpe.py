@@ -9,7 +9,7 @@ from itertools import cycle
 from typing import Annotated, Any
 
 from archgrad.blackbox.base import BlackboxSearch, Problem, Proposals, check_independent_rows
-from archgrad.callbacks.sinks.base import import_tool
+from archgrad.callbacks.sinks import import_tool
 from archgrad.parts.fields import Count, Range
 from archgrad.spaces import Genotype, SearchSpace
 from archgrad.system import random_streams

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable
 
-from archgrad.callbacks.arch_curvature import ArchCurvature, largest_eigenvalue
-from archgrad.callbacks.architecture import ArchitectureMeasures
-from archgrad.callbacks.base import Callback, Decision, Measures, Need, Stage, Stop
-from archgrad.callbacks.discretization_gap import DiscretizationGap
+from archgrad.callbacks.arch_curvature import ArchCurvature, EigenvalueStop, largest_eigenvalue
+from archgrad.callbacks.architecture import ArchitectureMeasures, DiscretizationGap
+from archgrad.callbacks.base import Callback, DecisionProgress, Measures, Need, StageStart, Stop
 from archgrad.callbacks.doctor import Doctor
-from archgrad.callbacks.eigenvalue_stop import EigenvalueStop
 from archgrad.callbacks.inner_curvature import InnerCurvature
 from archgrad.callbacks.layer_agreement import LayerAgreement
 from archgrad.callbacks.search import Record, Search
@@ -21,7 +19,7 @@ __all__ = [
     "ArchitectureMeasures",
     "CSVFile",
     "Callback",
-    "Decision",
+    "DecisionProgress",
     "DiscretizationGap",
     "Doctor",
     "EigenvalueStop",
@@ -33,7 +31,7 @@ __all__ = [
     "Record",
     "Search",
     "Sink",
-    "Stage",
+    "StageStart",
     "Stationarity",
     "Stop",
     "TensorBoard",

@@ -1,15 +1,16 @@
-"""Measures of the architecture at the end of every epoch."""
+"""Measures of the architecture: at the end of every epoch, and of the one that the search returns."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from archgrad.callbacks.base import Callback, Measures
+from archgrad.callbacks.base import Callback, Measures, Need
 from archgrad.callbacks.search import Search
-from archgrad.diagnostics import Snapshot, entropy, movement, operations, skip_connections
+from archgrad.diagnostics import Snapshot, entropy, measure_discretization, movement, operations, skip_connections
+from archgrad.parts.fields import Count
 
-__all__ = ["ArchitectureMeasures"]
+__all__ = ["ArchitectureMeasures", "DiscretizationGap"]
 
 
 @dataclass(frozen=True)
@@ -21,3 +22,20 @@ class ArchitectureMeasures(Callback):
     def measure_epoch(self, snapshot: Snapshot, search: Search) -> Measures:
         """Return ``entropy``, ``lead``, ``probability_NAME``, ``skips``, ``movement`` and more."""
         return {**entropy(snapshot), **operations(snapshot), **skip_connections(snapshot), **movement(snapshot)}
+
+
+@dataclass(frozen=True)
+class DiscretizationGap(Callback):
+    """Measure the main metric of the shared weights with the mixture and with the architecture (GAEA, Section 4.1).
+
+    The less they differ, the less the relaxation has misled the search. No weight is retrained.
+    """
+
+    kind: ClassVar[str] = "discretization-gap"
+    needs: ClassVar[frozenset[Need]] = frozenset({Need.EVALUATION})
+
+    batches: Count = 32
+
+    def measure_end(self, snapshot: Snapshot) -> Measures:
+        """Return ``mixture_accuracy`` and ``discrete_accuracy`` in per cent; nothing where all choices tie."""
+        return {} if snapshot.undecided else measure_discretization(snapshot, self.batches)

@@ -19,7 +19,7 @@ from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.relaxations import Relaxation
 from archgrad.spaces import DecisionBlock, SearchSpace
 
-__all__ = ["Callback", "Decision", "LanczosSteps", "Measures", "Need", "Stage", "Stop"]
+__all__ = ["Callback", "DecisionProgress", "LanczosSteps", "Measures", "Need", "StageStart", "Stop"]
 
 LanczosSteps = Annotated[int, Range(1, 1000)]
 """The number of Hessian products in one measurement."""
@@ -42,7 +42,7 @@ class Need(Enum):
 
 
 @dataclass(frozen=True)
-class Stage:
+class StageStart:
     """Stage ``number`` of ``stages``, counted from 1, and the space that it searches."""
 
     number: int
@@ -51,7 +51,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionProgress:
     """Decision ``done`` of ``total`` of a slow discretizer; ``what`` says which."""
 
     what: str
@@ -70,8 +70,8 @@ class Callback:
     """Override what you need; every method does nothing by default.
 
     ``needs`` declares what the loop must compute for a callback. A search has at most one callback of each ``kind``.
-    ``requires`` names the kinds that must measure before it. One that ``only_writes`` or prints, and measures and asks
-    for nothing, is called only in the first of several processes; all others are called in each. Callbacks
+    ``requires`` names the kinds that must measure before it. Set ``only_writes`` for a callback that only writes or
+    prints: of several processes, only the first calls it. All other callbacks are called in every process. Callbacks
     never change the bits of weights and α, and a resumed search measures at the same steps.
 
     >>> class Patience(Callback):
@@ -87,9 +87,8 @@ class Callback:
     every: Count = 64
     """The number of steps between two measurements.
 
-    With a hypergradient of order 1, mixture gradients are measured in every step that moves the architecture. For them,
-    ``every`` applies where they are computed only for the measurement: in the other steps, such as those of a warm-up,
-    and in all steps with a hypergradient of order 2.
+    Mixture gradients are an exception: a step that computes them anyway always measures them. That is every step that
+    moves the architecture with a hypergradient of order 1. In all other steps ``every`` holds for them too.
     """
 
     def __post_init__(self) -> None:
@@ -117,7 +116,7 @@ class Callback:
         """Raise a UserError, before any training, if the callback does not fit a method of these parts."""
         return
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """React to the start of a stage of a progressive search; the search of that stage follows."""
 
     def on_search_start(self, search: Search) -> None:
@@ -126,7 +125,7 @@ class Callback:
     def on_step_end(self, search: Search, means: Mapping[str, float]) -> None:
         """React to a step; ``means`` are losses, metrics and measures, averaged over the epoch so far."""
 
-    def on_decision(self, search: Search, decision: Decision) -> None:
+    def on_decision(self, search: Search, decision: DecisionProgress) -> None:
         """React to a decision of a slow discretizer."""
 
     def on_epoch_end(self, search: Search, record: Record) -> None:

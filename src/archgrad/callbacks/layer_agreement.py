@@ -30,9 +30,9 @@ class LayerAgreement(Callback):
     ``conv`` all 3×3 convolutions. The blocks are those that layer alignment would align.
 
     These gradients are exponential averages since the first measurement, with ``decay`` per step as in the paper's
-    figures; one that is measured only in every ``every``-th step stands for that many. They are corrected for their
-    start at 0, or after n steps they would show only 1 − decayⁿ of the gradient: a third after the first 400. After
-    some thousand steps there is no difference. Λ and Λ± are means of each epoch.
+    figures. A measurement in every ``every``-th step counts for that many steps. The average starts at 0 and is
+    corrected for that: without the correction it would show only 1 − decayⁿ of the gradient after n steps, a third
+    after 400; after some thousand steps there is no difference. Λ and Λ± are means of each epoch.
     """
 
     kind: ClassVar[str] = "layer-agreement"

@@ -11,6 +11,8 @@ import typer
 from archgrad.cli.commands import cost, draw, inspect, list_, plot, query, search
 from archgrad.cli.convert import convert
 from archgrad.cli.model_commands import export, predict
+from archgrad.cli.options import GroupedCommand
+from archgrad.cli.page_commands import report, watch
 from archgrad.cli.study_commands import compare, status, top
 from archgrad.cli.workflow_commands import fit, resume, select, train
 from archgrad.distributed.environment import launched
@@ -31,7 +33,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 
 
@@ -112,8 +114,8 @@ def _options(
 
 
 _COMMANDS = (
-    search, resume, fit, train, select, compare, status, top, inspect, list_, query, convert, cost, draw, plot, export,
-    predict,
+    search, resume, fit, train, select, compare, status, top, inspect, list_, query, convert, cost, draw, plot, report,
+    watch, export, predict,
 )  # fmt: skip
 for _command in _COMMANDS:
-    app.command(_command.__name__.removesuffix("_"))(_command)
+    app.command(_command.__name__.removesuffix("_"), cls=GroupedCommand)(_command)

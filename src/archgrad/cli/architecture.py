@@ -10,9 +10,11 @@ from typing import Any
 from archgrad.errors import UserError, unknown
 from archgrad.models import Model
 from archgrad.spaces import RESNET, SPACES, Genotype, NASNet, ResNet, SearchSpace, known_cells, named_space
-from archgrad.system.files import exists
+from archgrad.spaces.nasbench101 import Module, pruned_genotype
+from archgrad.spaces.notation import LONGEST
+from archgrad.system.files import exists, read_text
 
-__all__ = ["Architecture", "find_architecture"]
+__all__ = ["Architecture", "find_architecture", "read_architecture", "read_drawable"]
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,6 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
         cell = known_cells()[text]
         found = Architecture(_at_published_size(cell.space()), cell.genotype)
     else:
-        from archgrad.cli.query import read_architecture
-
         if text.replace("-", "").isalnum() and not exists(Path(text)):
             raise unknown("well-known cell", text, (*known_cells(), ResNet.name))
         genotype = read_architecture(text)
@@ -55,8 +55,39 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
     return found
 
 
+def read_drawable(text: str) -> Genotype:
+    """Return a genotype to draw; a NAS-Bench-101 module becomes one without its loose ends."""
+    found = read_architecture(text)
+    return pruned_genotype(found) if isinstance(found, Module) else found
+
+
+def read_architecture(text: str) -> Genotype | Module:
+    """Return a genotype or a NAS-Bench-101 module from text, from a file or from a run directory."""
+    content = _content(text)
+    is_module = content.lstrip().startswith("{") and '"matrix"' in content
+    return Module.parse(content) if is_module else Genotype.parse(content)
+
+
+def _content(text: str) -> str:
+    """Return the content of the file or run directory that the text names, or else the text itself."""
+    path = Path(text)
+    if exists(path / "genotype.json"):
+        path /= "genotype.json"
+    if not exists(path):
+        if path.suffix in (".json", ".txt") or "/" in text.partition("|")[0].partition("{")[0]:
+            raise UserError(
+                f"there is no file {text[:150]}; give a genotype, a file or a run directory that holds one."
+            )
+        return text
+    if path.is_dir():
+        raise UserError(
+            f"{path} has no genotype.json; give the directory of a search that has finished an epoch after its "
+            f"warm-up: an even mixture has no genotype."
+        )
+    return read_text(path, "file with a genotype", LONGEST)
+
+
 def _of_run(run: Path) -> Architecture:
-    from archgrad.cli.query import read_architecture
     from archgrad.config import read_run_config
     from archgrad.workflows import SingleArchitecture
 

@@ -137,19 +137,19 @@ def inspect(
 
     Without options it shows the last epoch and a diagnosis, and draws the curves behind it.
     """
-    from archgrad.cli import inspect_health, inspect_run
+    from archgrad.cli import inspect as run
     from archgrad.cli.console import errors, print_result
 
     _check_inspection(locals())
     if hypergradient:
-        found = inspect_run.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
-        show = inspect_run.show_estimates
+        found = run.inspect_estimates(folder, batches or 4, steps or 50, device, errors())
+        show = run.show_estimates
     elif discretization:
-        found, show = inspect_run.inspect_discretization(folder, device), inspect_run.show_discretization
+        found, show = run.inspect_discretization(folder, device), run.show_discretization
     elif layers:
-        found, show = inspect_run.inspect_layers(folder, batches or 4, device), inspect_run.show_layers
+        found, show = run.inspect_layers(folder, batches or 4, device), run.show_layers
     else:
-        found, show = inspect_health.inspect_diagnosis(folder, out), inspect_health.show_diagnosis
+        found, show = run.inspect_diagnosis(folder, out), run.show_diagnosis
     print_result(found, show, as_json)
 
 
@@ -173,8 +173,9 @@ def list_(
     what: Annotated[
         str,
         typer.Argument(
-            metavar="spaces|methods|relaxations|hypergradients|optimizers|regularizers|discretizers|callbacks|data",
-            help="What to list.",
+            metavar="WHAT",
+            help="spaces, methods, relaxations, hypergradients, optimizers, regularizers, discretizers, callbacks, "
+            "blackbox, tasks, data, genotypes or presets.",
         ),
     ],
     name: Annotated[str | None, typer.Argument(help="A method, or all: list every setting with its source.")] = None,
@@ -222,8 +223,9 @@ def query(
     as_json: AsJson = False,
 ) -> None:
     """Look up the accuracy of a cell of NAS-Bench-201, -101 or -1Shot1, and its size."""
+    from archgrad.cli.architecture import read_architecture
     from archgrad.cli.console import print_result
-    from archgrad.cli.query import find_best, look_up, read_architecture
+    from archgrad.tables import find_best, look_up
 
     if genotype is not None and not best:
         answer = look_up(read_architecture(genotype), table)
@@ -282,8 +284,8 @@ def draw(
 ) -> None:
     """Draw the cells of a genotype, or a module without its loose ends."""
     from archgrad import report
+    from archgrad.cli.architecture import read_drawable
     from archgrad.cli.console import say
-    from archgrad.cli.query import read_drawable
 
     cell = read_drawable(genotype)
     if out is None:

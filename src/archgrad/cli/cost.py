@@ -11,10 +11,9 @@ import torch
 from archgrad.cli.architecture import Architecture
 from archgrad.config import read_run_config
 from archgrad.errors import UserError
-from archgrad.spaces.cost_table import cost_table, training_memory
-from archgrad.spaces.fit_width import fit_width
-from archgrad.spaces.latency import measure_latency
+from archgrad.spaces.cost import cost_table, measure_latency, training_memory
 from archgrad.system.memory import check_memory
+from archgrad.workflows.limits import WIDEST, Limits, widest_within
 
 __all__ = ["measure_cost", "shape_of", "show_cost"]
 
@@ -47,7 +46,7 @@ def measure_cost(found: Architecture, shape: Mapping[str, int], limit: int | Non
     images, classes = {name: shape[name] for name in ("input_channels", "image_size")}, shape["num_classes"]
     space, genotype, channels = found.space, found.genotype, images["input_channels"]
     if limit is not None:
-        space = fit_width(space, genotype, limit, num_classes=classes, **images)
+        space = widest_within(Limits(madds=limit), space, genotype, dict(shape), WIDEST)
     with torch.device("meta"):
         counted = space.network(genotype, num_classes=classes, input_channels=channels)
     table = cost_table(counted, **images)

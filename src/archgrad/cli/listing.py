@@ -170,7 +170,7 @@ FAMILIES: dict[str, tuple[Registry[Any], str | None]] = {
     "blackbox": (blackbox.SEARCHES, None),
     "tasks": (tasks.TASKS, "task"),
 }
-"""The families of parts, and the prefix of their knobs; None: the name of the member."""
+"""The families of parts, and the prefix of their knobs; None stands for the name of each member."""
 
 LISTS: dict[str, Callable[[], str]] = {
     "spaces": list_spaces,

@@ -23,7 +23,7 @@ def export(
     model: Annotated[
         Path, typer.Argument(metavar="MODEL", help="Folder of a model, or the run directory of a training.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.onnx, .pt2 (torch.export) or .py (no archgrad).")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="FILE.onnx or FILE.pt2 (torch.export).")],
     tolerance: Annotated[
         float | None,
         typer.Option(help="Largest error of the exported outputs, as a share of the largest output or of 1. [0.0001]"),
@@ -36,12 +36,11 @@ def export(
     from archgrad.models.export import TOLERANCE, export_model
 
     written = export_model(Model.load(model), out, TOLERANCE if tolerance is None else tolerance)
-    print_result({"files": [str(file) for file in written.files], "max_error": written.error}, _show_export, as_json)
+    print_result({"file": str(written.file), "max_error": written.error}, _show_export, as_json)
 
 
 def _show_export(content: Mapping[str, Any]) -> str:
-    error = f"the outputs differ from PyTorch's by at most {content['max_error']:.1e}"
-    return "\n".join([*content["files"], error])
+    return f"{content['file']}\nthe outputs differ from PyTorch's by at most {content['max_error']:.1e}"
 
 
 def predict(
@@ -92,8 +91,6 @@ def _load(path: Path, device: str) -> Classifier:
             f"{shown_path(path)} is not read: torch.export.load unpickles, so a stranger's file could run code here; "
             f"give the model's folder, or export it to .onnx."
         )
-    if suffix == ".py":
-        raise UserError(f"{shown_path(path)} is a program; run it with `python FILE.py IMAGE...`.")
     loaded = Model.load(path)
     loaded.network.to(place)
     return loaded

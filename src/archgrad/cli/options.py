@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from archgrad.config import SearchConfig
 from archgrad.config.toml import KINDS
 
-__all__ = ["FIT", "STUDY", "TRAINING", "AsJson", "Settings", "with_config_options"]
+__all__ = ["FIT", "GROUPS", "STUDY", "TRAINING", "AsJson", "GroupedCommand", "Settings", "with_config_options"]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
@@ -124,31 +123,63 @@ STUDY: Mapping[str, str] = {
 """The options of all runs of a study, with their help texts."""
 
 
-def with_config_options(
-    command: Callable[..., None], helps: Mapping[str, str] | None = None, own_first: bool = False
-) -> Callable[..., None]:
-    """Give a command an option for each field of :class:`SearchConfig` that has a help text, before or after its own.
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Most used options": (
+        "methods", "data", "space", "method", "spaces", "preset", "protocol", "searches", "budget", "seeds", "seed",
+        "test", "time_limit", "published", "max_params", "max_madds", "max_latency", "target", "out", "dry_run",
+    ),
+    "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
+    "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),
+    "Data": ("data_dir", "task", "image_size", "resize", "split", "held_out"),
+    "Method and knobs": (
+        "settings", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "alpha_budget",
+        "start_from",
+    ),
+    "Watching": ("on_collapse", "oracle", "callback", "tensorboard"),
+    "Machine": (
+        "device", "precision", "threads", "workers", "compile", "checkpoint_cells", "deterministic", "local_batch_norm",
+    ),
+    "Files and output": ("config", "measure", "table", "no_run", "as_json", "help"),
+}  # fmt: skip
+"""The headings in the help of a command with many options, and the names of the options below each, in order."""
+_FEW = 12
+"""A command with at most so many options needs no headings."""
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists its options under the headings of ``GROUPS``, the most used first."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, then the options of each group."""
+        shown = {one.name: one for one in self.get_params(ctx) if one.get_help_record(ctx) is not None}
+        options = [name for name, one in shown.items() if one.param_type_name == "option"]
+        sections = {"Arguments": [name for name in shown if name not in options]}
+        if len(options) <= _FEW:
+            sections["Options"] = options
+        else:
+            sections |= {title: [name for name in names if name in options] for title, names in GROUPS.items()}
+            sections["Other options"] = [name for name in options if not any(name in own for own in GROUPS.values())]
+        for title, names in sections.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl([shown[name].get_help_record(ctx) for name in names])
+
+
+def with_config_options(command: Callable[..., None], helps: Mapping[str, str] = _HELP) -> Callable[..., None]:
+    """Give a command an option for each field of :class:`~archgrad.config.SearchConfig` that has a help text.
 
     The command gets them as keyword arguments; None stands for an option that was not given.
     """
-    helps = _HELP if helps is None else helps
     added = {
-        one.name: Annotated[
-            KINDS[one.name][0] | None, typer.Option(help=helps[one.name], metavar=_PLACEHOLDERS.get(one.name))
-        ]
-        for one in fields(SearchConfig)
-        if one.name in helps
+        name: Annotated[KINDS[name][0] | None, typer.Option(help=text, metavar=_PLACEHOLDERS.get(name))]
+        for name, text in helps.items()
     }
     signature = inspect.signature(command, eval_str=True)
     own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    first = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    taken: list[Any] = [
+    taken = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
         for name, kind in added.items()
     ]
     command.__annotations__ = {**added, **command.__annotations__}
-    arguments = [one for one in own if one.kind in first]
-    others = [one for one in own if one.kind not in first]
-    parameters = [*arguments, *others, *taken] if own_first else [*arguments, *taken, *others]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__signature__ = signature.replace(parameters=[*own, *taken])  # type: ignore[attr-defined]
     return command

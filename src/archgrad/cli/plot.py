@@ -44,40 +44,21 @@ def _usual_measure(folders: Sequence[Path]) -> str:
         for folder in folders
     }
     if not any(kinds.values()):
-        return f"heldout_{_main_metric(folders)}"
+        kinds = {folder: {f"heldout_{_metric_of(folder).name}"} for folder in folders}
     shared = set.intersection(*kinds.values())
-    if not shared:
-        (one, own), (other, others) = _unlike(kinds)
-        raise UserError(
-            f"{one} has {', '.join(sorted(own)) or 'no oracle accuracy'}, and {other} has "
-            f"{', '.join(sorted(others)) or 'none'}: these cannot be compared; name a --measure that all runs have, or "
-            f"plot them separately."
-        )
-    return min(shared)
-
-
-def _main_metric(folders: Sequence[Path]) -> str:
-    """Return the main metric of all runs; reject runs of different ones."""
-    names = {folder: _metric_of(folder).name for folder in folders}
-    first, *others = names
-    for other in others:
-        if names[other] != names[first]:
-            raise UserError(
-                f"{first} measures {names[first]}, and {other} measures {names[other]}: these cannot be compared; name "
-                f"a --measure that all runs have, or plot them separately."
-            )
-    return names[first]
+    if shared:
+        return min(shared)
+    other = next(folder for folder in folders if kinds[folder] != kinds[folders[0]])
+    own, others = (", ".join(sorted(kinds[one])) or "no oracle accuracy" for one in (folders[0], other))
+    raise UserError(
+        f"{folders[0]} has {own}, and {other} has {others}: these cannot be compared; name a --measure that all runs "
+        f"have, or plot them separately."
+    )
 
 
 def _metric_of(folder: Path) -> MetricInfo:
     records = read_records(folder)
     return MetricInfo.of_record(records[-1] if records else {})
-
-
-def _unlike(kinds: Mapping[Path, set[str]]) -> tuple[tuple[Path, set[str]], tuple[Path, set[str]]]:
-    """Return two runs whose measures differ."""
-    first, *others = kinds.items()
-    return first, next((one for one in others if one[1] != first[1]), first)
 
 
 def _groups(folders: Sequence[Path]) -> dict[str, list[Path]]:
@@ -155,7 +136,7 @@ def plot_study(study: Study, measure: str | None, against: str, out: Path) -> di
 
 
 def _as_line(points: Sequence[MeanPoint]) -> Line:
-    """Return a line that holds each mean until the next; where one run has begun, the band has no width."""
+    """Return the points as a line with its band; where there is only one run, the band has no width."""
     bands = [(point.mean, point.mean) if point.band is None else point.band for point in points]
     has_band = any(point.band is not None for point in points)
     low, high = ([band[end] for band in bands] if has_band else None for end in (0, 1))

@@ -5,22 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from archgrad.callbacks import Callback, Decision, Record, Search, Stage
+from archgrad.callbacks import Callback, DecisionProgress, Record, Search, StageStart
 from archgrad.cli.console import say
-from archgrad.cli.screen_words import screen_numbers
+from archgrad.diagnostics.records import decided_share
 from archgrad.errors import escaped
+from archgrad.tasks import MetricInfo
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
 
-__all__ = ["LiveProgress", "PlainProgress", "progress_for", "reading_progress"]
+__all__ = ["LiveProgress", "PlainProgress", "ScreenNumber", "progress_for", "reading_progress", "screen_numbers"]
 
 
 def progress_for(console: Console, shows_cell: bool = True) -> LiveProgress | PlainProgress:
-    """Return the display that suits the console; a training, whose cell is given, does not show it."""
+    """Return the display that suits the console; ``shows_cell`` is False for a training, whose cell is given."""
     return (LiveProgress if console.is_terminal else PlainProgress)(console, shows_cell)
 
 
@@ -33,7 +34,7 @@ class _Progress(Callback):
         self.console, self.shows_cell = console, shows_cell
         self._clock = _Clock()
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """Say which stage begins."""
         self._print(_stage(stage))
         self._clock.stage = f" in stage {stage.number} of {stage.stages}"
@@ -44,7 +45,7 @@ class _Progress(Callback):
         if search.budget_line:
             self._print(search.budget_line)
 
-    def on_decision(self, search: Search, decision: Decision) -> None:
+    def on_decision(self, search: Search, decision: DecisionProgress) -> None:
         """Print the decision."""
         self._print(f"decision {decision.done}/{decision.total}: {decision.what}")
 
@@ -156,7 +157,7 @@ def _cell(record: dict[str, Any]) -> str:
     return f"{record['genotype']}{ties and f' (undecided: {ties})'}"
 
 
-def _stage(stage: Stage) -> str:
+def _stage(stage: StageStart) -> str:
     """Say which stage begins, with the number of its cells and of the choices on each edge."""
     blocks = stage.space.blocks
     cells = sum(block.cells for block in blocks)
@@ -246,3 +247,61 @@ class _Tenths:
             self._told = tenth
             whole = f"{total:,}" if self.images else f"{total / 1e6:.1f} MB"
             say(f"{self.what}: {10 * tenth} % of {whole}", self.console)
+
+
+_WORDS = {
+    "train_loss": ("loss", "on the images that train the weights"),
+    "train_{}": ("training {}", "on the images that train the weights"),
+    "arch_loss": ("α loss", "on the images that train the architecture α"),
+    "arch_{}": ("α {}", "on the images that train the architecture α"),
+    "heldout_{}": ("held-out {}", "on images that train no weights"),
+    "decided": ("decided", "0 %: all operations are even, 100 %: one on each edge"),
+    "skips": ("skip connections", "in the current cell"),
+}
+"""The names in a record, titles and meanings, in the order of the screen; braces stand for the main metric."""
+_TABLES = {"200ep": "NAS-Bench-201", "12ep": "NAS-Bench-201", "108ep": "NAS-Bench-101"}
+
+
+class ScreenNumber(NamedTuple):
+    """A number on the screen: its name, its value with the unit, and its meaning."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+def screen_numbers(record: Mapping[str, Any], metric: MetricInfo | None = None) -> list[ScreenNumber]:
+    """Return the numbers of a record that a screen shows; ``metric`` is the main one, by default what the record says.
+
+    >>> screen_numbers({"entropy": 0.7, "entropy_max": 1.4})
+    [ScreenNumber(name='decided', value='50 %', meaning='0 %: all operations are even, 100 %: one on each edge')]
+    """
+    metric, share = metric or MetricInfo.of_record(record), decided_share(record)
+    shown = {} if share is None else {"decided": f"{100 * share:.0f} %"}
+    words = {name.format(metric.name): one for name, one in _WORDS.items()}
+    found = [
+        ScreenNumber(title.format(metric.name), shown.get(name) or _value(name, record[name], metric), meaning)
+        for name, (title, meaning) in words.items()
+        if name in shown or name in record
+    ]
+    return found + [_looked_up(name, record[name]) for name in record if name.startswith(("oracle_", "regret_"))]
+
+
+def _value(name: str, value: float | None, metric: MetricInfo) -> str:
+    """Return a number as a screen shows it: with the unit of its metric, or as a count or a loss."""
+    if isinstance(value, int | None):
+        return "unknown" if value is None else str(value)
+    is_loss = metric.name == "loss" or not name.endswith(f"_{metric.name}")
+    return f"{value:.3f}" if is_loss else metric.show(value, digits=2)
+
+
+def _looked_up(name: str, value: float) -> ScreenNumber:
+    """Return the accuracy or regret of the current cell in a table.
+
+    >>> _looked_up("oracle_cifar10_test_200ep", 93.2).meaning
+    'of this cell in the NAS-Bench-201 table (cifar10, test, 200ep)'
+    """
+    quantity, dataset, *rest = name.split("_")
+    title = f"table {'accuracy' if quantity == 'oracle' else 'regret'} {' '.join([dataset, *rest[:-1]])}"
+    table = _TABLES.get(rest[-1], "benchmark's") if rest else "benchmark's"
+    return ScreenNumber(title, f"{value:.2f} %", f"of this cell in the {table} table ({', '.join([dataset, *rest])})")

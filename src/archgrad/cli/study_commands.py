@@ -15,7 +15,7 @@ __all__ = ["compare", "status", "top"]
 _Study = Annotated[Path, typer.Argument(metavar="STUDY", help="Folder of a study.")]
 
 
-@partial(with_config_options, helps=STUDY, own_first=True)
+@partial(with_config_options, helps=STUDY)
 def compare(
     study: Annotated[
         Path | None,

@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from archgrad.config.published import check_nothing_else
-from archgrad.errors import (
-    LARGEST_COUNT,
-    UserError,
-    check_held_out,
-    check_number,
-    check_one_of,
-    check_whole,
-    shortened,
-    unknown,
-)
+from archgrad.errors import UserError, check_one_of, shortened, unknown
 from archgrad.method.alpha_budget import BudgetChoice, read_budget
 from archgrad.method.reactions import REACTIONS
-from archgrad.parts.fields import check_value
+from archgrad.parts.fields import NonNegative, Probability, Range, check_value
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS
 from archgrad.parts.registry import class_path
 
@@ -46,7 +37,7 @@ SIZES = {
 """Settings that are also fields, with the names of the fields."""
 
 PRECISIONS = ("32", "bf16", "16")
-_WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), LARGEST_COUNT)
+_WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), 1_000_000)
 _WHOLE |= {"limit": 10**12}
 """The fields that are positive whole numbers, and the largest that each may be."""
 MOST_WORKERS = 256
@@ -112,11 +103,11 @@ class SearchConfig:
         _check_encodable({one.name: getattr(self, one.name) for one in fields(self)} | dict(self.settings))
         for name, most in _WHOLE.items():
             if (value := getattr(self, name)) is not None:
-                check_whole(name, int(value) if isinstance(value, Integral) else value, most=most)
-        check_whole("workers", self.workers, least=0, most=MOST_WORKERS)
-        if self.time_limit is not None:
-            check_number("time_limit", self.time_limit)
-        check_held_out(self.held_out)
+                whole = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
+                check_value(name, whole, Annotated[int, Range(1, most)])
+        check_value("workers", self.workers, Annotated[int, Range(0, MOST_WORKERS)])
+        check_value("time_limit", self.time_limit, NonNegative | None)
+        check_value("held_out", self.held_out, Probability)
         check_one_of("on_collapse", self.on_collapse, REACTIONS)
         if not isinstance(self.precision, str):  # 16 and 32 may be numbers
             object.__setattr__(self, "precision", str(self.precision))

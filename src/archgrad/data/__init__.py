@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.base import Data
+from archgrad.data.base import Data, LoadOptions, no_progress
 from archgrad.data.catalog import load
-from archgrad.data.dataset import ImageData, LoadOptions, no_progress
-from archgrad.data.dataset_data import DatasetData
+from archgrad.data.dataset import DatasetData, ImageData
 from archgrad.data.from_dataset import as_data, from_dataset
 from archgrad.data.loader import Batch, Loader, evaluation_batches
 from archgrad.data.normalize import Normalization, measure, normalization_of

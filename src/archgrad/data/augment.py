@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from archgrad.distributed.shard import Shard
-from archgrad.errors import UserError
+from archgrad.parts.fields import Range, check_fields
 
 __all__ = ["Augmentation"]
+
+Pixels = Annotated[int, Range(0, 1_000_000)]
 
 
 @dataclass(frozen=True)
@@ -27,14 +30,12 @@ class Augmentation:
     torch.Size([2, 3, 8, 8])
     """
 
-    crop_padding: int = 0
+    crop_padding: Pixels = 0
     flip: bool = False
-    cutout: int = 0
+    cutout: Pixels = 0
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self) if field.name != "flip"):
-            if getattr(self, name) < 0:
-                raise UserError(f"{name} is {getattr(self, name)}; give 0 (off) or a positive number of pixels.")
+        check_fields(self, "augmentation.{}")
 
     def __call__(self, images: Tensor, generator: torch.Generator, rows: Shard | None = None) -> Tensor:
         """Augment float images [B, C, H, W] with a CPU generator; the input stays unchanged.

@@ -3,24 +3,72 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
+import torch
 from torch import Tensor
 
-from archgrad.data.stratified_sampling import stratified_sample
-from archgrad.errors import UserError
+from archgrad.data.labels import stratified_sample
+from archgrad.data.resize import RESIZE_MODES
+from archgrad.errors import check_one_of
+from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.system.random_streams import StreamKey
 
 if TYPE_CHECKING:
     from archgrad.data.augment import Augmentation
-    from archgrad.data.dataset import Origin
     from archgrad.data.normalize import NormalizationChoice
 
-__all__ = ["Data", "Shape", "check_labels", "described"]
+__all__ = ["Data", "LoadOptions", "Origin", "Shape", "described", "no_progress"]
 
 Shape = tuple[int, int, int]
+
+
+def no_progress(done: int, total: int) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Which images to load, and how.
+
+    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``resize`` tells how images
+    that are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may
+    call ``progress(done, total)``.
+    """
+
+    train: bool = True
+    limit: Annotated[int, Range(1, 10**12)] | None = None
+    image_size: Count | None = None
+    resize: str = "crop"
+    seed: int = 0
+    progress: Callable[[int, int], None] = field(default=no_progress, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_fields(self, "{}")
+        check_one_of("resize", self.resize, RESIZE_MODES)
+
+    def choose(self, labels: Tensor) -> Tensor:
+        """Return the sorted indices of the labels [N] to keep, before any image is decoded."""
+        return torch.arange(len(labels)) if self.limit is None else stratified_sample(labels, self.limit, self.seed)
+
+    def resized(self, data: Data) -> Data:
+        """Resize data that is already loaded."""
+        return data if self.image_size is None else data.resized(self.image_size, self.resize)
+
+    def apply(self, data: Data) -> Data:
+        """Limit and resize data that is already loaded."""
+        return self.resized(data if self.limit is None else data.limited(self.limit, self.seed))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How to load images again: by the name of the data, with these options, from this data folder."""
+
+    spec: str
+    options: LoadOptions = LoadOptions()
+    folder: str | None = None
 
 
 class Data(ABC):
@@ -75,7 +123,7 @@ class Data(ABC):
 
     @abstractmethod
     def digest(self) -> str:
-        """Return a hash that tells this data from other data: 16 letters."""
+        """Return a hash of the data: 16 hexadecimal digits."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -110,25 +158,9 @@ class Data(ABC):
         return self.select(stratified_sample(self.targets, count, seed))
 
 
-def check_labels(name: str, labels: Tensor, classes: Sequence[str]) -> None:
-    """Reject labels [N] that are empty or outside the classes."""
-    if len(labels) == 0:
-        raise UserError(f"the data {name!r} has no images; check its path.")
-    wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
-    if len(wrong):
-        first = int(wrong[0])
-        raise UserError(
-            f"the data {name!r} is mislabeled: image {first} has the label {int(labels[first])}, but the classes are "
-            f"0 to {len(classes) - 1} ({len(wrong)} such images in all); fix the labels."
-        )
-    if len(classes) < 2:
-        raise UserError(f"the data {name!r} has {len(classes)} class; give data with at least 2.")
-
-
 def described(array: Any) -> str:
     """Return the type and the shape of a tensor or an array for a message.
 
-    >>> import torch
     >>> described(torch.zeros(2, 3))
     'float32 [2, 3]'
     """

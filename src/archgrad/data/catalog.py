@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from archgrad.data.base import Data
-from archgrad.data.dataset import no_progress
+from archgrad.data.base import Data, no_progress
 from archgrad.data.sources import SOURCES, DataSource
 from archgrad.errors import UserError, shortened, unknown
 from archgrad.parts.fields import checked

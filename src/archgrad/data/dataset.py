@@ -1,69 +1,33 @@
-"""Labeled images in memory."""
+"""The data of a search: images in memory, or inputs that are read when they are needed."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from functools import cached_property
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.base import Data, Shape, check_labels, described
-from archgrad.data.resize import RESIZE_MODES, resize
-from archgrad.data.stratified_sampling import stratified_sample
-from archgrad.errors import UserError, check_one_of, check_whole
+from archgrad.data.base import Data, Origin, Shape, described
+from archgrad.data.inputs import Inputs, as_inputs
+from archgrad.data.labels import check_labels
+from archgrad.data.normalize import Normalization, NormalizationChoice
+from archgrad.data.resize import resize
+from archgrad.errors import UserError, reason, shortened
 from archgrad.parts.fields import check_fields
-from archgrad.system.random_streams import StreamKey
+from archgrad.system import random_streams
+from archgrad.system.random_streams import StreamKey, kept_random_state, seed_random_state
 
-__all__ = ["ImageData", "LoadOptions", "Origin", "no_progress"]
+__all__ = ["DatasetData", "ImageData", "Transform"]
 
-
-def no_progress(done: int, total: int) -> None:
-    """Show nothing."""
-
-
-@dataclass(frozen=True)
-class LoadOptions:
-    """Which images to load, and how.
-
-    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``resize`` tells how images
-    that are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may
-    call ``progress(done, total)``.
-    """
-
-    train: bool = True
-    limit: int | None = None
-    image_size: int | None = None
-    resize: str = "crop"
-    seed: int = 0
-    progress: Callable[[int, int], None] = field(default=no_progress, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        check_one_of("resize", self.resize, RESIZE_MODES)
-        for name in ("limit", "image_size"):
-            if getattr(self, name) is not None:
-                check_whole(name, getattr(self, name))
-
-    def choose(self, labels: Tensor) -> Tensor:
-        """Return the sorted indices of the labels [N] to keep, before any image is decoded."""
-        return torch.arange(len(labels)) if self.limit is None else stratified_sample(labels, self.limit, self.seed)
-
-    def apply(self, data: Data) -> Data:
-        """Limit and resize data that is already loaded."""
-        limited = data if self.limit is None else data.limited(self.limit, self.seed)
-        return limited if self.image_size is None else limited.resized(self.image_size, self.resize)
-
-
-@dataclass(frozen=True)
-class Origin:
-    """How to load images again: by the name of the data, with these options, from this data folder."""
-
-    spec: str
-    options: LoadOptions = LoadOptions()
-    folder: str | None = None
+Transform = Callable[..., Any]
+"""``transform(input)`` or ``transform(input, generator=…)``: a random change of a training input [C, H, W]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,18 +82,140 @@ class ImageData(Data):
         """Return the images with these indices, in this order."""
         return replace(self, images=self.images[indices], targets=self.targets[indices], origin=None)
 
-    def limited(self, count: int, seed: int) -> ImageData:
-        """Return ``count`` images with every class in its proportion: the same ones for the same seed."""
-        return self.select(stratified_sample(self.targets, count, seed))
-
     def resized(self, size: int, mode: str = "crop") -> ImageData:
         """Return the data with images of ``size`` × ``size`` pixels, and the augmentation scaled to them."""
         augmentation = self.augmentation.scaled(self.image_size, size)
         return replace(self, images=resize(self.images, size, mode), augmentation=augmentation, origin=None)
 
     def digest(self) -> str:
-        """Return a hash of the shape, pixels and labels: 16 letters."""
+        """Return a hash of the shape, pixels and labels."""
         state = hashlib.sha256(repr(tuple(self.images.shape)).encode())
         for tensor in (self.images, self.targets):
             state.update(tensor.contiguous().numpy().data)
         return state.hexdigest()[:16]
+
+
+@dataclass(frozen=True, eq=False)
+class DatasetData(Data):
+    """Inputs that a reader gives by number, and their targets; :func:`from_dataset` makes it.
+
+    The ``transform`` changes training inputs before they are normalized. If it has an argument ``generator``, it gets
+    one. Else the global generators of PyTorch, NumPy and Python are seeded for each input. Both depend on the seed of
+    the search, the pass and the index alone. ``indices`` are the chosen inputs, and ``resize_to`` is (size, mode).
+    """
+
+    name: str
+    inputs: Inputs = field(repr=False)
+    targets: Tensor = field(repr=False)
+    classes: tuple[str, ...]
+    shape: Shape
+    dtype: torch.dtype
+    augmentation: Augmentation = field(default_factory=Augmentation)
+    normalization: NormalizationChoice = "measured"
+    transform: Transform | None = None
+    origin: Origin | None = field(default=None, repr=False)
+    indices: Tensor | None = field(default=None, repr=False)
+    resize_to: tuple[int, str] | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.targets.is_floating_point() and self.classes:
+            check_labels(self.name, self.targets, self.classes)
+        elif len(self.targets) < 2:
+            raise UserError(f"the data {self.name!r} has {len(self.targets)} items; give at least 2.")
+        given = self.normalization
+        if isinstance(given, Normalization) and len(given.mean) != self.channels:
+            raise UserError(
+                f"the normalization has {len(given.mean)} means, but the inputs of {self.name!r} have {self.channels} "
+                f"channels; give one per channel."
+            )
+        if not isinstance(given, Normalization) and given not in ("measured", None):
+            raise UserError(
+                f'normalization is {shortened(given)}; it must be "measured", an archgrad.data.Normalization or None.'
+            )
+        if self.transform is not None and not callable(self.transform):
+            raise UserError(f"transform is {shortened(self.transform)}; it must be a function of an input [C, H, W].")
+
+    @property
+    def lazy(self) -> bool:
+        """Whether reading an input takes work that other processes can do."""
+        return self.inputs.lazy or self.transform is not None
+
+    def read(self, indices: Tensor, key: StreamKey = (0, "read"), training: bool = False) -> Tensor:
+        """Read the inputs [B, C, H, W] with these indices; ``training`` applies the transform."""
+        out = torch.empty(len(indices), *self.shape, dtype=self.dtype)
+        transform = self.transform if training else None
+        with kept_random_state() if self.inputs.random or transform is not None else nullcontext():
+            for place, index in enumerate(indices.tolist()):
+                out[place] = self._read_one(index, key, transform)
+        return out
+
+    def _read_one(self, index: int, key: StreamKey, transform: Transform | None) -> Tensor:
+        number = index if self.indices is None else int(self.indices[index])
+        if self.inputs.random or transform is not None:
+            seed_random_state(random_streams.seed_of(*key, number))
+        found = self.inputs[number]
+        if self.resize_to is not None:
+            found = resize(found[None], *self.resize_to)[0]
+        self._check_like(found, number, "is")
+        return found if transform is None else self._transformed(found, transform, number, key)
+
+    def _transformed(self, found: Tensor, transform: Transform, number: int, key: StreamKey) -> Tensor:
+        draws = random_streams.generator(*key, number, "transform")
+        try:
+            changed = transform(found, generator=draws) if _takes_generator(transform) else transform(found)
+        except (MemoryError, UserError):
+            raise
+        except Exception as problem:  # whatever a user's function raises
+            raise UserError(
+                f"the transform of {self.name!r} fails on input {number} ({reason(problem, typed=True)}); correct it."
+            ) from problem
+        changed = as_inputs(changed, f"{self.name} (transformed)", number)
+        self._check_like(changed, number, "becomes by its transform")
+        return changed
+
+    def _check_like(self, found: Tensor, number: int, verb: str) -> None:
+        if tuple(found.shape) != self.shape or found.dtype != self.dtype:
+            raise UserError(
+                f"input {number} of {self.name!r} {verb} {described(found)}, but the inputs are "
+                f"{described(torch.empty(self.shape, dtype=self.dtype, device='meta'))}; make all of them alike."
+            )
+
+    def select(self, indices: Tensor) -> DatasetData:
+        """Return the data with these indices, in this order."""
+        own = indices if self.indices is None else self.indices[indices]
+        return replace(self, targets=self.targets[indices], indices=own, origin=None)
+
+    def resized(self, size: int, mode: str = "crop") -> DatasetData:
+        """Return the data with images of ``size`` × ``size`` pixels, each resized when it is read."""
+        if self.dtype != torch.uint8:
+            raise UserError(f"the inputs of {self.name!r} are {self.dtype} and not bytes; resize them in the dataset.")
+        if self.resize_to is not None:
+            raise UserError(f"the inputs of {self.name!r} are resized already; resize the original data.")
+        scaled = self.augmentation.scaled(self.image_size, size)
+        shape = (self.channels, size, size)
+        return replace(self, shape=shape, augmentation=scaled, resize_to=(size, mode), origin=None)
+
+    def digest(self) -> str:
+        """Return a hash of the targets, of what the reader tells of its inputs, and of what changes them."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
+        chosen = torch.arange(len(self)) if self.indices is None else self.indices
+        words = (len(self), self.shape, self.dtype, self.resize_to, self.normalization, _name(self.transform))
+        state = hashlib.sha256(repr(words).encode())
+        state.update(self.targets.contiguous().numpy().tobytes())
+        state.update(self.inputs.fingerprint(chosen))
+        return state.hexdigest()[:16]
+
+
+def _takes_generator(transform: Transform) -> bool:
+    try:
+        return "generator" in inspect.signature(transform).parameters
+    except (TypeError, ValueError):  # a function of C
+        return False
+
+
+def _name(transform: Transform | None) -> str | None:
+    kind = transform if inspect.isfunction(transform) else type(transform)
+    return None if transform is None else f"{kind.__module__}:{kind.__qualname__}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,13 @@ from torch import Tensor
 from torch.utils.data import ConcatDataset, IterableDataset, Subset, TensorDataset
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.base import Data, Shape, described
-from archgrad.data.dataset import ImageData, no_progress
-from archgrad.data.dataset_data import DatasetData, Transform
-from archgrad.data.inputs import (
-    TARGET_KEYS,
-    ArrayInputs,
-    DatasetInputs,
-    as_input,
-    as_target,
-    check_layout,
-    kept_random_state,
-    read_item,
-    seed_random_state,
-    tensor_of,
-)
+from archgrad.data.base import Data, described, no_progress
+from archgrad.data.dataset import DatasetData, ImageData, Transform
+from archgrad.data.inputs import TARGET_KEYS, ArrayInputs, DatasetInputs, as_inputs, as_targets, read_item
+from archgrad.data.labels import numbered_classes
 from archgrad.data.normalize import NormalizationChoice
-from archgrad.data.sources.common import numbered_classes
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError, reason, shortened
+from archgrad.system.random_streams import kept_random_state, seed_random_state
 
 __all__ = ["as_data", "from_dataset"]
 
@@ -66,42 +54,24 @@ def from_dataset(
     title = name or _title(dataset)
     _check_kind(dataset, title)
     pair = _as_pair(dataset)
-    augmentation = augmentation or Augmentation()
     if pair is None:
-        found = _lazy(dataset, title, targets, classes, progress)
+        array, known = None, _all_targets(dataset, title, targets, progress)
+        classes = _offered_classes(dataset) if classes is None else classes
     else:
-        inputs, found = _in_memory(pair[0], pair[1] if targets is None else targets, title, classes)
-        if found.dtype == torch.uint8 and found.classes and transform is None and normalization == "measured":
-            return ImageData(title, inputs, found.targets, found.classes, augmentation)
-    return replace(found, augmentation=augmentation, normalization=normalization, transform=transform)
-
-
-def _in_memory(given: Any, targets: Any, title: str, classes: Sequence[str] | None) -> tuple[Tensor, DatasetData]:
-    """Return the inputs [N, C, H, W], and data that reads them."""
-    inputs, known = _inputs(given, title), _targets(targets, title)
-    if len(inputs) != len(known):
-        raise UserError(f"{title!r} has {len(inputs)} inputs but {len(known)} targets; give one target per input.")
+        array, known = as_inputs(pair[0], title), as_targets(pair[1] if targets is None else targets, title)
+    count = len(dataset if array is None else array)
+    if count != len(known):
+        raise UserError(f"{title!r} has {count} inputs but {len(known)} targets; give one target per input.")
     known, names = _with_classes(known, classes, title)
-    shape: Shape = (inputs.shape[1], inputs.shape[2], inputs.shape[3])
-    return inputs, DatasetData(title, ArrayInputs(inputs), known, names, shape, inputs.dtype)
-
-
-def _lazy(
-    dataset: Any, title: str, targets: Any, classes: Sequence[str] | None, progress: Callable[[int, int], None]
-) -> DatasetData:
-    if len(dataset) == 0:
-        raise UserError(f"the dataset {title!r} has no items; check where it reads them from.")
-    known = _offered_targets(dataset, title) if targets is None else _targets(targets, title)
-    known = _scanned_targets(dataset, title, progress) if known is None else known
-    if len(known) != len(dataset):
-        raise UserError(f"{title!r} has {len(dataset)} items but {len(known)} targets; give one target per item.")
-    found, names = _with_classes(known, _offered_classes(dataset) if classes is None else classes, title)
-    reader = DatasetInputs(dataset, title, found)
+    augmentation = augmentation or Augmentation()
+    if array is not None and array.dtype == torch.uint8 and names and not transform and normalization == "measured":
+        return ImageData(title, array, known, names, augmentation)
+    inputs = DatasetInputs(dataset, title, known) if array is None else ArrayInputs(array)
     with kept_random_state():
         seed_random_state(0)
-        first = reader[0]
-    shape: Shape = (first.shape[0], first.shape[1], first.shape[2])
-    return DatasetData(title, reader, found, names, shape, first.dtype)
+        first = inputs[0]
+    shape = (first.shape[0], first.shape[1], first.shape[2])
+    return DatasetData(title, inputs, known, names, shape, first.dtype, augmentation, normalization, transform)
 
 
 def _title(dataset: Any) -> str:
@@ -125,9 +95,8 @@ def _check_kind(dataset: Any, title: str) -> None:
     try:
         len(dataset)
     except Exception as problem:  # a user's own __len__
-        reason = " ".join(str(problem).split())[:100]
         raise UserError(
-            f"the dataset {title!r} does not tell its length ({type(problem).__name__}: {reason}); correct its __len__."
+            f"the dataset {title!r} does not tell its length ({reason(problem, typed=True)}); correct its __len__."
         ) from problem
 
 
@@ -142,49 +111,12 @@ def _as_pair(dataset: Any) -> tuple[Any, Any] | None:
     return dataset[0], dataset[1]
 
 
-def _inputs(given: Any, title: str) -> Tensor:
-    """Return inputs [N, C, H, W] of bytes or floats on the CPU; reject NaN."""
-    inputs = tensor_of(given) if isinstance(given, np.ndarray) else given.detach()
-    inputs = inputs[:, None] if inputs.ndim == 3 else inputs
-    if inputs.ndim != 4 or 0 in inputs.shape or not (inputs.dtype == torch.uint8 or inputs.is_floating_point()):
-        raise UserError(
-            f"the inputs of {title!r} are {described(given)}; give bytes (uint8) or floats, as "
-            f"[N, channels, height, width] or [N, height, width]."
-        )
-    if inputs.device.type != "cpu":
-        raise UserError(f"the inputs of {title!r} are on {inputs.device}; keep them on the CPU (batches are moved).")
-    check_layout(inputs.shape, inputs.dtype, f"the tensor of inputs of {title!r}")
-    for start in range(0, len(inputs) if inputs.is_floating_point() else 0, 1024):
-        finite = inputs[start : start + 1024].isfinite().flatten(1).all(1)
-        if not bool(finite.all()):
-            raise UserError(
-                f"input {start + int(finite.long().argmin())} of {title!r} has NaN or infinite values; correct or "
-                f"remove it."
-            )
-    return inputs
-
-
-def _targets(given: Any, title: str) -> Tensor:
-    """Return targets int64 [N], or floats [N] or [N, K]; reject NaN."""
-    try:
-        found = tensor_of(given) if isinstance(given, np.ndarray) else torch.as_tensor(given)
-    except (TypeError, ValueError, RuntimeError, OverflowError) as problem:
-        if isinstance(problem, UserError):
-            raise
-        raise UserError(
-            f"the targets of {title!r} are {shortened(given)}; give numbers, one or a row per input."
-        ) from None
-    found = found.detach().cpu()
-    found = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 and not found.is_floating_point() else found
-    if found.ndim not in (1, 2) or found.is_complex() or 0 in found.shape[1:]:
-        raise UserError(f"the targets of {title!r} are {described(found)}; give [N] or [N, K].")
-    if found.ndim == 1 and not found.is_floating_point():
-        return found.long()
-    found = found.to(torch.get_default_dtype())
-    finite = found.isfinite().view(len(found), -1).all(1)
-    if not bool(finite.all()):
-        raise UserError(f"target {int(finite.long().argmin())} of {title!r} has NaN or infinite values; correct it.")
-    return found
+def _all_targets(dataset: Any, title: str, given: Any, progress: Callable[[int, int], None]) -> Tensor:
+    """Return the targets of a dataset: as given, as it offers them, or from its items, read one by one."""
+    if len(dataset) == 0:
+        raise UserError(f"the dataset {title!r} has no items; check where it reads them from.")
+    known = _offered_targets(dataset, title) if given is None else as_targets(given, title)
+    return _scanned_targets(dataset, title, progress) if known is None else known
 
 
 def _with_classes(targets: Tensor, classes: Sequence[str] | None, title: str) -> tuple[Tensor, tuple[str, ...]]:
@@ -206,10 +138,10 @@ def _offered_targets(dataset: Any, title: str) -> Tensor | None:
         known = [part for part in parts if part is not None]
         return torch.cat(known) if len(known) == len(parts) else None
     if isinstance(dataset, TensorDataset) and len(dataset.tensors) == 2:
-        return _targets(dataset.tensors[1], title)
+        return as_targets(dataset.tensors[1], title)
     if column := _target_column(dataset):
         plain = dataset.with_format(None) if hasattr(dataset, "with_format") else dataset
-        return _targets(list(plain[column]), title)
+        return as_targets(list(plain[column]), title)
     if getattr(dataset, "target_transform", None) is not None:
         return None
     for place in ("targets", "labels"):
@@ -218,7 +150,7 @@ def _offered_targets(dataset: Any, title: str) -> Tensor | None:
         except Exception:  # noqa: S112 - a user's property; the items have the targets too
             continue
         if isinstance(offered, Tensor | np.ndarray | list | tuple) and len(offered) == len(dataset):
-            return _targets(offered, title)
+            return as_targets(offered, title)
     return None
 
 
@@ -253,15 +185,15 @@ def _scanned_targets(dataset: Any, title: str, progress: Callable[[int, int], No
         for index in range(total):
             seed_random_state(index)
             given, target = read_item(dataset, index, title)
-            as_input(given, index, title)
-            found.append(as_target(target, index, title))
+            as_inputs(given, title, index)
+            found.append(as_targets(target, title, index))
             if found[-1].shape != found[0].shape or found[-1].dtype != found[0].dtype:
                 raise UserError(
                     f"the target of item {index} of {title!r} is {described(found[-1])}, but that of item 0 is "
                     f"{described(found[0])}; make all of them alike."
                 )
             progress(index + 1, total)
-    return torch.stack(found) if found else torch.empty(0, dtype=torch.int64)
+    return torch.stack(found)
 
 
 def as_data(data: Any) -> Data | str:

@@ -1,11 +1,9 @@
-"""Where lazily read inputs come from: one reader for arrays, one for datasets of any kind."""
+"""Inputs and targets of any kind as tensors, and the readers that lazily read data takes its inputs from."""
 
 from __future__ import annotations
 
-import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,23 +11,15 @@ import torch
 from torch import Tensor
 
 from archgrad.data.base import described
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError, reason, shortened
+from archgrad.system.random_streams import kept_random_state, seed_random_state
 
-__all__ = [
-    "INPUT_KEYS",
-    "TARGET_KEYS",
-    "ArrayInputs",
-    "DatasetInputs",
-    "Inputs",
-    "as_input",
-    "as_target",
-    "kept_random_state",
-    "seed_random_state",
-]
+__all__ = ["TARGET_KEYS", "ArrayInputs", "DatasetInputs", "Inputs", "as_inputs", "as_targets", "read_item"]
 
 INPUT_KEYS = ("image", "img", "pixel_values", "input", "inputs", "x")
 TARGET_KEYS = ("label", "labels", "fine_label", "target", "targets", "y")
 """The keys of items that are dictionaries, as those of Hugging Face datasets are."""
+_ROWS_AT_ONCE = 1024
 
 
 class Inputs(ABC):
@@ -83,12 +73,13 @@ class DatasetInputs(Inputs):
                 f"{index} may be another one; give a dataset that keeps its length."
             )
         given, target = read_item(self.dataset, index, self.name)
-        if not _same(as_target(target, index, self.name), self.targets[index]):
+        found, known = as_targets(target, self.name, index), self.targets[index]
+        if found.shape != known.shape or not bool((found == known).all()):
             raise UserError(
                 f"item {index} of {self.name!r} has the target {shortened(target)}, but the targets known before are "
-                f"{shortened(self.targets[index].tolist())} there; give targets=… as the items have them."
+                f"{shortened(known.tolist())} there; give targets=… as the items have them."
             )
-        return as_input(given, index, self.name)
+        return as_inputs(given, self.name, index)
 
 
 def read_item(dataset: Any, index: int, name: str) -> tuple[Any, Any]:
@@ -98,8 +89,9 @@ def read_item(dataset: Any, index: int, name: str) -> tuple[Any, Any]:
     except (MemoryError, UserError):
         raise
     except Exception as problem:  # whatever a user's dataset raises
-        reason = f"{type(problem).__name__}: {problem}".splitlines()[0][:120].rstrip(". ")
-        raise UserError(f"item {index} of {name!r} cannot be read ({reason}); correct the dataset.") from problem
+        raise UserError(
+            f"item {index} of {name!r} cannot be read ({reason(problem, typed=True)}); correct the dataset."
+        ) from problem
     if isinstance(item, Mapping):
         keys = [next((key for key in known if key in item), None) for known in (INPUT_KEYS, TARGET_KEYS)]
         if None not in keys:
@@ -112,29 +104,76 @@ def read_item(dataset: Any, index: int, name: str) -> tuple[Any, Any]:
     )
 
 
-def as_input(given: Any, index: int, name: str) -> Tensor:
-    """Return an input as a tensor [C, H, W] of bytes or floats: of a tensor, an array or an image of Pillow."""
+def as_inputs(given: Any, name: str, index: int | None = None) -> Tensor:
+    """Return input ``index`` [C, H, W] of some data, or without an index all its inputs [N, C, H, W].
+
+    They are bytes or finite floats on the CPU, made of a tensor, an array or an image of Pillow.
+    """
+    what = f"the tensor of inputs of {name!r}" if index is None else f"input {index} of {name!r}"
+    layout = "[N, channels, height, width]" if index is None else "[channels, height, width]"
     if hasattr(given, "mode") and hasattr(given, "convert"):
-        given = _of_pillow(given, index, name)
+        given = _of_pillow(given, what)
     elif isinstance(given, np.ndarray):
-        given = tensor_of(given)
+        given = _tensor_of(given)
     if not isinstance(given, Tensor):
+        raise UserError(f"{what} is {_shown(given)}; give a tensor or an array {layout}, or a Pillow image.")
+    value = given.detach().cpu()
+    axes = 4 if index is None else 3
+    if value.ndim == axes - 1 >= 2:
+        value = value.unsqueeze(-3)  # gray images without an axis of channels
+    if value.ndim != axes or 0 in value.shape or not (value.dtype == torch.uint8 or value.is_floating_point()):
+        raise UserError(f"{what} is {described(given)}; give bytes (uint8) or floats {layout}.")
+    channels, height, width = value.shape[-3:]
+    if value.dtype == torch.uint8 and width in (3, 4) and channels > 4:
         raise UserError(
-            f"input {index} of {name!r} is {_shown(given)}; give a tensor or an array [channels, height, width], or a "
-            f"Pillow image."
+            f"{what} has the shape {list(value.shape)}, which looks like [height, width, channels]; move the channels "
+            f"to the front: [{width}, {channels}, {height}] (permute(2, 0, 1))."
         )
-    value = given[None].detach().cpu() if given.ndim == 2 else given.detach().cpu()
-    if value.ndim != 3 or 0 in value.shape or not (value.dtype == torch.uint8 or value.is_floating_point()):
-        raise UserError(
-            f"input {index} of {name!r} is {described(value)}; give bytes (uint8) or floats [channels, height, width]."
-        )
-    check_layout(value.shape, value.dtype, f"input {index} of {name!r}")
-    if value.is_floating_point() and not bool(value.isfinite().all()):
-        raise UserError(f"input {index} of {name!r} has NaN or infinite values; correct or remove it.")
+    _check_finite(value, "input", name, index)
     return value
 
 
-def _of_pillow(image: Any, index: int, name: str) -> Tensor:
+def as_targets(given: Any, name: str, index: int | None = None) -> Tensor:
+    """Return target ``index`` of some data, or without an index all its targets [N] or [N, K].
+
+    Classes are int64, and all else finite floats. One target is [] or [K].
+    """
+    what = f"the list of targets of {name!r}" if index is None else f"the target of item {index} of {name!r}"
+    try:
+        found = _tensor_of(given) if isinstance(given, np.ndarray) else torch.as_tensor(given)
+    except UserError:
+        raise
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise UserError(
+            f"{what} is {_shown(given)}; give numbers: those of the classes (0, 1, …), or floats."
+        ) from None
+    found, axes = found.detach().cpu(), 1 if index is None else 0
+    if found.ndim == axes + 1 and found.shape[axes] == 1 and not found.is_floating_point():
+        found = found.squeeze(axes)
+    if found.ndim not in (axes, axes + 1) or found.is_complex() or 0 in found.shape[axes:]:
+        allowed = "[N] or [N, K]" if index is None else "a number or a vector"
+        raise UserError(f"{what} is {described(found)}; give {allowed}.")
+    if found.ndim == axes and not found.is_floating_point():
+        return found.long()
+    found = found.to(torch.get_default_dtype())
+    _check_finite(found, "target", name, index)
+    return found
+
+
+def _check_finite(values: Tensor, kind: str, name: str, index: int | None) -> None:
+    """Reject NaN and infinity; name the first input or target that has them."""
+    if not values.is_floating_point():
+        return
+    rows = values if index is None else values[None]
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        part = rows[start : start + _ROWS_AT_ONCE]
+        finite = part.isfinite().view(len(part), -1).all(1)
+        if not bool(finite.all()):
+            number = start + int(finite.long().argmin()) if index is None else index
+            raise UserError(f"{kind} {number} of {name!r} has NaN or infinite values; correct or remove it.")
+
+
+def _of_pillow(image: Any, what: str) -> Tensor:
     from archgrad.data.sources.decode import image_tensor
 
     try:
@@ -142,42 +181,10 @@ def _of_pillow(image: Any, index: int, name: str) -> Tensor:
     except MemoryError:
         raise
     except Exception as problem:  # Pillow decodes an image only now, and raises many kinds of error on damaged files
-        raise UserError(
-            f"input {index} of {name!r} cannot be decoded ({shortened(str(problem))}); replace it."
-        ) from problem
+        raise UserError(f"{what} cannot be decoded ({reason(problem, typed=True)}); replace it.") from problem
 
 
-def check_layout(shape: Sequence[int], dtype: torch.dtype, what: str) -> None:
-    """Reject bytes [H, W, 3], which would be read as an image of H channels."""
-    if dtype == torch.uint8 and shape[-1] in (3, 4) and shape[-3] > 4:
-        height, width, channels = shape[-3:]
-        raise UserError(
-            f"{what} has the shape {list(shape)}, which looks like [height, width, channels]; move the channels to the "
-            f"front: [{channels}, {height}, {width}] (permute(2, 0, 1))."
-        )
-
-
-def as_target(value: Any, index: int, name: str) -> Tensor:
-    """Return a target as a tensor: int64 [] for a class, else floats [] or [K]."""
-    try:
-        target = tensor_of(value) if isinstance(value, np.ndarray) else torch.as_tensor(value).detach().cpu()
-    except (TypeError, ValueError, RuntimeError, OverflowError):
-        raise UserError(
-            f"the target of item {index} of {name!r} is {_shown(value)}; give the number of its class (0, 1, …) or "
-            f"floats."
-        ) from None
-    target = target[0] if target.shape == (1,) and not target.is_floating_point() else target
-    if target.ndim > 1 or target.is_complex() or target.numel() == 0:
-        raise UserError(f"the target of item {index} of {name!r} is {described(target)}; give a number or a vector.")
-    if target.ndim == 0 and not target.is_floating_point():
-        return target.long()
-    target = target.to(torch.get_default_dtype())
-    if not bool(target.isfinite().all()):
-        raise UserError(f"the target of item {index} of {name!r} has NaN or infinite values; correct or remove it.")
-    return target
-
-
-def tensor_of(array: np.ndarray[Any, Any]) -> Tensor:
+def _tensor_of(array: np.ndarray[Any, Any]) -> Tensor:
     """Return a tensor of an array, without a copy where PyTorch can use its memory."""
     if array.dtype.kind not in "buif":
         raise UserError(f"an array is {described(array)}; give bytes or floats, and integers for classes.")
@@ -187,30 +194,7 @@ def tensor_of(array: np.ndarray[Any, Any]) -> Tensor:
     return torch.as_tensor(usable if usable.flags.writeable or usable.nbytes > 1 << 26 else usable.copy())
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and bool((one == other).all())
-
-
 def _shown(value: Any) -> str:
     if isinstance(value, Tensor | np.ndarray):
         return described(value)
     return f"{shortened(value, longest=60)} ({type(value).__name__})"
-
-
-@contextmanager
-def kept_random_state() -> Iterator[None]:
-    """Restore the global generators of PyTorch (on the CPU), NumPy and Python after the block."""
-    ours, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(ours)
-        np.random.set_state(numpys)
-        random.setstate(pythons)
-
-
-def seed_random_state(seed: int) -> None:
-    """Seed the global generators of PyTorch (on the CPU), NumPy and Python."""
-    torch.default_generator.manual_seed(seed)
-    np.random.seed(seed % 2**32)
-    random.seed(seed)

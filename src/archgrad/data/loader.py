@@ -12,8 +12,8 @@ from torch import Tensor
 from archgrad.data.augment import Augmentation
 from archgrad.data.base import Data
 from archgrad.data.normalize import Normalization
-from archgrad.data.raw_batches import RawBatches
 from archgrad.data.workers import WorkerProcesses
+from archgrad.distributed.shard import Shard
 from archgrad.errors import UserError
 from archgrad.system import random_streams
 
@@ -58,30 +58,16 @@ class Loader:
         shard: tuple[int, int] = (0, 1),
     ) -> None:
         _check(data, indices, batch_size)
-        self.shard = shard
-        self.data = data
-        self.normalization = normalization
-        self.augmentation = augmentation or Augmentation()
-        self.seed = seed
-        self.stream = stream
-        self.device = torch.device(device)
-        training = augmentation is not None
-        self._raw = RawBatches(data, indices.cpu(), min(batch_size, len(indices)), seed, stream, training, shard)
-        wanted = workers if data.lazy else 0
-        self._workers = WorkerProcesses(self._raw, wanted, self.device.type == "cuda") if wanted else None
+        self.data, self.indices, self.batch_size = data, indices.cpu(), min(batch_size, len(indices))
+        self.normalization, self.augmentation = normalization, augmentation or Augmentation()
+        self.seed, self.stream, self.device, self.shard = seed, stream, torch.device(device), shard
+        self._rows = Shard.of(self.batch_size, *shard)
+        self._raw = _RawBatches(data, self.indices, self.batch_size, seed, stream, augmentation is not None, self._rows)
+        pinned = self.device.type == "cuda"
+        self._workers = WorkerProcesses(self._raw, workers, pinned) if data.lazy and workers else None
         self._read = (self._workers or self._raw).__getitem__
         if data.lazy:
             self._read = lru_cache(_KEPT)(self._read)
-
-    @property
-    def indices(self) -> Tensor:
-        """The indices of the inputs that the batches are made of."""
-        return self._raw.indices
-
-    @property
-    def batch_size(self) -> int:
-        """The number of inputs in a batch, of all shards."""
-        return self._raw.batch_size
 
     @property
     def steps(self) -> int:
@@ -94,7 +80,7 @@ class Loader:
             raise UserError(f"the batch number is {index}; give a number from 0 on.")
         # Move bytes to the device: a quarter of the size of floats.
         pixels = self._read(index).to(self.device, non_blocking=self._workers is not None)
-        draws, rows = random_streams.generator(self.seed, self.stream, "augment", index), self._raw.rows
+        draws, rows = random_streams.generator(self.seed, self.stream, "augment", index), self._rows
         # As in the published training code: crops pad with black, cutout fills with the mean color.
         images = self.normalization(self.augmentation.move(pixels, draws, rows))
         return _batch(self.data, self._raw.chosen(index), self.augmentation.erase(images, draws, rows))
@@ -103,6 +89,31 @@ class Loader:
         """End the worker processes; the next batch starts them again."""
         if self._workers is not None:
             self._workers.close()
+
+
+class _RawBatches:
+    """The inputs of a batch as the data has them; a pure function of its number, so that any process can read it."""
+
+    def __init__(
+        self, data: Data, indices: Tensor, batch_size: int, seed: int, stream: str, training: bool, rows: Shard
+    ) -> None:
+        self.data, self.indices, self.batch_size, self.rows = data, indices, batch_size, rows
+        self.seed, self.stream, self.training = seed, stream, training
+        self.steps = len(indices) // batch_size
+        self._order: tuple[int, Tensor] = (-1, indices)
+
+    def chosen(self, index: int) -> Tensor:
+        """Return the indices of the inputs of batch ``index``, of all shards."""
+        number, step = divmod(index, self.steps)
+        if self._order[0] != number:
+            draws = random_streams.generator(self.seed, self.stream, "order", number)
+            self._order = (number, self.indices[torch.randperm(len(self.indices), generator=draws)])
+        return self._order[1][step * self.batch_size : (step + 1) * self.batch_size]
+
+    def __getitem__(self, index: int) -> Tensor:
+        """Read the inputs [B, C, H, W] of the shard of batch ``index``; in training, the data transforms them."""
+        key = (self.seed, self.stream, "item", index // self.steps) if self.training else (self.seed, "item")
+        return self.data.read(self.chosen(index)[self.rows.start : self.rows.stop], key, self.training)
 
 
 def evaluation_batches(

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from archgrad.data.stratified_sampling import indices_by_class, proportional_shares
-from archgrad.errors import UserError, check_held_out, shortened
-from archgrad.parts.fields import checked
+from archgrad.data.labels import indices_by_class, proportional_shares
+from archgrad.errors import UserError, shortened
+from archgrad.parts.fields import Probability, checked
 from archgrad.system import random_streams
 from archgrad.training.schedule import Level
 
@@ -38,7 +38,7 @@ def split(
     labels: Tensor,
     fractions: tuple[float, float] | None = HALVES,
     seed: int = 0,
-    held_out: float = 0.0,
+    held_out: Probability = 0.0,
     classes: Sequence[str] = (),
 ) -> Split:
     """Split labels [N] into two disjoint parts with the class proportions of the whole.
@@ -55,7 +55,6 @@ def split(
     >>> len(single.weights), len(single.held_out)
     (36, 4)
     """
-    check_held_out(held_out)
     if fractions is None:
         everything = torch.arange(len(labels))
         unseen = _sample(labels, everything, held_out * len(labels), seed, leave=1)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import itertools
-import multiprocessing
 import pickle
 import signal
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, Sampler
+from torch.utils.data import DataLoader, Dataset
 
-from archgrad.errors import UserError
+from archgrad.errors import UserError, reason
 
 __all__ = ["WorkerProcesses"]
 
@@ -40,22 +39,23 @@ class WorkerProcesses:
     """
 
     def __init__(self, batches: _Batches, count: int, pinned: bool = False) -> None:
-        self._batches, self._count, self._pinned = batches, count, pinned
-        self._first = _Consecutive()
-        self._loader: DataLoader[Any] | None = None
-        self._iterator: Iterator[Any] = iter(())
+        self._batches, self._count, self._pinned = _ErrorsAsText(batches), count, pinned
+        self._iterator: Any = None
         self._next = 0
-        self._processes: list[BaseProcess] = []
 
     def __getitem__(self, index: int) -> Tensor:
-        if self._loader is None or self._next != index:
+        if self._iterator is None or self._next != index:
+            self.close()
             self._start(index)
         try:
             found, self._next = next(self._iterator), index + 1
         except (OSError, EOFError, RuntimeError) as error:  # a process died, perhaps while it sent a batch
             if isinstance(error, RuntimeError) and not str(error).startswith("DataLoader worker"):
                 raise
-            raise _lost(error) from error
+            raise UserError(
+                f"a process that reads the data was lost ({reason(error)}), often for want of memory, or of room in "
+                f"the folder /dev/shm; give fewer workers."
+            ) from error
         if isinstance(found, str):
             raise UserError(found)
         batch: Tensor = found
@@ -63,56 +63,46 @@ class WorkerProcesses:
 
     def close(self) -> None:
         """End the processes, whatever they are doing: they only read."""
-        if self._loader is None:
-            return
-        _abandon(self._iterator)
-        self._iterator, self._loader = iter(()), None
-        for process in self._processes:
-            process.kill()
-            process.join()
-        self._processes = []
-        _quiet_deaths.end()
+        if self._iterator is not None:
+            self._kill()
+            self._iterator = None
 
     def _start(self, index: int) -> None:
         """Let the processes read from batch ``index`` on."""
-        self._next, self._first.index = index, index
-        before = set(multiprocessing.active_children())
         with warnings.catch_warnings():  # more processes than cores may be right where they wait for a disk
             warnings.simplefilter("ignore")
-            first = self._loader is None
-            self._loader = self._new_loader() if self._loader is None else self._loader
+            loader = DataLoader(
+                self._batches, batch_size=None, sampler=itertools.count(index), num_workers=self._count,
+                prefetch_factor=_AHEAD, pin_memory=self._pinned, worker_init_fn=_begin, generator=torch.Generator(),
+            )  # fmt: skip
             try:
                 with _blocked_signals():
-                    self._iterator = iter(self._loader)
+                    self._iterator = iter(loader)
             except Exception as error:
-                self._loader = None
                 raise _not_started(error) from error
-        if first:
-            _quiet_deaths.begin()
-        self._processes += [one for one in multiprocessing.active_children() if one not in before]
-
-    def _new_loader(self) -> DataLoader[Any]:
-        return DataLoader(
-            _Told(self._batches), batch_size=None, sampler=self._first, num_workers=self._count,
-            prefetch_factor=_AHEAD, persistent_workers=True, pin_memory=self._pinned,
-            worker_init_fn=_begin, generator=torch.Generator(),
-        )  # fmt: skip
+        self._next = index
+        # PyTorch would raise an error wherever the program is when one of them dies; the next batch raises it instead.
+        torch.utils.data._utils.signal_handling._remove_worker_pids(id(self._iterator))  # type: ignore[attr-defined]
+        self._iterator._worker_pids_set = False
+        # Python would ask them to end with a signal that they ignore, and wait for them forever.
+        self._kill = Finalize(self, _kill, (self._iterator, list(self._iterator._workers)), exitpriority=1)
 
 
-class _Consecutive(Sampler[int]):
-    """All numbers from ``index`` on."""
+def _kill(iterator: Any, processes: list[BaseProcess]) -> None:
+    """Kill processes, and keep PyTorch from ending them in its own way.
 
-    index = 0
+    It would take a lock that it shares with them, and wait forever if one of them was killed while it held the lock.
+    """
+    iterator._shutdown = True
+    if hasattr(iterator, "_pin_memory_thread_done_event"):
+        iterator._pin_memory_thread_done_event.set()
+    for process in processes:
+        process.kill()
+        process.join()
 
-    def __init__(self) -> None:
-        pass
 
-    def __iter__(self) -> Iterator[int]:
-        return itertools.count(self.index)
-
-
-class _Told(Dataset[Any]):
-    """Batches, or the sentence of what is wrong with one: PyTorch would wrap an error in a traceback."""
+class _ErrorsAsText(Dataset[Any]):
+    """Batches, or a text that says what is wrong with one: PyTorch would wrap an error in a traceback."""
 
     def __init__(self, batches: _Batches) -> None:
         self.batches = batches
@@ -136,28 +126,9 @@ def _begin(number: int) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _LEFT_TO_MAIN)
 
 
-def _abandon(iterator: Any) -> None:
-    """Keep an iterator of PyTorch from ending its processes in its own way when it is deleted.
-
-    It would take a lock that it shares with them, and wait forever if one of them was killed while it held the lock.
-    """
-    if not hasattr(iterator, "_shutdown"):
-        return
-    iterator._shutdown = True
-    if hasattr(iterator, "_pin_memory_thread_done_event"):
-        iterator._pin_memory_thread_done_event.set()
-    for queue in (*iterator._index_queues, iterator._worker_result_queue):
-        queue.cancel_join_thread()
-        queue.close()
-    if iterator._worker_pids_set:
-        signal_handling: Any = torch.utils.data._utils.signal_handling
-        signal_handling._remove_worker_pids(id(iterator))
-        iterator._worker_pids_set = False
-
-
 @contextmanager
 def _blocked_signals() -> Iterator[None]:
-    """Let signals wait while processes start, until they have their handlers."""
+    """Let signals wait while processes start; each unblocks them when it ignores them."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -168,52 +139,13 @@ def _blocked_signals() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class _QuietDeaths:
-    """Keeps PyTorch from raising an error wherever the program is when a worker dies.
-
-    Its handler of the signal SIGCHLD does so, even between two searches. Without it, the error is raised where the next
-    batch is asked for.
-    """
-
-    def __init__(self) -> None:
-        self._users = 0
-        self._handler: Any = signal.SIG_DFL
-
-    def begin(self) -> None:
-        """Put PyTorch's handler aside, after workers have started."""
-        if self._users == 0 and self._possible():
-            self._handler = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        self._users += 1
-
-    def end(self) -> None:
-        """Put the handler back, after the last workers have ended."""
-        self._users -= 1
-        if self._users == 0 and self._possible():
-            signal.signal(signal.SIGCHLD, self._handler)
-
-    def _possible(self) -> bool:
-        return hasattr(signal, "SIGCHLD") and threading.current_thread() is threading.main_thread()
-
-
-_quiet_deaths = _QuietDeaths()
-
-
 def _not_started(error: Exception) -> Exception:
-    """Return the sentence for processes that cannot start."""
-    reason = str(error)[:100]
+    """Return the error for processes that cannot start."""
     if isinstance(error, OSError):
-        return UserError(f"the worker processes cannot be started ({reason}); give fewer workers.")
+        return UserError(f"the worker processes cannot be started ({reason(error)}); give fewer workers.")
     if isinstance(error, pickle.PicklingError | AttributeError | TypeError):  # where processes are no forks
         return UserError(
-            f"the data cannot be sent to worker processes ({reason}); define its classes and functions at the top of a "
-            f"module, or search without workers."
+            f"the data cannot be sent to worker processes ({reason(error)}); define its classes and functions at the "
+            f"top of a module, or search without workers."
         )
     return error
-
-
-def _lost(error: Exception) -> UserError:
-    reason = (str(error) or type(error).__name__).splitlines()[0].rstrip(". ")
-    return UserError(
-        f"a process that reads the data was lost ({reason}), often for want of memory or of room in /dev/shm; give "
-        f"fewer workers."
-    )

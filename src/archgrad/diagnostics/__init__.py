@@ -9,15 +9,14 @@ from archgrad.diagnostics.architecture import (
     skip_connections,
 )
 from archgrad.diagnostics.diagnosis import Diagnosis, diagnose
-from archgrad.diagnostics.estimates import Comparison, Reference, average, compare, reference_at
-from archgrad.diagnostics.layers import layer_gradients
-from archgrad.diagnostics.similarity import StageSimilarity, average_similarity, layer_similarity
+from archgrad.diagnostics.estimates import EstimateComparison, Reference, average, compare, reference_at
+from archgrad.diagnostics.layers import StageSimilarity, average_similarity, layer_gradients, layer_similarity
+from archgrad.diagnostics.rules import Thresholds
 from archgrad.diagnostics.stationarity import bregman_stationarity
-from archgrad.diagnostics.thresholds import Thresholds
 
 __all__ = [
-    "Comparison",
     "Diagnosis",
+    "EstimateComparison",
     "Reference",
     "Snapshot",
     "StageSimilarity",

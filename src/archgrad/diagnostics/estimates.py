@@ -16,14 +16,14 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import ConjugateGradient, EvaluationPoint, Hypergradient
 from archgrad.parts.fields import checked
 
-__all__ = ["Comparison", "Reference", "average", "compare", "reference_at", "start_vector"]
+__all__ = ["EstimateComparison", "Reference", "average", "compare", "reference_at", "start_vector"]
 
 _LANCZOS_STEPS = 30
 _MARGIN = 1.1
 
 
 @dataclass(frozen=True)
-class Comparison:
+class EstimateComparison:
     """An estimate of dL2/dα compared with the reference.
 
     ``cosine`` and ``length`` compare the whole estimates. ``second_cosine`` compares only what they add to ∂L2/∂α, and
@@ -61,7 +61,7 @@ def reference_at(point: EvaluationPoint, steps: int) -> Reference:
 @checked
 def compare(
     point: EvaluationPoint, estimators: Mapping[str, Hypergradient], reference: Hypergradient
-) -> dict[str, Comparison]:
+) -> dict[str, EstimateComparison]:
     """Compare estimates at one point with the reference there."""
     truth = reference.estimate_once(point)
     true_second = added(truth, reference.direct(point), -1.0)
@@ -69,7 +69,7 @@ def compare(
     for name, estimator in estimators.items():
         estimate, direct = estimator.estimate_once(point), estimator.direct(point)
         second = added(estimate, direct, -1.0)
-        compared[name] = Comparison(
+        compared[name] = EstimateComparison(
             cosine=cosine(estimate, truth),
             length=_ratio(norm(estimate), norm(truth)),
             second_cosine=cosine(second, true_second),
@@ -79,11 +79,13 @@ def compare(
 
 
 @checked
-def average(comparisons: Sequence[Comparison]) -> Comparison:
+def average(comparisons: Sequence[EstimateComparison]) -> EstimateComparison:
     """Return the means over several points."""
     if not comparisons:
         raise UserError("comparisons is empty; give at least one.")
-    return Comparison(*(mean(getattr(one, field.name) for one in comparisons) for field in fields(Comparison)))
+    return EstimateComparison(
+        *(mean(getattr(one, field.name) for one in comparisons) for field in fields(EstimateComparison))
+    )
 
 
 def _ratio(length: float, unit: float) -> float:

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from statistics import mean
 from typing import Any
 
-from archgrad.diagnostics.thresholds import Thresholds
 from archgrad.spaces import SKIP, Decision, Genotype
-from archgrad.tasks import MetricInfo
 
 __all__ = [
     "Record",
-    "Rules",
     "after_first_move",
     "changed_share",
     "decided_share",
@@ -40,7 +36,7 @@ def of_last_stage(records: Sequence[Any]) -> list[Any]:
 
 
 def after_first_move(records: Sequence[Record]) -> Sequence[Record]:
-    """Return the records from the first move of the architecture on, without those that have no genotype."""
+    """Return the records from the first epoch that moved the architecture, without those that have no genotype."""
     records = [record for record in records if record.get("genotype", "") is not None]
     for place, record in enumerate(records):
         if number_in(record, "movement") != 0:
@@ -49,7 +45,7 @@ def after_first_move(records: Sequence[Record]) -> Sequence[Record]:
 
 
 def decided_share(record: Record) -> float | None:
-    """Return the share of its maximum by which entropy has fallen, None if it was not measured.
+    """Return how far entropy has fallen below its maximum, as a share of that; None if it was not measured.
 
     >>> decided_share({"entropy": 0.7, "entropy_max": 1.4})
     0.5
@@ -95,27 +91,6 @@ def _decisions(genotype: str) -> frozenset[tuple[str, Decision]]:
 def _share_in(genotype: str, choice: str) -> float:
     found = Genotype.parse(genotype)
     return found.count(choice) / max(len(found.decisions), 1)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """Rules that judge the ``records`` of a search by the ``limits``."""
-
-    limits: Thresholds
-    records: tuple[Record, ...]
-
-    def now(self, name: str) -> float | None:
-        """Return the mean of a number over the window, None if no record there has it."""
-        return mean_in(self.records[-self.limits.window :], name)
-
-    @property
-    def metric(self) -> MetricInfo:
-        """The main metric of the search."""
-        return MetricInfo.of_record(self.records[-1] if self.records else {})
-
-    def key(self, kind: str) -> str:
-        """Return the name of the main metric of a kind of images in a record, such as ``train_accuracy``."""
-        return f"{kind}_{self.metric.name}"
 
 
 def number_in(record: Record, name: str) -> float | None:

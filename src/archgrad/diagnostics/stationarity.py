@@ -31,7 +31,7 @@ _FIRST_RATE = 8.0
 _SIMPLEX_ERROR = 1e-3
 _ROUNDINGS = 8
 _WEIGHTS, _ALPHA = "weights ", "alpha "
-"""How names of w and θ begin in one vector of both."""
+"""The prefixes of the names of w and θ in one joint vector."""
 
 JointLoss = Callable[[Weights, Alpha], Tensor]
 """A scalar of (w, θ)."""

@@ -11,7 +11,10 @@ __all__ = ["Ties", "count_ties", "margins"]
 
 
 class Ties(NamedTuple):
-    """The number of rows, ``of`` all rows with a choice, whose last pick is exactly as likely as the next choice."""
+    """How many rows tie, ``of`` all rows with a choice.
+
+    In a row that ties, the least likely picked choice and the best one left out are exactly as likely.
+    """
 
     rows: int = 0
     of: int = 0
@@ -32,7 +35,7 @@ def count_ties(space: SearchSpace, probabilities: Probabilities) -> Ties:
 
 
 def margins(space: SearchSpace, probabilities: Probabilities) -> list[float]:
-    """Return, for each row with a choice, the probability of its last pick minus that of the next choice.
+    """Return each row's margin: the probability of its least likely picked choice minus that of the best one left out.
 
     Choices that a genotype may not contain, such as ``none`` in the DARTS space, do not count.
     """

@@ -1,7 +1,11 @@
-"""Batch norm by the statistics of the joint batch: one collective in the forward pass, one in each derivative."""
+"""Batch norms by the statistics of the joint batch: one collective in the forward pass, one in each derivative.
+
+Several batch norms share these collectives, if their inputs are there at the same time and have one shape.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +20,9 @@ from archgrad.distributed.collectives import all_gather, all_sum
 from archgrad.distributed.functions import joint_sum
 from archgrad.system.torch_compat import dense_norm_weight
 
-__all__ = ["joint_batch_norm", "synchronized_batch_norm"]
+__all__ = ["joint_batch_norms", "synchronized_batch_norm"]
+
+Weights = Sequence[Tensor | None]
 
 
 def synchronized_batch_norm(
@@ -32,102 +38,135 @@ def synchronized_batch_norm(
     """Return what ``torch.nn.functional.batch_norm`` does, by the statistics of the joint batch."""
     if not training:
         return F.batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    shape = input.shape
-    images = input if input.dim() == 4 else input.reshape(*shape[:2], -1, 1)
-    if images.dtype not in (torch.float32, torch.float64):
-        images = images.float()
-    weight, bias = (one if one is None else one.to(images.dtype) for one in (weight, bias))
-    output, mean, variance, count = joint_batch_norm(images, weight, eps, bias)
+    images = input if input.dim() == 4 else input.reshape(*input.shape[:2], -1, 1)
+    (output,), (mean,), (variance,), count = joint_batch_norms([images], [weight], eps, [bias])
     with torch.no_grad():
         if running_mean is not None:
             running_mean.lerp_(mean.to(running_mean.dtype), momentum)
         if running_var is not None:
             running_var.lerp_((variance * count / (count - 1)).to(running_var.dtype), momentum)
-    return output.to(input.dtype).view(shape) if input.dim() == 4 else output.to(input.dtype).reshape(shape)
+    return output.view(input.shape) if input.dim() == 4 else output.reshape(input.shape)
 
 
-def joint_batch_norm(
-    x: Tensor, weight: Tensor | None, eps: float, bias: Tensor | None = None
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return w·x̂ + b, where x̂ = (x − m)·r has mean 0 and variance 1 in the channels of all shards ``[N, C, H, W]``.
+def joint_batch_norms(
+    images: Sequence[Tensor], weights: Weights, eps: float, biases: Weights = ()
+) -> tuple[Sequence[Tensor], Tensor, Tensor, Tensor]:
+    """Return w·x̂ + b for each x, where x̂ = (x − m)·r has mean 0 and variance 1 in the channels of all shards.
 
-    Also return the mean and the variance of each channel, and the number of values that they are of.
+    The n ``images`` x have one shape ``[N, C, H, W]``. Also return the means and the variances of their channels
+    ``[n, C]``, and the number of values that each is of.
     """
-    dense = None if weight is None else dense_norm_weight(weight)
-    output, mean, _, variance, count = apply_all(_Norm, x, dense, bias, eps)
-    return output, mean, variance, count
+    exact = [x if x.dtype in (torch.float32, torch.float64) else x.float() for x in images]
+    dense = [None if one is None else dense_norm_weight(one.to(exact[0].dtype)) for one in weights]
+    shifts = [None if one is None else one.to(exact[0].dtype) for one in biases] or [None] * len(images)
+    *outputs, mean, _, variance, count = apply_all(_Norms, eps, *exact, *dense, *shifts)
+    return [y.to(x.dtype) for x, y in zip(images, outputs, strict=True)], mean, variance, count
 
 
-class _Norm(Function):
-    """x, w, b ↦ w·x̂ + b, and the joint statistics m, r = (variance + ε)^(−1/2), the variance and the count."""
+class _Norms(Function):
+    """x, w, b ↦ w·x̂ + b of each norm; m, r = (variance + ε)^(−1/2) and the variance ``[n, C]`` of all; the count."""
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float) -> tuple[Tensor, ...]:
-        own = torch.ops.aten.batch_norm_update_stats(x, None, None, 0.0)
-        rows = all_gather(torch.cat([*own, own[0].new_full((1,), x.numel() // x.shape[1])]))
-        mean, variance, r, count = _as_tensors(_merged(_fast(rows), x.shape[1], eps))
-        output = torch.ops.aten.native_batch_norm(x, weight, bias, mean, variance, False, 0.0, eps)[0]
-        return output, mean, r, variance, count
+    def forward(eps: float, *tensors: Any) -> tuple[Tensor, ...]:
+        images, weights, biases = _thirds(tensors)
+        own = _stacked(torch.ops.aten.batch_norm_update_stats(x, None, None, 0.0) for x in images)
+        size = own.new_full((1,), images[0].numel() // images[0].shape[1])
+        rows = all_gather(torch.cat([own.reshape(-1), size]))
+        mean, variance, r, count = _as_tensors(_merged(_fast(rows), own.shape[1:], eps))
+        parts = zip(images, weights, biases, mean, variance, strict=True)
+        outputs = (torch.ops.aten.native_batch_norm(*part, False, 0.0, eps)[0] for part in parts)
+        return *outputs, mean, r, variance, count
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-        x, weight, _, ctx.eps = inputs
-        mean, scale, _, count = output[1:]
-        ctx.save_for_backward(x, weight, mean, scale, count)
-        ctx.mark_non_differentiable(*output[1:])
+        ctx.eps, *tensors = inputs
+        images, weights, _ = _thirds(tensors)
+        mean, r, _, count = output[-4:]
+        ctx.save_for_backward(mean, r, count, *images, *weights)
+        ctx.mark_non_differentiable(*output[-4:])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, *of_statistics: None) -> tuple[Tensor | None, ...]:
-        if grad is None:
-            return None, None, None, None
-        x, weight, *statistics = ctx.saved_tensors
-        of_x, of_weight, of_bias = needed_gradients(ctx)[:3]
-        found = apply_all(_Gradients, grad, x, weight, *statistics, ctx.eps, of_x or torch.is_grad_enabled())
-        return (
-            found[0] if of_x else None, found[1] if of_weight else None, found[2] if of_bias else None, None
-        )  # fmt: skip
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        if all(one is None for one in cotangents):
+            return (None,) * len(ctx.needs_input_grad)
+        mean, r, count, *tensors = ctx.saved_tensors
+        needs, norms = needed_gradients(ctx, first=1), len(mean)
+        images, grads = tensors[:norms], _filled(cotangents[:norms], tensors)
+        of_x = any(needs[:norms]) or torch.is_grad_enabled()
+        found = apply_all(_JointGradients, ctx.eps, of_x, mean, r, count, *grads, *images, *tensors[norms:])
+        gradients = (*found[:norms], *found[norms].unbind(), *found[norms + 1].unbind())
+        return None, *(one if need else None for one, need in zip(gradients, needs, strict=True))
 
 
-class _Gradients(Function):
-    """g, x, w ↦ r·(u − ⟨u⟩ − x̂·⟨u·x̂⟩) with u = w·g, and Σ g·x̂ and Σ g over the own rows.
+class _JointGradients(Function):
+    """g, x, w ↦ r·(u − ⟨u⟩ − x̂·⟨u·x̂⟩) with u = w·g of each norm, and Σ g·x̂ and Σ g over the own rows ``[n, C]``.
 
     ⟨·⟩ is the mean over a channel in all shards. The last output is ⟨u⟩ and ⟨u·x̂⟩.
     """
 
     @staticmethod
     def forward(
-        grad: Tensor, x: Tensor, weight: Tensor | None, mean: Tensor, r: Tensor, count: Tensor, eps: float, of_x: bool
+        eps: float, of_x: bool, mean: Tensor, r: Tensor, count: Tensor, *tensors: Any
     ) -> tuple[Tensor | None, ...]:
-        dot, total = channel_sums(grad, x, mean, r)
+        grads, images, weights = _thirds(tensors)
+        own = _stacked(map(channel_sums, grads, images, mean, r))
+        dot, total = own
         if not of_x:
-            return None, dot, total, None
-        own = torch.stack([total, dot])
-        joint = all_sum(own if weight is None else own * weight)
-        factors = map(_fast, (joint, mean, r, count, torch.ones_like(r) if weight is None else weight))
-        joint, *vectors = _as_tensors(_coefficients(*factors))
-        return weighted_images(vectors, (grad, x)), dot, total, joint
+            return *[None] * len(images), dot, total, None
+        factors = _factors(weights, r)
+        joint = all_sum(own.flip(0) * factors)
+        joint, *vectors = _as_tensors(_coefficients(*map(_fast, (joint, mean, r, count, factors))))
+        of_images = _all_weighted(vectors, (grads, images))
+        return *of_images, dot, total, joint
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Any, ...]) -> None:
-        ctx.eps = inputs[6]
-        ctx.save_for_backward(*inputs[:6], *output[1:])
-        if output[3] is not None:
-            ctx.mark_non_differentiable(output[3])
+        ctx.eps = inputs[0]
+        ctx.save_for_backward(*inputs[2:], *output[-3:])
+        if output[-1] is not None:
+            ctx.mark_non_differentiable(output[-1])
         ctx.set_materialize_grads(False)
 
     @staticmethod
-    def backward(ctx: Any, a: Tensor | None, b: Tensor | None, c: Tensor | None, *_: None) -> tuple[Any, ...]:
-        grad, x, weight, mean, r, count, dot, total, joint = ctx.saved_tensors
-        cotangents = torch.zeros_like(x) if a is None else a, torch.zeros_like(dot) if b is None else b
+    def backward(ctx: Any, *cotangents: Tensor | None) -> tuple[Any, ...]:
+        mean, r, count, *tensors, dot, total, joint = ctx.saved_tensors
+        inputs, norms = _thirds(tensors), len(mean)
+        a, (b, c) = _filled(cotangents[:norms], inputs[1]), cotangents[norms : norms + 2]
+        b = torch.zeros_like(dot) if b is None else b
         if torch.is_grad_enabled():
-            of_grad, of_x, of_weight = _differentiable(ctx.needs_input_grad, (grad, x, weight), cotangents, ctx.eps)
+            found = _differentiable(ctx.needs_input_grad[5:], tensors, a, b, ctx.eps)
         else:
-            statistics, own = (mean, r, count, joint), (dot, total)
-            of_grad, of_x, of_weight = _second_derivatives((grad, x, weight), statistics, own, cotangents)
-        if c is not None and of_grad is not None:  # Σ g, the gradient of b, is linear in g
-            of_grad = of_grad + c.view(-1, 1, 1)
-        return of_grad, of_x, of_weight, None, None, None, None, None
+            found = _second_derivatives(inputs, (mean, r, count, joint), (dot, total), a, b)
+        if c is not None:  # Σ g, the gradient of the bias, is linear in g
+            of_grads = zip(found[:norms], c, strict=True)
+            found = *(None if one is None else one + row.view(-1, 1, 1) for one, row in of_grads), *found[norms:]
+        return *[None] * 5, *found
+
+
+def _thirds(tensors: Sequence[Any]) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+    size = len(tensors) // 3
+    return tensors[:size], tensors[size : 2 * size], tensors[2 * size :]
+
+
+def _stacked(rows: Iterable[tuple[Tensor, ...]]) -> Tensor:
+    """Return several vectors ``[C]`` of each norm as ``[vectors, n, C]``."""
+    return torch.stack([torch.stack(row) for row in rows], 1)
+
+
+def _filled(cotangents: Sequence[Tensor | None], like: Sequence[Tensor]) -> list[Tensor]:
+    return [torch.zeros_like(x) if one is None else one for one, x in zip(cotangents, like, strict=False)]
+
+
+def _factors(weights: Weights, like: Tensor) -> Tensor:
+    """Return the weights ``[n, C]`` of all norms; a norm without one has ones."""
+    return torch.stack([torch.ones_like(row) if one is None else one for one, row in zip(weights, like, strict=True)])
+
+
+def _all_weighted(vectors: Sequence[Tensor], images: Sequence[Sequence[Tensor]]) -> list[Tensor]:
+    """Return v₀ + Σ vᵢ·xᵢ of each norm."""
+    pairs = zip(zip(*vectors, strict=True), zip(*images, strict=True), strict=True)
+    return [weighted_images(of_norm, tensors) for of_norm, tensors in pairs]
 
 
 def _fast(x: Tensor) -> Any:
@@ -139,15 +178,16 @@ def _as_tensors(values: tuple[Any, ...]) -> list[Tensor]:
     return [value if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value)) for value in values]
 
 
-def _merged(rows: Any, channels: int, eps: float) -> tuple[Any, ...]:
+def _merged(rows: Any, shape: tuple[int, ...], eps: float) -> tuple[Any, ...]:
     """Return mean, variance, r and count of all shards from the means, variances and the count of each (Chan, 1979)."""
-    means, variances, counts = rows[:, :channels], rows[:, channels:-1], rows[:, -1]
+    size, counts = rows.shape[1] // 2, rows[:, -1]
+    means, variances = rows[:, :size], rows[:, size:-1]
     count = counts.sum()
     shares = counts / count
     mean = shares @ means
     apart = means - mean
     variance = shares @ (variances + apart * apart)
-    return mean, variance, (variance + eps) ** -0.5, count
+    return mean.reshape(shape), variance.reshape(shape), ((variance + eps) ** -0.5).reshape(shape), count
 
 
 def _coefficients(joint: Any, mean: Any, r: Any, count: Any, weight: Any) -> tuple[Any, ...]:
@@ -158,12 +198,13 @@ def _coefficients(joint: Any, mean: Any, r: Any, count: Any, weight: Any) -> tup
 
 
 def _second_derivatives(
-    inputs: tuple[Tensor, Tensor, Tensor | None],
+    inputs: tuple[Sequence[Tensor], Sequence[Tensor], Weights],
     statistics: tuple[Tensor, Tensor, Tensor, Tensor],
     own: tuple[Tensor, Tensor],
-    cotangents: tuple[Tensor, Tensor],
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Differentiate L = Σ over shards of ⟨a, ∂x⟩ + ⟨b, ∂w⟩ with respect to g, x and w.
+    a: Sequence[Tensor],
+    b: Tensor,
+) -> tuple[Tensor | None, ...]:
+    """Differentiate L = Σ over norms and shards of ⟨a, ∂x⟩ + ⟨b, ∂w⟩ with respect to all g, x and w.
 
     With u = w·g, e = b·g, p = ⟨a·x̂⟩, s = ⟨u·x̂⟩ and k = ⟨a·u⟩ − ⟨a⟩⟨u⟩ − p·s,
 
@@ -171,48 +212,49 @@ def _second_derivatives(
         ∂L/∂x = r·[e − ⟨e⟩ − r·p·(u − ⟨u⟩) − r·s·(a − ⟨a⟩) − (⟨e·x̂⟩ + r·k − 2·r·p·s)·x̂],
         ∂L/∂w = r·Σ g·(a − ⟨a⟩ − p·x̂) over the own rows.
     """
-    (grad, x, weight), (mean, r, count, (u_mean, s)), (dot, total), (a, b) = inputs, statistics, own, cotangents
-    w = torch.ones_like(r) if weight is None else weight
-    a_dot, a_total = channel_sums(a, x, mean, r)
-    a_grad = channel_sums(a, grad, torch.zeros_like(r), torch.ones_like(r))[0]
+    (grads, images, weights), (mean, r, count, (u_mean, s)), (dot, total) = inputs, statistics, own
+    w = _factors(weights, r)
+    a_dot, a_total = _stacked(map(channel_sums, a, images, mean, r))
+    a_grad = _stacked(map(channel_sums, a, grads, torch.zeros_like(r), torch.ones_like(r)))[0]
     sums = torch.stack([a_total, a_dot, w * a_grad, b * total, b * dot])
     a_mean, p, a_u, e_mean, e_dot = (all_sum(sums) / count).unbind()
     k = a_u - a_mean * u_mean - p * s
     wr, on_x = w * r, r * (b - w * r * p)
-    of_grad = weighted_images((-wr * a_mean - on_x * mean, wr, on_x), (a, x))
+    of_grads = _all_weighted((-wr * a_mean - on_x * mean, wr, on_x), (a, images))
     on_grad, on_a, on_x = on_x, -r * r * s, -r * r * (e_dot + r * k - 2 * r * p * s)
     constant = r * (r * p * u_mean + r * s * a_mean - e_mean) - on_x * mean
-    of_x = weighted_images((constant, on_grad, on_a, on_x), (grad, a, x))
-    return of_grad, of_x, None if weight is None else r * (a_grad - a_mean * total - p * dot)
+    of_images = _all_weighted((constant, on_grad, on_a, on_x), (grads, a, images))
+    of_weights = r * (a_grad - a_mean * total - p * dot)
+    present = (None if one is None else row for one, row in zip(weights, of_weights, strict=True))
+    return *of_grads, *of_images, *present
 
 
 def _differentiable(
-    needs: tuple[bool, ...],
-    inputs: tuple[Tensor, Tensor, Tensor | None],
-    cotangents: tuple[Tensor, Tensor],
-    eps: float,
+    needs: Sequence[bool], tensors: Sequence[Tensor | None], a: Sequence[Tensor], b: Tensor, eps: float
 ) -> tuple[Tensor | None, ...]:
     """Return the same as :func:`_second_derivatives` in functions that can be differentiated further."""
     # Views: g itself depends on x, and no gradient may flow through that here.
-    grad, x = (tensor.view_as(tensor) for tensor in inputs[:2])
-    weight = None if inputs[2] is None else inputs[2].view_as(inputs[2])
-    of_x, of_weight = _textbook_gradients(grad, x, weight, eps)
-    value = (of_x * cotangents[0]).sum() + (of_weight * cotangents[1]).sum()
-    pairs = zip((grad, x, weight), needs, strict=False)
-    sources = [tensor for tensor, need in pairs if need and tensor is not None]
+    inputs = [None if one is None else one.view_as(one) for one in tensors]
+    of_images, of_weights = _textbook_gradients(*_thirds(inputs), eps)
+    value = sum((one * other).sum() for one, other in zip((*of_images, *of_weights), (*a, *b), strict=True))
+    sources = [one for one, need in zip(inputs, needs, strict=True) if need and one is not None]
     found = iter(torch.autograd.grad(value, sources, create_graph=True, allow_unused=True))
-    return tuple(next(found) if need else None for need in needs[:3])
+    return tuple(next(found) if need else None for need in needs)
 
 
-def _textbook_gradients(grad: Tensor, x: Tensor, weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-    count = all_sum(x.new_tensor([x.numel() // x.shape[1]]))
+def _textbook_gradients(
+    grads: Sequence[Tensor], images: Sequence[Tensor], weights: Weights, eps: float
+) -> tuple[list[Tensor], list[Tensor]]:
+    count = all_sum(images[0].new_tensor([images[0].numel() // images[0].shape[1]]))
 
-    def mean(values: Tensor) -> Tensor:
-        return joint_sum(values.sum((0, 2, 3), keepdim=True)) / count
+    def means(values: Sequence[Tensor]) -> Sequence[Tensor]:
+        return (joint_sum(torch.stack([one.sum((0, 2, 3)) for one in values])) / count)[:, :, None, None].unbind()
 
-    centered = x - mean(x)
-    scale = (mean(centered.square()) + eps).rsqrt()
-    unit = centered * scale
-    of_unit = grad if weight is None else grad * weight.view(-1, 1, 1)
-    of_x = scale * (of_unit - mean(of_unit) - unit * mean(of_unit * unit))
-    return of_x, (grad * unit).sum((0, 2, 3))
+    centered = [x - mean for x, mean in zip(images, means(images), strict=True)]
+    scales = [(variance + eps).rsqrt() for variance in means([one.square() for one in centered])]
+    units = [one * scale for one, scale in zip(centered, scales, strict=True)]
+    of_units = [g if w is None else g * w.view(-1, 1, 1) for g, w in zip(grads, weights, strict=True)]
+    products = means([one * unit for one, unit in zip(of_units, units, strict=True)])
+    parts = zip(scales, of_units, means(of_units), units, products, strict=True)
+    of_images = [scale * (of_unit - mean - unit * product) for scale, of_unit, mean, unit, product in parts]
+    return of_images, [(g * unit).sum((0, 2, 3)) for g, unit in zip(grads, units, strict=True)]

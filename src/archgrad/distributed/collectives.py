@@ -11,10 +11,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from archgrad.distributed.sockets import MOST_BYTES, SocketMesh
 from archgrad.errors import ProcessLostError
 
-__all__ = ["Traffic", "all_gather", "all_sum", "all_sums", "broadcast_bytes", "counted", "noticing_losses", "use_mesh"]
+__all__ = ["Traffic", "all_gather", "all_sum", "all_sums", "broadcast_bytes", "counted", "noticing_losses"]
 
 _LOST = ("onnection", "closed", "reset", "roken pipe", "imed out", "timeout", "peer", "unavailable")
 
@@ -28,21 +27,6 @@ class Traffic:
 
 
 counted = Traffic()
-_meshes: list[SocketMesh] = []
-
-
-@contextmanager
-def use_mesh(mesh: SocketMesh | None) -> Iterator[None]:
-    """Send small tensors over these sockets inside the block."""
-    if mesh is None:
-        yield
-        return
-    _meshes.append(mesh)
-    try:
-        yield
-    finally:
-        _meshes.remove(mesh)
-        mesh.close()
 
 
 @contextmanager
@@ -50,31 +34,36 @@ def noticing_losses() -> Iterator[None]:
     """Turn the errors of a broken connection into one sentence."""
     try:
         yield
-    except (RuntimeError, OSError) as error:
+    except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1:] or [type(error).__name__]
-        lost = isinstance(error, OSError) or any(words in str(error) for words in _LOST)
+        lost = any(words in str(error) for words in _LOST)
         why = "its connection is closed" if lost else reason[0][:150]
         raise ProcessLostError(f"another process of this search has ended, or cannot be reached ({why}).") from error
 
 
+@contextmanager
+def _noted(x: Tensor) -> Iterator[None]:
+    """Count a collective of this tensor, and notice if a process is lost in it."""
+    counted.calls += 1
+    counted.bytes += x.nbytes
+    with noticing_losses():
+        yield
+
+
 def all_sum(x: Tensor) -> Tensor:
     """Return Σ x over the processes, in a new tensor."""
-    with noticing_losses():
-        if (rows := _small_gather(x)) is not None:
-            return rows.sum(0).view(x.shape)
-        total = x.detach().clone(memory_format=torch.contiguous_format)
+    total = x.detach().clone(memory_format=torch.contiguous_format)
+    with _noted(x):
         dist.all_reduce(total)
-        return total
+    return total
 
 
 def all_gather(x: Tensor) -> Tensor:
     """Return the tensors of all processes ``[processes, *x.shape]``; their shapes must be the same."""
-    with noticing_losses():
-        if (rows := _small_gather(x)) is not None:
-            return rows.view(-1, *x.shape)
-        found = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
+    found = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(dist.get_world_size())]
+    with _noted(x):
         dist.all_gather(found, x.contiguous())
-        return torch.stack(found)
+    return torch.stack(found)
 
 
 def all_sums(tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -101,11 +90,3 @@ def broadcast_bytes(content: bytes | None) -> bytes:
         if len(data):
             dist.broadcast(data, 0)
     return bytes(data.cpu().numpy().tobytes())
-
-
-def _small_gather(x: Tensor) -> Tensor | None:
-    """Return the entries of all processes ``[processes, n]`` over the sockets; None for a large or a distant tensor."""
-    counted.calls += 1
-    counted.bytes += x.nbytes
-    small = bool(_meshes) and x.device.type == "cpu" and x.nbytes <= MOST_BYTES
-    return _meshes[-1].gather(x.reshape(-1)) if small else None

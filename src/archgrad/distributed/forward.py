@@ -64,7 +64,7 @@ class ShardMode(ForwardMode):
         self.shard, self.local_statistics, self._draws = shard, local_statistics, ExitStack()
 
     def __enter__(self) -> Any:
-        self._draws.enter_context(shard_pass(self.shard))
+        self._draws.enter_context(shard_pass(self.shard, not self.local_statistics))
         return super().__enter__()
 
     def __exit__(self, *error: Any) -> None:

@@ -5,21 +5,18 @@ from __future__ import annotations
 import io
 import json
 import logging
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache, wraps
 from itertools import count
-from pathlib import Path
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 import torch.distributed as dist
+import torch.distributed.nn.functional  # before any group, see `joined`
 
-from archgrad.distributed import sockets
-from archgrad.distributed.collectives import all_gather, all_sum, broadcast_bytes, noticing_losses, use_mesh
+from archgrad.distributed.collectives import all_gather, broadcast_bytes, noticing_losses
 from archgrad.distributed.environment import Launched, launched
 from archgrad.errors import UserError
 
@@ -45,7 +42,6 @@ _PATIENCE = timedelta(seconds=20)
 _ERROR = "archgrad/error"
 _numbers = count()
 distributed: Any = dist  # PyTorch exports more than it declares
-_joined: list[bool] = []
 
 
 class Processes(NamedTuple):
@@ -67,7 +63,9 @@ def joined(device: str) -> Iterator[Processes]:
     """Join the processes that ``torchrun`` started, or those of a group that the caller has initialized.
 
     The first process alone writes and prints; the logs of the others are silent. The group ends with the block, if it
-    began there.
+    began there, and with it the threads of gloo: one that lives until Python ends may abort the process. They end only
+    when nobody holds the group any more. ``torch.distributed.nn.functional`` would hold it for ever, as the default of
+    its arguments, if the first optimizer imported it while there is a group.
     """
     place = launched()
     begins = place is not None and dist.is_available() and not dist.is_initialized()
@@ -75,15 +73,10 @@ def joined(device: str) -> Iterator[Processes]:
         _initialize(place, device)
     try:
         me = processes()
-        if me.size == 1 or _joined:
+        with _quiet_logs(me.rank > 0):
             yield me
-            return
-        _joined.append(True)
-        try:
-            with use_mesh(_mesh(me)), _quiet_logs(me.rank > 0):
-                yield me
-        finally:
-            _joined.clear()
+        if begins:
+            wait_for_all()  # nobody may leave while another still reads from it
     finally:
         if begins:
             dist.destroy_process_group()
@@ -105,39 +98,6 @@ def _store() -> Any:
     """Return the store that all processes of ``torchrun`` share."""
     found, *_ = next(distributed.rendezvous("env://"))
     return found
-
-
-def _mesh(me: Processes) -> sockets.SocketMesh | None:
-    """Connect the processes by sockets if all are on one machine."""
-    made: list[Path] = []
-
-    def make() -> str:
-        made.append(Path(tempfile.mkdtemp(prefix="archgrad-")))
-        return str(made[0])
-
-    folder = Path(from_first(make))
-    mesh: sockets.SocketMesh | None = None
-    with suppress(OSError):
-        mesh = sockets.SocketMesh(folder, *me) if sockets.are_available() and folder.is_dir() else None
-    for attempt in range(2):  # all listen, then all connect; only then can the folder go
-        if not _all_can(mesh is not None):
-            if mesh is not None:
-                mesh.close()
-            mesh = None
-            break
-        if attempt == 0 and mesh is not None:
-            try:
-                mesh.connect()
-            except OSError:
-                mesh.close()
-                mesh = None
-    for path in made:
-        shutil.rmtree(path, ignore_errors=True)
-    return mesh
-
-
-def _all_can(able: bool) -> bool:
-    return float(all_sum(torch.tensor([float(not able)], device=_control_device()))) == 0
 
 
 def _control_device() -> torch.device:
@@ -226,9 +186,9 @@ def check_same(what: str, digest: Callable[[], str]) -> None:
 
 
 def say_once(sentence: str, say: Callable[[str], None], lost: bool) -> None:
-    """Print the error of this process: the first one always does, another if it has an error of its own.
+    """Print the error of this process, unless the first process prints the same one.
 
-    ``lost`` says that the error is only that another process has ended.
+    ``lost``: the error is only that another process has ended, so any error of the first process explains it.
     """
     place = launched()
     if place is not None and place.rank > 0 and _said_by_first(sentence, lost):

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from archgrad.errors import UserError
 
-__all__ = ["Shard", "drawn_rows", "shard_pass"]
+__all__ = ["Shard", "drawn_rows", "has_joint_statistics", "shard_pass"]
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,23 @@ class Shard:
 
 
 _current: ContextVar[Shard | None] = ContextVar("shard", default=None)
+_joint_statistics: ContextVar[bool] = ContextVar("joint_statistics", default=False)
 
 
 @contextmanager
-def shard_pass(shard: Shard | None) -> Iterator[None]:
-    """Let random draws for each image be those of the joint batch inside the block."""
-    token = _current.set(shard)
+def shard_pass(shard: Shard | None, joint_statistics: bool = False) -> Iterator[None]:
+    """Let random draws for each image be those of the joint batch inside the block, and ``joint_statistics`` too."""
+    tokens = _current.set(shard), _joint_statistics.set(joint_statistics)
     try:
         yield
     finally:
-        _current.reset(token)
+        _current.reset(tokens[0])
+        _joint_statistics.reset(tokens[1])
+
+
+def has_joint_statistics() -> bool:
+    """Tell whether batch norms use the statistics of the joint batch here; compiled networks have one process."""
+    return not torch.compiler.is_compiling() and _joint_statistics.get()
 
 
 def drawn_rows(rows: int, draw: Callable[[int], Tensor]) -> Tensor:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from archgrad.callbacks import Callback, Record, Search, Stage
+from archgrad.callbacks import Callback, Record, Search, StageStart
 from archgrad.config import SearchConfig
 from archgrad.data import Data
 from archgrad.discretizers import Argmax
@@ -75,7 +75,7 @@ class Stages:
                 own = None if folder is None else folder.stage(setup.identity, StageOf(folder.path, number, stages))
                 watching = (overall,) if own is not None and own.is_finished() else (overall, *callbacks)
                 for callback in watching:
-                    callback.on_stage_start(Stage(number, stages, setup.space))
+                    callback.on_stage_start(StageStart(number, stages, setup.space))
                 result = run_one(setup, own, own is not None and own.is_begun(), watching)
                 overall.records, seconds = overall.so_far(result.history), seconds + result.seconds
                 runs += result.stages.runs
@@ -143,7 +143,7 @@ class _OverallRecords(Callback):
         self.records: list[Record] = []
         self.number = 0
 
-    def on_stage_start(self, stage: Stage) -> None:
+    def on_stage_start(self, stage: StageStart) -> None:
         """Note the stage whose records follow."""
         self.number = stage.number
 

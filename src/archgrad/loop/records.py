@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from archgrad.errors import UserError, check_whole
+from archgrad.errors import UserError
+from archgrad.parts.fields import Range, check_value
 from archgrad.system.files import read_text
 
 __all__ = ["read_records"]
@@ -45,4 +46,4 @@ def _check(record: Any, number: int, count: int) -> None:
         if not is_number and not (value is None or (isinstance(value, str) and not name.startswith("oracle_"))):
             raise UserError(f"{name} is no number.")
         if name in ("stage", "stopped_to", "switched_from"):
-            check_whole(name, value, most=count if name == "stopped_to" else 10**9)
+            check_value(name, value, Annotated[int, Range(1, count if name == "stopped_to" else 10**9)])

@@ -135,7 +135,7 @@ class SearchResult:
     def cost(self, genotype: Genotype) -> Cost:
         """Count parameters and multiply-adds of a genotype's network at the searched size, on the searched images."""
         shape, data = self._setup.network_shape, self._setup.weight_loader.data
-        return self.space.count(genotype, shape["num_classes"], shape["input_channels"], data.image_size)
+        return self.space.cost(genotype, **shape, image_size=data.image_size)
 
     def train(self, data: Any = None, **options: Any) -> archgrad.TrainResult:
         """Train the network of the genotype from scratch, by default on the searched data: ``archgrad.train(self)``."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.callbacks import Callback, Decision, Record, Stop
+from archgrad.callbacks import Callback, DecisionProgress, Record, Stop
 from archgrad.diagnostics import Snapshot
 from archgrad.distributed.processes import check_same, from_first, wait_for_all
 from archgrad.errors import DivergedError, UserError
@@ -271,7 +271,7 @@ class Run:
 
         def report(what: str, done: int, total: int) -> None:
             for callback in self.callbacks:
-                callback.on_decision(state, Decision(what, done, total))
+                callback.on_decision(state, DecisionProgress(what, done, total))
 
         def between() -> None:
             if self.interrupt.agreed() and self.folder is not None:

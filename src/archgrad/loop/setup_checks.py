@@ -13,7 +13,7 @@ from archgrad.distributed.processes import processes
 from archgrad.errors import UserError
 from archgrad.supernet import SearchTime, Supernet, merge_arguments
 from archgrad.system import random_streams
-from archgrad.training.weight_training import OF_NETWORKS, WeightTraining
+from archgrad.training.weight_training import NETWORK_ONLY, WeightTraining
 
 if TYPE_CHECKING:
     from archgrad.loop.setup import Setup
@@ -48,7 +48,7 @@ def check_heads(setup: Setup) -> None:
 def check_network_settings(setup: Setup) -> None:
     """Reject settings that only the training of one architecture has, and parts of batches that are too small."""
     weights, images = setup.weights, setup.weight_loader.batch_size
-    for name in OF_NETWORKS:
+    for name in NETWORK_ONLY:
         if setup.blocks and getattr(weights, name) != getattr(WeightTraining, name):
             raise UserError(
                 f"weights.{name} is {getattr(weights, name)}, but a search does not use it; leave it out, and give it "

@@ -1,17 +1,12 @@
-"""Export a model: ONNX, an exported PyTorch program, or a standalone Python file."""
+"""Export a model to ONNX, or to a program of ``torch.export``: neither needs archgrad."""
 
 from __future__ import annotations
 
 import copy
-import importlib.util
 import io
 import json
-import keyword
-import sys
-import tempfile
 import warnings
 from collections.abc import Callable
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,13 +14,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_number, unknown
-from archgrad.models.classifier import CLASSES
+from archgrad.errors import UserError, unknown
 from archgrad.models.model import Model
 from archgrad.models.model_file import describe_model
 from archgrad.models.onnx_model import ENTRY, check_installed, open_session, run_session
-from archgrad.models.standalone_file import to_python
-from archgrad.system.files import as_path, atomic_write, exists, shown_path
+from archgrad.parts.fields import NonNegative, check_value
+from archgrad.system.files import as_path, shown_path, write_bytes
 from archgrad.system.warn_once import silenced
 
 __all__ = ["SUFFIXES", "TOLERANCE", "Exported", "export_model"]
@@ -33,22 +27,21 @@ __all__ = ["SUFFIXES", "TOLERANCE", "Exported", "export_model"]
 TOLERANCE = 1e-4
 """The largest error of an exported model, as a share of its largest output, which counts as 1 if it is less."""
 _OPSET = 18
-_IMPORTED = {"torch", "safetensors", "numpy", "PIL", *sys.stdlib_module_names}
 
 Run = Callable[[Tensor], Tensor]
-Draft = tuple[dict[str, bytes], Run]
-"""Files by name, and the model in them, to compare."""
+Draft = tuple[bytes, Run]
+"""The content of a file, and the model in it, to compare."""
 
 
 class Exported(NamedTuple):
-    """The files that were written, and the largest difference of their outputs from PyTorch's."""
+    """The file that was written, and the largest difference of its outputs from PyTorch's."""
 
-    files: tuple[Path, ...]
+    file: Path
     error: float
 
 
 def export_model(model: Model, path: Path | str, tolerance: float = TOLERANCE) -> Exported:
-    """Write a model in the format of the path's suffix: ``.onnx``, ``.pt2`` or ``.py`` with ``.safetensors``.
+    """Write a model in the format of the path's suffix: ``.onnx`` or ``.pt2``.
 
     It is compared with the network on random inputs before it is written: if it differs by more than the ``tolerance``,
     an older file stays as it is. Its batch size is free. The description of the model (classes, image size, resize,
@@ -57,18 +50,16 @@ def export_model(model: Model, path: Path | str, tolerance: float = TOLERANCE) -
     target = as_path("path", path)
     if target.suffix not in SUFFIXES:
         raise unknown("format of a model:", target.suffix or target.name, SUFFIXES)
-    check_number("tolerance", tolerance)
+    check_value("tolerance", tolerance, NonNegative)
     here = replace(model, network=_on_cpu(model.network).eval())
     try:
-        contents, run = SUFFIXES[target.suffix](here, target)
+        content, run = SUFFIXES[target.suffix](here)
         error = _checked_error(here, run, tolerance)
-        with ExitStack() as files:  # all are complete before the first replaces an older one
-            for name, content in contents.items():
-                files.enter_context(atomic_write(target.with_name(name))).write(content)
+        write_bytes(target, content)
     except OSError as problem:
         reason = problem.strerror or problem
         raise UserError(f"{shown_path(target)} cannot be written ({reason}); choose another file.") from problem
-    return Exported(tuple(target.with_name(name) for name in contents), error)
+    return Exported(target, error)
 
 
 def _on_cpu(network: torch.nn.Module) -> torch.nn.Module:
@@ -100,15 +91,15 @@ def _inputs(model: Model, count: int = 2) -> Tensor:
     return torch.randn(shape, generator=torch.Generator().manual_seed(count))
 
 
-def _to_pt2(model: Model, path: Path) -> Draft:
+def _to_pt2(model: Model) -> Draft:
     program = torch.export.export(model.network, (_inputs(model),), dynamic_shapes=({0: torch.export.Dim("batch")},))
     file = io.BytesIO()
     torch.export.save(program, file, extra_files={ENTRY: json.dumps(describe_model(model))})
     content = file.getvalue()
-    return {path.name: content}, torch.export.load(io.BytesIO(content)).module()
+    return content, torch.export.load(io.BytesIO(content)).module()
 
 
-def _to_onnx(model: Model, path: Path) -> Draft:
+def _to_onnx(model: Model) -> Draft:
     check_installed("onnx", "onnxscript", "onnxruntime")
     with warnings.catch_warnings(), silenced("torch.onnx"):
         warnings.simplefilter("ignore")
@@ -122,43 +113,11 @@ def _to_onnx(model: Model, path: Path) -> Draft:
     entry.key, entry.value = ENTRY, json.dumps(describe_model(model))
     content: bytes = proto.SerializeToString()
     session = open_session(content)
-    return {path.name: content}, lambda inputs: run_session(session, inputs)
+    return content, lambda inputs: run_session(session, inputs)
 
 
-def _to_py(model: Model, path: Path) -> Draft:
-    from safetensors.torch import save
-
-    if model.about.get("predicts", CLASSES) != CLASSES:
-        raise UserError("a .py file classifies images, but this model predicts numbers; export it to .onnx or .pt2.")
-    if not path.stem.isidentifier() or keyword.iskeyword(path.stem) or path.stem in _IMPORTED:
-        raise UserError(
-            f"{path.name[:100]!r} is no name of a module that can be imported; use letters, digits and underscores, "
-            f"and no name that Python or PyTorch has."
-        )
-    weights = path.with_suffix(".safetensors").name
-    if weights == "weights.safetensors" and exists(path.with_name("model.json")):
-        raise UserError(f"{shown_path(path)} would replace the weights of the model in this folder; rename it.")
-    tensors = {name: one.contiguous() for name, one in model.network.state_dict().items()}
-    contents = {weights: save(tensors), path.name: to_python(model, weights).encode()}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, content in contents.items():
-            Path(folder, name).write_bytes(content)
-        return contents, _loaded(Path(folder, path.name))
-
-
-def _loaded(path: Path) -> Run:
-    """Return the network of a standalone file that was just written."""
-    spec = importlib.util.spec_from_file_location("_exported_model", path)
-    assert spec is not None and spec.loader is not None  # noqa: PT018, S101 - for the type checker
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    network: Run = module.load()
-    return network
-
-
-SUFFIXES: dict[str, Callable[[Model, Path], Draft]] = {
+SUFFIXES: dict[str, Callable[[Model], Draft]] = {
     ".onnx": _to_onnx,
     ".pt2": _to_pt2,
-    ".py": _to_py,
 }
-"""What makes the files of each format."""
+"""What makes a file of each format."""

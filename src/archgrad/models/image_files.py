@@ -10,9 +10,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from archgrad.data.dataset import LoadOptions, no_progress
+from archgrad.data.base import LoadOptions, no_progress
 from archgrad.data.sources.decode import decode_one, image_suffixes
-from archgrad.data.sources.file_list import FileList
+from archgrad.data.sources.encoded import FileList
 from archgrad.errors import UserError
 from archgrad.models.classifier import Classifier, Prediction
 from archgrad.system.files import list_folder, shown_path

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from archgrad.data.sources.common import shown_names
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError, shortened, shown_names
 from archgrad.models.model import Model
 from archgrad.models.preprocessing import Preprocessing
 from archgrad.parts.knobs import knobs_of

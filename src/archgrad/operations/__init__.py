@@ -1,6 +1,6 @@
 """The operations that an edge can compute, and how they share work on one input."""
 
-from archgrad.operations.base import Factory, Operation, Site, Source, Vocabulary, Weighted
+from archgrad.operations.base import Factory, Operation, Site, Source, Term, Vocabulary, Weighted
 from archgrad.operations.layers import (
     AveragePool,
     ConvBNReLU,
@@ -32,6 +32,7 @@ __all__ = [
     "SeparableConv",
     "Site",
     "Source",
+    "Term",
     "Vocabulary",
     "Weighted",
     "Zero",

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from archgrad.distributed.pending_norms import PendingNorm
 from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.system.random_streams import StreamKey, generator
 
-__all__ = ["Factory", "Operation", "Site", "Source", "Vocabulary", "Weighted"]
+__all__ = ["Factory", "Operation", "Site", "Source", "Term", "Vocabulary", "Weighted"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,10 @@ class Weighted(NamedTuple):
     weight: Tensor
 
 
+Term = Tensor | Weighted | PendingNorm | None
+"""What an operation adds to a node. On shards of a batch its last batch norm may wait for the others of the node."""
+
+
 class Operation(nn.Module):
     """A candidate operation: ``forward(x)`` in a plain network, :meth:`mixed` in a supernet.
 
@@ -89,7 +94,7 @@ class Operation(nn.Module):
 
     droppable: ClassVar[bool] = True
 
-    def mixed(self, source: Source, weight: Tensor) -> Tensor | Weighted | None:
+    def mixed(self, source: Source, weight: Tensor) -> Term:
         """Return ``weight · self(source.x)`` as a product or as a pair; None contributes nothing."""
         return Weighted(self(source.x), weight)
 

@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from torch.autograd import Function
 
 from archgrad.autodiff.functions import apply, needed_gradients
+from archgrad.distributed.pending_norms import PendingNorm
+from archgrad.distributed.shard import has_joint_statistics
 from archgrad.system.torch_compat import dense_norm_weight
 
-__all__ = ["average_pool", "depthwise_conv", "mix", "scaled_norm"]
+__all__ = ["average_pool", "depthwise_conv", "mix", "norm_in_node", "scaled_norm"]
 
 
 def depthwise_conv(x: Tensor, weight: Tensor, stride: int = 1, dilation: int = 1) -> Tensor:
@@ -64,10 +66,17 @@ def average_pool(x: Tensor, stride: int = 1) -> Tensor:
     return total / count
 
 
-def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor) -> Tensor:
+def scaled_norm(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor | None) -> Tensor:
     """Normalize ``x`` by its batch statistics and multiply by the scalar ``weight`` in the same pass."""
-    weights = dense_norm_weight(weight.expand(x.shape[1]))
+    weights = None if weight is None else dense_norm_weight(weight.expand(x.shape[1]))
     return F.batch_norm(x, None, None, weights, None, True, 0.0, norm.eps)
+
+
+def norm_in_node(norm: nn.BatchNorm2d, x: Tensor, weight: Tensor | None) -> Tensor | PendingNorm:
+    """Normalize ``x`` and multiply by the scalar ``weight``; on shards, wait for the other batch norms of the node."""
+    if has_joint_statistics():
+        return PendingNorm(x, None if weight is None else weight.expand(x.shape[1]), norm.eps)
+    return scaled_norm(norm, x, weight)
 
 
 def mix(addends: Sequence[Tensor], scaled: Sequence[tuple[Tensor, Tensor]]) -> Tensor:

@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from archgrad.distributed.pending_norms import after_norm
 from archgrad.distributed.shard import drawn_rows
-from archgrad.operations.base import Operation, Site, Source, Weighted
-from archgrad.operations.kernels import average_pool, depthwise_conv, scaled_norm
+from archgrad.operations.base import Operation, Site, Source, Term, Weighted
+from archgrad.operations.kernels import average_pool, depthwise_conv, norm_in_node
 from archgrad.parts.fields import Count, Range, checked
 from archgrad.system.torch_compat import every_pixel
 
@@ -64,9 +65,9 @@ class NormedOperation(Operation):
         output: Tensor = self.norm(self.body(F.relu(x)))
         return output
 
-    def mixed(self, source: Source, weight: Tensor) -> Tensor:
+    def mixed(self, source: Source, weight: Tensor) -> Term:
         """Share the ReLU with the other operations on this input."""
-        return scaled_norm(self.norm, self.body(source.relu()), weight)
+        return norm_in_node(self.norm, self.body(source.relu()), weight)
 
 
 class ReLUConvBN(NormedOperation):
@@ -143,7 +144,16 @@ class SeparableConv(DilatedConv):
 
     def body(self, rectified: Tensor) -> Tensor:
         """Apply all but the last batch norm."""
-        return super().body(F.relu(self.first.norm(self.first.body(rectified))))
+        return self._second(self.first.norm(self.first.body(rectified)))
+
+    def mixed(self, source: Source, weight: Tensor) -> Term:
+        """Let both batch norms be norms in a node."""
+        first = norm_in_node(self.first.norm, self.first.body(source.relu()), None)
+        term: Term = after_norm(first, lambda y: norm_in_node(self.norm, self._second(y), weight))
+        return term
+
+    def _second(self, normed: Tensor) -> Tensor:
+        return super().body(F.relu(normed))
 
 
 class _Pool(Operation):

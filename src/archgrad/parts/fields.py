@@ -1,4 +1,4 @@
-"""Checks of the fields of a dataclass: types by their annotations, ranges by ``Annotated``.
+"""Fields of dataclasses: types and ranges by annotation, which are checked, described, and read from text.
 
 A part states its ranges where it declares its fields, and the base of its family checks them:
 
@@ -20,6 +20,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache, wraps
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -35,12 +36,13 @@ __all__ = [
     "check_fields",
     "check_value",
     "checked",
+    "read_value",
 ]
 
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from ``least`` to ``most``, without the first if ``above``, and without the last if ``below``."""
+    """The numbers from ``least`` to ``most``; ``above`` excludes ``least`` itself, and ``below`` excludes ``most``."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -65,9 +67,16 @@ Test = Callable[[Any], bool]
 Positive = Annotated[float, Range(0, above=True)]
 NonNegative = Annotated[float, Range(0)]
 Probability = Annotated[float, Range(0, 1, below=True)]
-"""A dropout probability: at 1, the rescaling 1/(1 − p) has no value."""
+"""A probability or a share below 1: at 1, the rescaling 1/(1 − p) of a dropout has no value."""
 Count = Annotated[int, Range(1, 1_000_000)]
-"""A number of things; more than a million is a slip of the keyboard."""
+"""A number of things; more than a million is a typing mistake."""
+
+_TEXTS: dict[Any, dict[str, Any]] = {
+    bool: dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False),
+    types.NoneType: {"none": None},
+    str: {},
+}
+"""What a text stands for, by type."""
 
 
 def check_fields(part: Any, naming: str = "") -> None:
@@ -85,6 +94,19 @@ def check_value(name: str, value: object, kind: Any) -> None:
     """Raise a UserError unless a value is of this type, which may be ``Annotated`` with a :class:`Range`."""
     if not _test(kind)(value):
         raise _mistake(name, value, kind)
+
+
+def read_value(name: str, value: Any, kind: Any) -> Any:
+    """Return the value of this type that a text or a TOML value stands for; raise a UserError if there is none.
+
+    >>> read_value("betas", "0.9, 0.99", tuple[float, float]), read_value("limit", "none", int | None)
+    ((0.9, 0.99), None)
+    """
+    if not _has_text(kind):
+        raise UserError(f"{name} cannot be set by a name and a value; set it in Python.")
+    found = _read(value, kind)
+    check_value(name, found, kind)
+    return found
 
 
 def _mistake(name: str, value: object, kind: Any) -> UserError:
@@ -182,6 +204,44 @@ def _collection_test(kind: type, tests: list[Test]) -> Test:
     return fits
 
 
+def _has_text(kind: Any) -> bool:
+    """Tell whether a text can stand for a value of this type."""
+    origin, arguments = get_origin(kind), [one for one in get_args(kind) if one is not Ellipsis]
+    if origin is Annotated:
+        return _has_text(arguments[0])
+    if origin in (Union, types.UnionType):
+        return any(map(_has_text, arguments))
+    return origin is Literal or kind in (int, float, *_TEXTS) or (origin is tuple and all(map(_has_text, arguments)))
+
+
+def _read(value: Any, kind: Any) -> Any:
+    """Return what a text or a TOML value stands for; a value that stands for nothing else stays as it is."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _read(value, arguments[0])
+    if origin in (Union, types.UnionType):
+        ordered = sorted(arguments, key=lambda one: one is not types.NoneType)  # "none" is None before it is a text
+        found = ((_read(value, one), one) for one in ordered)
+        return next((read for read, one in found if _test(one)(read)), value)
+    if origin is tuple:
+        return _read_tuple(value, arguments)
+    if kind in _TEXTS:
+        return _TEXTS[kind].get(str(value).lower(), value)
+    converts = isinstance(value, str | float) if kind is int else kind is float and isinstance(value, str | int)
+    if converts and not isinstance(value, bool) and not (isinstance(value, float) and not value.is_integer()):
+        with suppress(ValueError, OverflowError):
+            return kind(value)
+    return value
+
+
+def _read_tuple(value: Any, kinds: tuple[Any, ...]) -> Any:
+    if isinstance(value, str):
+        value = [] if value.strip() == "()" else [one.strip() for one in value.split(",") if one.strip()]
+    items = value if isinstance(value, list | tuple) else [value]
+    each = [kinds[0]] * len(items) if kinds[-1] is Ellipsis else kinds
+    return tuple(map(_read, items, each)) if len(each) == len(items) else value
+
+
 def _is_finite(value: float) -> bool:
     try:
         return math.isfinite(value)
@@ -202,10 +262,12 @@ def _described(kind: Any, value: object) -> str:
     if origin is tuple:
         count = "any number of" if arguments[-1] is Ellipsis else len(arguments)
         return f"a tuple of {count} values, each {_described(arguments[0], None)}"
-    words = {int: "a whole number", float: "a number", bool: "true or false", str: "text", types.NoneType: "None"}
+    if kind in (None, types.NoneType):
+        return "None"
+    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}
     return words.get(kind) or f"of type {getattr(origin or kind, '__name__', kind)}"
 
 
 def _whole(allowed: Range, value: object) -> str:
     too_large = isinstance(value, int) and value > allowed.most
-    return f"at most {allowed.most}" if too_large else f"at least {allowed.least} and a whole number"
+    return f"at most {allowed.most:,}" if too_large else f"at least {allowed.least} and a whole number"

@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from archgrad.errors import ArchgradError, UserError, shortened, unknown
+from archgrad.errors import ArchgradError, UserError, reason, shortened, unknown
 
 __all__ = ["Registry", "class_path", "construct", "import_part", "import_path"]
 
@@ -112,8 +112,8 @@ def import_part(path: str) -> Any:
             found = getattr(found, step)
     except (Exception, SystemExit) as error:  # the module may do anything while it is imported
         raise UserError(
-            f"{path[:100]} cannot be imported ({_reason(error)}); write module:Name, with the module's folder in "
-            f"PYTHONPATH."
+            f"{path[:100]} cannot be imported ({reason(error, typed=True)}); write module:Name, with the module's "
+            f"folder in PYTHONPATH."
         ) from error
     return found
 
@@ -126,15 +126,5 @@ def construct(name: str, make: Callable[[], Part]) -> Part:
         raise
     except (Exception, SystemExit) as error:
         raise UserError(
-            f"{name} cannot be made ({_reason(error)}); correct its constructor or its settings."
+            f"{name} cannot be made ({reason(error, typed=True)}); correct its constructor or its settings."
         ) from error
-
-
-def _reason(error: BaseException) -> str:
-    """Return an error in a few words.
-
-    >>> _reason(KeyError("a")), _reason(ImportError("No module named 'a'"))
-    ("KeyError: 'a'", "No module named 'a'")
-    """
-    plain = isinstance(error, ImportError | AttributeError | ValueError | TypeError) and str(error)
-    return str(error) if plain else f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -71,7 +71,7 @@ def differences(saved: Any, wanted: Any, least: Any, path: str = "") -> Iterator
 
 
 def digest(data: Any) -> str:
-    """Return 16 letters that tell this data from any other.
+    """Return a hash of the data: 16 hexadecimal digits.
 
     >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1})
     True

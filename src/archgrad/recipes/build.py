@@ -11,7 +11,7 @@ from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of, with_settings,
 from archgrad.recipes.settings import OURS, WEIGHT_SOURCES, Setting, declared
 from archgrad.regularizers import name_of
 from archgrad.spaces import SearchSpace
-from archgrad.training.weight_training import OF_NETWORKS, WeightTraining
+from archgrad.training.weight_training import NETWORK_ONLY, WeightTraining
 
 __all__ = ["listed", "parts_of", "published"]
 
@@ -67,6 +67,6 @@ def listed(method: Method, space: SearchSpace) -> list[Setting]:
     rows += [
         Setting(f"weights.{knob}", value, source(f"weights.{knob}", value, weights.get(knob, weights.get("any", OURS))))
         for knob, value in knobs_of(training).items()
-        if value not in (None, ()) and knob not in OF_NETWORKS
+        if value not in (None, ()) and knob not in NETWORK_ONLY
     ]
     return [*rows, *(known[path] for path in known if path.startswith(("space.", "augmentation.", "data.")))]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from archgrad.report.curves import Curve, CurvePoint, curve_of, draw_curves
+from archgrad.report.curves import Curve, EpochStatistics, curve_of, draw_curves, draw_panels, panels_of
 from archgrad.report.drawing import draw
-from archgrad.report.panels import draw_panels, panels_of
 from archgrad.report.svg import to_svg
 from archgrad.report.text import to_text
 
 __all__ = [
     "Curve",
-    "CurvePoint",
+    "EpochStatistics",
     "curve_of",
     "draw",
     "draw_curves",

@@ -1,7 +1,8 @@
-"""Curves over the epochs of several runs: one line per group, with a band for the spread of its seeds."""
+"""Curves over epochs: one line per group of runs with a band for its seeds, or many panels of one run."""
 
 from __future__ import annotations
 
+import fnmatch
 import itertools
 import math
 import textwrap
@@ -14,7 +15,18 @@ from archgrad.parts.fields import checked
 from archgrad.report.figure import check_picture, save_figure, tick_whole_epochs
 from archgrad.tasks import ACCURACY, MetricInfo
 
-__all__ = ["Curve", "CurvePoint", "Line", "axis_label", "caption_of", "curve_of", "draw_curves", "draw_lines"]
+__all__ = [
+    "Curve",
+    "EpochStatistics",
+    "Line",
+    "axis_label",
+    "caption_of",
+    "curve_of",
+    "draw_curves",
+    "draw_lines",
+    "draw_panels",
+    "panels_of",
+]  # fmt: skip
 
 
 class Line(NamedTuple):
@@ -26,7 +38,7 @@ class Line(NamedTuple):
     high: Sequence[float] | None
 
 
-class CurvePoint(NamedTuple):
+class EpochStatistics(NamedTuple):
     """Statistics over the runs of a group at one epoch; the standard deviation of one run is 0."""
 
     epoch: int
@@ -40,7 +52,7 @@ class CurvePoint(NamedTuple):
     def interval(self) -> float | None:
         """Half the width of the 95 % confidence interval of the mean, t·s/√n; None for one run.
 
-        >>> round(CurvePoint(1, 0.0, 1.0, -1.0, 1.0, 5).interval, 3)
+        >>> round(EpochStatistics(1, 0.0, 1.0, -1.0, 1.0, 5).interval, 3)
         1.242
         """
         if self.runs < 2:
@@ -50,7 +62,7 @@ class CurvePoint(NamedTuple):
         return float(t.ppf(0.975, self.runs - 1)) * self.deviation / math.sqrt(self.runs)
 
 
-Curve = list[CurvePoint]
+Curve = list[EpochStatistics]
 
 _DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 _COLORS = 8
@@ -72,9 +84,9 @@ def curve_of(histories: Sequence[Sequence[Mapping[str, Any]]], measure: str) -> 
     return [_point(epoch, [run[epoch] for run in runs]) for epoch in shared]
 
 
-def _point(epoch: int, values: list[float]) -> CurvePoint:
+def _point(epoch: int, values: list[float]) -> EpochStatistics:
     deviation = stdev(values) if len(values) > 1 else 0.0
-    return CurvePoint(epoch, mean(values), deviation, min(values), max(values), len(values))
+    return EpochStatistics(epoch, mean(values), deviation, min(values), max(values), len(values))
 
 
 def _has(record: Mapping[str, Any], measure: str) -> bool:
@@ -174,3 +186,99 @@ def _styles() -> itertools.chain[dict[str, Any]]:
         for color in range(_COLORS)
     ]
     return itertools.chain.from_iterable(itertools.repeat(round_))
+
+
+_PANELS: Mapping[str, tuple[str, ...]] = {
+    "loss (nats)": ("train_loss", "arch_loss", "heldout_loss"),
+    "accuracy (%)": ("train_accuracy", "arch_accuracy", "heldout_accuracy", "heldout_chance"),
+    "probability of the operations, mean over the edges": ("probability_*",),
+    "entropy of the mixture (nats)": ("entropy", "entropy_max"),
+    "skip connections (share of the cell, mean probability)": ("skip_share", "skip_weight"),
+    "layer alignment": ("alignment", "sign_alignment"),
+    "gradient of skip connections and convolutions": (
+        "skip_gradient_first",
+        "skip_gradient_last",
+        "conv_gradient_first",
+        "conv_gradient_last",
+    ),
+    "largest eigenvalue of the architecture's Hessian": ("alpha_eigenvalue",),
+    "movement of the mixture": ("movement",),
+    "accuracy of the cell in the benchmark's table (%)": ("oracle_*",),
+}
+"""The measures of each panel of a classification, by title; a star matches anything."""
+
+_RANGES: Mapping[str, tuple[float, float | None]] = {
+    "accuracy (%)": (0.0, 100.0),
+    "probability of the operations, mean over the edges": (0.0, None),
+    "entropy of the mixture (nats)": (0.0, None),
+    "skip connections (share of the cell, mean probability)": (0.0, 1.0),
+}
+"""Axis ranges that include zero, so that a small change looks small."""
+_LIMITS = ("entropy_max", "heldout_chance")
+"""Reference values, drawn as dashed gray lines."""
+_PANEL_COLUMNS = 2
+_PANEL_WIDTH, _PANEL_HEIGHT = 11.0, 2.7
+
+
+@checked
+def panels_of(records: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, list[tuple[int, float]]]]:
+    """Return (epoch, value) pairs of each measure in each panel, without measures that no record has.
+
+    >>> panels_of([{"epoch": 1, "movement": 1.6}, {"epoch": 2, "movement": 1.5}])
+    {'movement of the mixture': {'movement': [(1, 1.6), (2, 1.5)]}}
+    """
+    panels, known = {}, sorted({name for record in records for name in record})
+    for title, patterns in _titled(MetricInfo.of_record(records[-1] if records else {})).items():
+        measures = [name for pattern in patterns for name in fnmatch.filter(known, pattern)]
+        lines = {name: [(point.epoch, point.mean) for point in curve_of([records], name)] for name in measures}
+        drawn = {name: line for name, line in lines.items() if line}
+        if drawn:
+            panels[title] = drawn
+    return panels
+
+
+def _titled(metric: MetricInfo) -> dict[str, tuple[str, ...]]:
+    """Return the measures of each panel, with those of the task's main metric in the place of accuracy.
+
+    >>> list(_titled(MetricInfo("rmse", higher_is_better=False)).items())[1]
+    ('rmse', ('train_rmse', 'arch_rmse', 'heldout_rmse', 'heldout_chance'))
+    """
+    if metric == ACCURACY:
+        return dict(_PANELS)
+    (_, losses), (_, accuracies), *others = _PANELS.items()
+    unit = metric.unit and f" ({metric.unit})"
+    own = tuple(name.replace("accuracy", metric.name) for name in accuracies)
+    return {"loss": losses} | {f"{metric.name}{unit}": own} | dict(others)
+
+
+@checked
+def draw_panels(records: Sequence[Mapping[str, Any]], path: Path, since: int | None = None) -> None:
+    """Draw the records of a run into a picture; ``since`` marks an epoch in every panel."""
+    check_picture(path)
+    panels = panels_of(records)
+    rows = -(-max(len(panels), 1) // _PANEL_COLUMNS)
+
+    def fill(figure: Any) -> None:
+        for number, (title, lines) in enumerate(panels.items(), start=1):
+            axes = figure.add_subplot(rows, _PANEL_COLUMNS, number)
+            for name, line in lines.items():
+                _draw_measure(axes, name, line)
+            if since is not None:
+                axes.axvline(since, color="black", linestyle=":", linewidth=1)
+            axes.set_title(title, fontsize="medium")
+            axes.set_xlabel("epoch")
+            axes.grid(alpha=0.3)
+            axes.set_ylim(*_RANGES.get(title, (None, None)))
+            tick_whole_epochs(axes)
+            if len(lines) > 1:
+                axes.legend(fontsize="x-small", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+
+    save_figure(fill, path, (_PANEL_WIDTH, _PANEL_HEIGHT * rows))
+
+
+def _draw_measure(axes: Any, name: str, line: Sequence[tuple[int, float]]) -> None:
+    epochs, values = zip(*line, strict=True)
+    marker = "o" if len(line) < 3 else None
+    label = name.removeprefix("probability_").replace("_", " ")
+    style = {"color": "0.5", "linestyle": "--"} if name in _LIMITS else {}
+    axes.plot(epochs, values, label=label, marker=marker, **style)

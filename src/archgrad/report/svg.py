@@ -10,7 +10,7 @@ from archgrad.report.layout import BOX, CellLayout, DrawnEdge, DrawnNode, lay_ou
 from archgrad.report.text import to_text
 from archgrad.spaces.genotype import Genotype
 
-__all__ = ["COLORS", "to_svg"]
+__all__ = ["COLORS", "cell_style", "to_svg"]
 
 COLORS = {
     "convolution": "#0072b2",
@@ -43,14 +43,17 @@ _SHAPES = (
 
 
 @checked
-def to_svg(genotype: Genotype) -> str:
-    """Return a genotype as a standalone SVG picture, its blocks from top to bottom."""
+def to_svg(genotype: Genotype, styled: bool = True) -> str:
+    """Return a genotype as an SVG picture, its blocks from top to bottom.
+
+    A page with many of them has :func:`cell_style` once, and pictures that are not ``styled``.
+    """
     cells = lay_out(genotype)
     width, height = max((cell.width for cell in cells), default=200.0), sum(cell.height for cell in cells) or 20.0
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
         f'height="{height:.0f}" class="cell" role="img" aria-label="{escape(_spoken(genotype))}">',
-        _style(),
+        *([f"<style>{cell_style()}</style>"] if styled else []),
     ]
     top = 0.0
     for cell in cells:
@@ -64,8 +67,9 @@ def _spoken(genotype: Genotype) -> str:
     return " ".join(to_text(genotype).split())[:2000]
 
 
-def _style() -> str:
-    return f"<style>{_SHAPES}{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}</style>"
+def cell_style() -> str:
+    """Return the rules of CSS for drawn cells."""
+    return f"{_SHAPES}{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}"
 
 
 def _rules(colors: Mapping[str, str]) -> str:

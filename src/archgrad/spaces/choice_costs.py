@@ -1,4 +1,4 @@
-"""The cost of an architecture as a sum over its choices, and its expectation under probabilities."""
+"""The cost of an architecture as a sum over its choices, its expectation, and exchanges of one choice for another."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from archgrad.spaces.block import DecisionBlock
+from archgrad.spaces.genotype import Genotype, row_of
 
-__all__ = ["ChoiceCosts", "Selected", "groups_of", "weights_of"]
+__all__ = ["ChoiceCosts", "Selected", "exchanges", "selected_choices", "weights_of"]
 
 Selected = dict[str, list[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs, in order."""
@@ -42,7 +43,7 @@ class ChoiceCosts:
         total = torch.tensor(self.fixed, dtype=torch.float64)
         for block in self.blocks:
             weights = weights_of(block, probabilities)
-            groups = list(groups_of(block))
+            groups = list(_groups_of(block))
             group_of = {row: number for number, (rows, _) in enumerate(groups) for row in rows}
             index = torch.tensor([group_of[row] for row in range(len(block.rows))])
             zeros = torch.zeros(len(groups), dtype=torch.float64)
@@ -74,7 +75,7 @@ class ChoiceCosts:
         return ChoiceCosts(self.blocks, 0.0, {name: sign * one for name, one in self.choices.items()}).select(even)
 
 
-def groups_of(block: DecisionBlock) -> Iterator[tuple[list[int], int]]:
+def _groups_of(block: DecisionBlock) -> Iterator[tuple[list[int], int]]:
     """Yield the rows whose choices compete, and how many of these a genotype takes."""
     for target in block.targets:
         rows = [index for index, row in enumerate(block.rows) if row.target == target]
@@ -99,6 +100,31 @@ def weights_of(block: DecisionBlock, probabilities: Mapping[str, Tensor]) -> Ten
     return weights * edges[list(rows), list(places)][:, None]
 
 
+def selected_choices(blocks: Sequence[DecisionBlock], genotype: Genotype) -> Selected:
+    """Return the rows and choices of a genotype."""
+    found: Selected = {}
+    for block in blocks:
+        rows = [(row_of(block, decision), decision.choice) for decision in genotype[block.name]]
+        found[block.name] = [(row, block.rows[row].choices.index(choice)) for row, choice in rows]
+    return found
+
+
+def exchanges(blocks: Sequence[DecisionBlock], selected: Selected) -> Iterator[tuple[str, int, int, Selected]]:
+    """Yield every choice that is not selected, and each selection with it in the place of one that competes with it."""
+    for block in blocks:
+        own = selected[block.name]
+        for rows, _ in _groups_of(block):
+            taken = [pair for pair in own if pair[0] in rows]
+            for row in rows:
+                rivals = [pair for pair in taken if pair[0] == row] or taken
+                for choice, name in enumerate(block.rows[row].choices):
+                    if name in block.excluded or (row, choice) in own:
+                        continue
+                    for rival in rivals:
+                        changed = sorted({*own, (row, choice)}.difference([rival]))
+                        yield block.name, row, choice, {**selected, block.name: changed}
+
+
 def _mean(value: Tensor) -> Tensor:
     return value.cpu().double().reshape(-1, *value.shape[-2:]).mean(0)
 
@@ -110,7 +136,7 @@ def _select(block: DecisionBlock, weights: list[list[float]], costs: Tensor, mar
         allowed = [choice for choice, name in enumerate(row.choices) if name not in block.excluded]
         chosen[index] = _take(allowed, weights[index], amounts[index], row.picks, margin)
     kept: list[int] = []
-    for rows, count in groups_of(block):
+    for rows, count in _groups_of(block):
         if len(rows) == 1:
             kept += rows
             continue

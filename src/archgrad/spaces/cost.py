@@ -1,25 +1,43 @@
-"""The size of a plain network: trainable parameters and multiply-adds."""
+"""What a network takes: parameters, multiply-adds, memory and time, of the whole or by its parts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
+from statistics import median
 from typing import Annotated, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from archgrad.errors import UserError
 from archgrad.parts.fields import Count, Range, checked
+from archgrad.supernet import FixedCell
 
-__all__ = ["Cost", "ImageSize", "cost", "count_parts", "read_around", "sides"]
+__all__ = [
+    "Cost",
+    "CostRow",
+    "CostTable",
+    "ImageSize",
+    "cost",
+    "cost_table",
+    "count_parameters",
+    "count_parts",
+    "measure_latency",
+    "sides",
+    "time_parts",
+    "training_memory",
+]
 
 _Side = Annotated[int, Range(1, 10_000)]
 ImageSize = _Side | tuple[_Side, _Side]
 """The side of a square image in pixels, or height and width."""
+_WARM_UP, _LEAST, _MOST, _SECONDS = 3, 5, 100, 1.0
 
 
 @dataclass(frozen=True)
@@ -33,39 +51,184 @@ class Cost:
         return f"{self.parameters / 1e6:.3f} M parameters, {self.multiply_adds / 1e6:.2f} M multiply-adds"
 
 
+@dataclass(frozen=True)
+class CostRow:
+    """The cost of a part of a network, which occurs ``count`` times."""
+
+    name: str
+    count: int
+    parameters: int
+    multiply_adds: int
+
+
+@dataclass(frozen=True)
+class CostTable:
+    """The cost of a network by ``cells`` (with stem and head), and by kinds of ``operations``, the largest first.
+
+    Either adds up to the ``total``.
+    """
+
+    total: Cost
+    cells: tuple[CostRow, ...]
+    operations: tuple[CostRow, ...]
+
+
+def sides(size: ImageSize) -> tuple[int, int]:
+    """Return height and width.
+
+    >>> sides(32), sides((8, 12))
+    ((32, 32), (8, 12))
+    """
+    return (size, size) if isinstance(size, int) else size
+
+
+def count_parameters(module: nn.Module) -> int:
+    """Return the number of trainable parameters."""
+    return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
+
+
 @checked
 def cost(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 32) -> Cost:
-    """Measure a network on one image with PyTorch's own counter (two operations make one multiply-add)."""
-    parameters = sum(parameter.numel() for parameter in network.parameters() if parameter.requires_grad)
-    parameter = next(network.parameters(), None)
-    if parameter is None:
-        raise UserError("network has no parameters, so it has no cost; give a network that can be trained.")
-    image = torch.zeros(1, input_channels, *sides(image_size), dtype=parameter.dtype, device=parameter.device)
-    training = network.training
-    network.eval()
-    try:
-        with torch.no_grad(), _OperationCounter() as counter:
-            network(image)
-    finally:
-        network.train(training)
-    return Cost(parameters, counter.operations // 2)
+    """Measure a network on one image; on the device ``meta`` nothing is computed."""
+    return Cost(count_parameters(network), count_parts(network, (), input_channels, image_size)[0])
 
 
 def count_parts(
     network: nn.Module, parts: Sequence[nn.Module], input_channels: int, image_size: ImageSize
-) -> tuple[float, list[float]]:
+) -> tuple[int, list[int]]:
     """Return the multiply-adds of a network on one image, and those of some of its modules."""
-    parameter = next(network.parameters())
-    image = torch.zeros(1, input_channels, *sides(image_size), dtype=parameter.dtype, device=parameter.device)
-    network.eval()
-    with torch.no_grad(), _OperationCounter() as counter, read_around(parts, lambda: counter.operations / 2) as found:
+    counter = _OperationCounter()
+    counted = _differences(parts, lambda: counter.operations)
+    with _evaluating(network, 1, input_channels, image_size) as image, counter, counted as found:
         network(image)
-    return counter.operations / 2, [sum(found[part]) for part in parts]
+    return counter.operations // 2, [int(sum(found[part])) // 2 for part in parts]
+
+
+@checked
+def cost_table(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 32) -> CostTable:
+    """Measure the parts of a network on one image; on the device ``meta`` nothing is computed."""
+    cells, operations = dict(_children(network)), list(_edges(network))
+    modules = [*cells.values(), *(operation for _, operation in operations)]
+    total, found = count_parts(network, modules, input_channels, image_size)
+    by_cell = [
+        CostRow(name, 1, count_parameters(part), spent)
+        for (name, part), spent in zip(cells.items(), found, strict=False)
+    ]
+    kinds: dict[str, CostRow] = {"all else": CostRow("all else", 1, count_parameters(network), total)}
+    for (name, operation), spent in zip(operations, found[len(cells) :], strict=True):
+        own = CostRow(name, 1, count_parameters(operation), spent)
+        kinds[name] = _sum(kinds.get(name, CostRow(name, 0, 0, 0)), own)
+        kinds["all else"] = _sum(kinds["all else"], CostRow("", 0, -own.parameters, -own.multiply_adds))
+    by_operation = sorted(kinds.values(), key=lambda row: -row.multiply_adds)
+    return CostTable(Cost(count_parameters(network), total), tuple(by_cell), tuple(by_operation))
+
+
+def _children(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the parts of a network in a row, by their paths; a list of cells has as many parts."""
+    for name, child in network.named_children():
+        if isinstance(child, nn.ModuleList):
+            yield from ((f"{name}.{index}", one) for index, one in child.named_children())
+        else:
+            yield name, child
+
+
+def _edges(network: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the name and the operation of every edge."""
+    for cell in network.modules():
+        for edge in cell.connections if isinstance(cell, FixedCell) else ():
+            operation = edge.operations[0]
+            yield edge.choices[0] if edge.choices else type(operation).__name__, operation
+
+
+def _sum(first: CostRow, second: CostRow) -> CostRow:
+    return CostRow(
+        first.name,
+        first.count + second.count,
+        first.parameters + second.parameters,
+        first.multiply_adds + second.multiply_adds,
+    )
+
+
+@checked
+def training_memory(network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 32) -> int:
+    """Return the bytes that a training step keeps for the backward pass, for each image; nothing is computed."""
+    network, kept = deepcopy(network).to("meta").train(), dict[int, int]()
+    parameters = {parameter.untyped_storage()._cdata for parameter in network.parameters()}
+
+    def keep(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage._cdata not in parameters:
+            kept[storage._cdata] = storage.nbytes()
+        return tensor
+
+    images = torch.zeros(2, input_channels, *sides(image_size), device="meta")
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        outputs = network(images)  # held, so that no storage is freed and its number given to another
+    del outputs
+    return sum(kept.values()) // len(images)
+
+
+@checked
+def measure_latency(
+    network: nn.Module, input_channels: Count = 3, image_size: ImageSize = 32, batch_size: Count = 1
+) -> float:
+    """Return the median seconds of a forward pass in evaluation mode, after a few to warm up.
+
+    It runs for about a second, at least 5 and at most 100 times.
+    """
+    times: list[float] = []
+    with _evaluating(network, batch_size, input_channels, image_size) as images, torch.inference_mode():
+        for number in range(_WARM_UP + _MOST):
+            started = time.perf_counter()
+            network(images)
+            if images.device.type != "cpu":  # an accelerator returns before it has finished
+                torch.accelerator.synchronize(images.device)
+            times.append(time.perf_counter() - started)
+            if number >= _WARM_UP + _LEAST and sum(times[_WARM_UP:]) > _SECONDS:
+                break
+    return median(times[_WARM_UP:])
+
+
+def time_parts(
+    network: nn.Module, kinds: Mapping[nn.Module, Hashable], input_channels: int, image_size: ImageSize
+) -> tuple[float, list[float]]:
+    """Return the median seconds of a network for one image, and those of some of its modules.
+
+    Modules of one kind with inputs of one shape share all their times, so they have the same median.
+    """
+    sizes: dict[nn.Module, tuple[int, ...]] = {}
+
+    def note(part: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        sizes[part] = tuple(inputs[0].shape)
+
+    handles = [part.register_forward_pre_hook(note) for part in kinds]
+    with _differences(kinds, time.perf_counter) as found:
+        whole = measure_latency(network, input_channels, image_size)
+    for handle in handles:
+        handle.remove()
+    times: dict[Hashable, list[float]] = {}
+    for part, kind in kinds.items():
+        times.setdefault((kind, sizes[part]), []).extend(found[part][_WARM_UP:])
+    return whole, [median(times[kind, sizes[part]]) for part, kind in kinds.items()]
 
 
 @contextmanager
-def read_around(parts: Iterable[nn.Module], read: Callable[[], float]) -> Iterator[dict[nn.Module, list[float]]]:
-    """Note by how much a reading grows in every call of these modules, inside the block."""
+def _evaluating(network: nn.Module, images: int, channels: int, size: ImageSize) -> Iterator[Tensor]:
+    """Yield black images for a network, which is in evaluation mode and without gradients inside the block."""
+    parameter, training = next(network.parameters(), None), network.training
+    if parameter is None:
+        raise UserError("network has no parameters, so it has no cost; give a network that can be trained.")
+    network.eval()
+    try:
+        with torch.no_grad():
+            yield torch.zeros(images, channels, *sides(size), dtype=parameter.dtype, device=parameter.device)
+    finally:
+        network.train(training)
+
+
+@contextmanager
+def _differences(parts: Iterable[nn.Module], read: Callable[[], float]) -> Iterator[dict[nn.Module, list[float]]]:
+    """Record by how much a counter grows in every call of these modules, inside the block."""
     grown: dict[nn.Module, list[float]] = {part: [] for part in parts}
     before: dict[nn.Module, float] = {}
 
@@ -85,7 +248,10 @@ def read_around(parts: Iterable[nn.Module], read: Callable[[], float]) -> Iterat
 
 
 class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts operations by the formulas of PyTorch's own counter, without its record of modules, which is slow."""
+    """Counts operations by the formulas of PyTorch's own counter, without its record of modules, which is slow.
+
+    Two operations make one multiply-add.
+    """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -99,12 +265,3 @@ class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if formula is not None:
             self.operations += formula(*args, **(kwargs or {}), out_val=output)
         return output
-
-
-def sides(size: ImageSize) -> tuple[int, int]:
-    """Return height and width.
-
-    >>> sides(32), sides((8, 12))
-    ((32, 32), (8, 12))
-    """
-    return (size, size) if isinstance(size, int) else size

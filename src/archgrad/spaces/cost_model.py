@@ -15,11 +15,9 @@ from torch import Tensor, nn
 from archgrad.errors import UserError
 from archgrad.spaces.block import Row
 from archgrad.spaces.build import CellPlan
-from archgrad.spaces.choice_costs import ChoiceCosts, Selected, weights_of
-from archgrad.spaces.cost import ImageSize, count_parts
-from archgrad.spaces.exchanges import exchanges, selected_choices
+from archgrad.spaces.choice_costs import ChoiceCosts, Selected, exchanges, selected_choices, weights_of
+from archgrad.spaces.cost import ImageSize, count_parameters, count_parts, measure_latency, time_parts
 from archgrad.spaces.genotype import Genotype
-from archgrad.spaces.latency import measure_latency, time_parts
 from archgrad.spaces.space import SearchSpace
 from archgrad.supernet import Edge, FixedCell
 from archgrad.system import random_streams
@@ -104,7 +102,7 @@ class CostModel:
             with SavedRandomState(torch.device("cpu")).replay():
                 network = self.space.network(genotype, num_classes=classes, input_channels=channels)
             return measure_latency(network, channels, size)
-        found = self.space.count(genotype, *self.shape)
+        found = self.space.cost(genotype, **self.shape._asdict())
         return float(found.multiply_adds if self.metric == "madds" else found.parameters)
 
     def reduced(self, genotype: Genotype, probabilities: Mapping[str, Tensor], limit: float) -> Genotype:
@@ -234,6 +232,6 @@ def _amounts(
         kinds = [(edge.choices[0], edge.stride) for edge in edges]
         return time_parts(network, dict(zip(operations, kinds, strict=True)), shape.input_channels, shape.image_size)
     if metric == "params":
-        amounts = [float(sum(one.numel() for one in part.parameters())) for part in (network, *operations)]
-        return amounts[0], amounts[1:]
-    return count_parts(network, operations, shape.input_channels, shape.image_size)
+        return float(count_parameters(network)), [float(count_parameters(part)) for part in operations]
+    total, parts = count_parts(network, operations, shape.input_channels, shape.image_size)
+    return float(total), [float(part) for part in parts]

@@ -22,11 +22,10 @@ from archgrad.operations import (
     Vocabulary,
     Zero,
 )
-from archgrad.spaces.auxiliary import AuxiliaryHead
 from archgrad.spaces.block import DecisionBlock, Row, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges, skip_connection
+from archgrad.spaces.skeleton import AuxiliaryHead, ImageNetStem, StemName, cifar_stem
 from archgrad.spaces.space import Depth, SearchSpace
-from archgrad.spaces.stem import ImageNetStem, StemName, cifar_stem
 from archgrad.supernet import CellMixture, FixedCell, MixedCell
 from archgrad.training.weight_training import WeightTraining
 

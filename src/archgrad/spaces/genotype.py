@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from archgrad.errors import UserError, look_up, unknown
-from archgrad.parts.fields import check_fields, checked
+from archgrad.errors import UserError, look_up, shortened, unknown
+from archgrad.parts.fields import Range, check_fields, checked
+from archgrad.spaces.block import DecisionBlock
 
-__all__ = ["SKIP", "CellGenotype", "Decision", "Genotype"]
+__all__ = ["MOST_NODES", "SKIP", "CellGenotype", "Decision", "Genotype", "check_cell", "check_genotype", "row_of"]
 
 SKIP = "skip_connect"
 """The name of a skip connection in every space."""
+MOST_NODES = 10_000
+Node = Annotated[int, Range(0, MOST_NODES - 1)]
+"""The number of a node in a cell."""
 
 
 @dataclass(frozen=True, order=True)
 class Decision:
     """One choice: ``choice`` on the edge ``source`` → ``target``, or at node ``target`` where ``source`` is None."""
 
-    target: int
-    source: int | None
+    target: Node
+    source: Node | None
     choice: str
 
     def __post_init__(self) -> None:
         check_fields(self)
+        _check_name("choice of Decision", self.choice)
 
     @property
     def row(self) -> str:
@@ -40,7 +45,7 @@ class CellGenotype:
     """The decisions of one block, and the nodes whose concatenation is the cell's output (None: the last node)."""
 
     decisions: tuple[Decision, ...]
-    concat: tuple[int, ...] | None = None
+    concat: tuple[Node, ...] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -75,6 +80,8 @@ class Genotype:
 
     def __post_init__(self) -> None:
         check_fields(self)
+        for name in self.names:
+            _check_name("name of a block", name)
         if len(set(self.names)) != len(self.blocks):
             raise UserError(f"the blocks of this genotype are {', '.join(self.names)}; give each another name.")
 
@@ -148,3 +155,73 @@ class Genotype:
 
     def __repr__(self) -> str:
         return f"Genotype.parse({str(self)!r})"
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name or not name.isprintable():
+        raise UserError(f"{what} is {shortened(name)}; write at least one letter, all printable.")
+
+
+def check_genotype(space: str, blocks: Sequence[DecisionBlock], genotype: Genotype) -> None:
+    """Raise a UserError unless the genotype fits these blocks of the space named ``space``."""
+    expected = tuple(block.name for block in blocks)
+    if set(genotype.names) != set(expected):
+        raise UserError(
+            f"this genotype has the blocks {', '.join(genotype.names) or 'none'}, but the space {space!r} has "
+            f"{', '.join(expected)}; choose the space it belongs to."
+        )
+    for block in blocks:
+        check_cell(space, block, genotype[block.name])
+
+
+def row_of(block: DecisionBlock, decision: Decision) -> int:
+    """Return the index of a decision's row."""
+    for index, row in enumerate(block.rows):
+        if (row.target, row.source) == (decision.target, decision.source):
+            return index
+    place = f"edge or node in {decision} of block {block.name!r}:"
+    raise unknown(place, decision.row, [row.name for row in block.rows])
+
+
+def check_cell(space: str, block: DecisionBlock, cell: CellGenotype) -> None:
+    """Raise a UserError unless the decisions fit this block of the space named ``space``."""
+    used: list[tuple[int, str]] = []
+    for decision in cell:
+        row = row_of(block, decision)
+        allowed = [choice for choice in block.rows[row].choices if choice not in block.excluded]
+        if decision.choice not in allowed:
+            place = f"operation on {block.rows[row].name} of block {block.name!r} in the space {space!r}:"
+            raise unknown(place, decision.choice, allowed)
+        if (row, decision.choice) in used or sum(row == other for other, _ in used) == block.rows[row].picks:
+            times = "twice" if block.rows[row].picks == 1 else f"more than {block.rows[row].picks} times, or one twice"
+            raise UserError(f"block {block.name!r} decides {block.rows[row].name} {times}; remove the extra decisions.")
+        used.append((row, decision.choice))
+    for target in block.targets:
+        rows = [index for index, row in enumerate(block.rows) if row.target == target]
+        kept = [row for row in rows if any(row == other for other, _ in used)]
+        count = len(rows) if block.keep is None else min(block.keep, len(rows))
+        wanted = sum(block.rows[row].picks for row in (kept if len(kept) == count else rows[:count]))
+        found = sum(row in rows for row, _ in used)
+        if found != wanted:
+            what = "inputs" if block.on_edges else "decisions"
+            raise UserError(
+                f"node {target} of block {block.name!r} has {found} {what} in this genotype, but {wanted} in the space "
+                f"{space!r}; choose the space that the genotype belongs to."
+            )
+    _check_concat(space, block, cell.concat)
+
+
+def _check_concat(space: str, block: DecisionBlock, concat: tuple[int, ...] | None) -> None:
+    if concat is None:
+        return
+    if block.concat is None:
+        raise UserError(
+            f"block {block.name!r} concatenates {list(concat)} in this genotype, but in the space {space!r} the "
+            f"output of a cell is its last node; leave the concatenation out."
+        )
+    if not concat or not set(concat) <= set(block.targets):
+        nodes = ", ".join(map(str, block.targets))
+        raise UserError(
+            f"block {block.name!r} concatenates {list(concat)} in this genotype; choose from the nodes {nodes} that "
+            f"its cells compute."
+        )

@@ -12,16 +12,16 @@ from torch import Tensor, nn
 
 from archgrad.errors import UserError, shortened
 from archgrad.operations import ConvBNReLU, ReLUConvBN, Vocabulary
+from archgrad.parts.fields import checked
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.build import CellPlan, CellViews, build_nodes
 from archgrad.spaces.cost import Cost, ImageSize
 from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
 from archgrad.spaces.nasbench101 import CONV1X1, CONV3X3, MAXPOOL3X3, NASBench101Net
 from archgrad.spaces.nasbench101.conversion import module_of
-from archgrad.spaces.nasbench101.counting import Skeleton
-from archgrad.spaces.nasbench101.network import VOCABULARY
-from archgrad.spaces.space import Depth, SearchSpace
-from archgrad.spaces.stem import StemName, single_stem
+from archgrad.spaces.nasbench101.network import VOCABULARY, Skeleton
+from archgrad.spaces.skeleton import StemName, single_stem
+from archgrad.spaces.space import Depth, SearchSpace, Width
 from archgrad.supernet import MixedNodeCell, NodeMixture
 from archgrad.training.weight_training import WeightTraining
 
@@ -118,8 +118,11 @@ class NASBench1Shot1(SearchSpace):
         module = module_of(_chosen(plan))
         return NASBench101Net(module, self.channels, self.cells, input_channels, num_classes, self.stem)
 
-    def count(self, genotype: Genotype, num_classes: int, input_channels: int, image_size: ImageSize) -> Cost:
-        """Return the same as :meth:`cost`, by a formula."""
+    @checked
+    def cost(
+        self, genotype: Genotype, *, num_classes: Width = 10, input_channels: Width = 3, image_size: ImageSize = 32
+    ) -> Cost:
+        """Count the network of a genotype by a formula."""
         self.check(genotype)
         shape = self.channels, self.cells, input_channels, num_classes, self.stem, image_size
         return _skeleton(*shape).cost(module_of(genotype))

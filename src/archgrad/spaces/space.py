@@ -13,18 +13,24 @@ from torch import nn
 from archgrad.autodiff.tensors import Mixture
 from archgrad.errors import UserError, unknown
 from archgrad.parts.fields import Range, check_fields, check_value, checked
-from archgrad.spaces.block import DecisionBlock, Row
+from archgrad.spaces.block import (
+    DecisionBlock,
+    Restriction,
+    Row,
+    check_exclude,
+    exclude_choices,
+    make_restriction,
+    restrict_block,
+)
 from archgrad.spaces.build import CellPlan
 from archgrad.spaces.cost import Cost, ImageSize, cost
-from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype
-from archgrad.spaces.genotype_check import check_genotype, row_of
-from archgrad.spaces.restriction import Restriction, check_exclude, exclude_choices, make_restriction, restrict_block
+from archgrad.spaces.genotype import SKIP, CellGenotype, Decision, Genotype, check_genotype, row_of
 from archgrad.supernet import PLAIN, EdgeWeights, MixedCell, Modifier, Supernet, SupernetOptions
 from archgrad.training.weight_training import WeightTraining
 
-__all__ = ["Depth", "SearchSpace", "Selection", "Width"]
+__all__ = ["ChosenPairs", "Depth", "SearchSpace", "Width"]
 
-Selection = Mapping[str, Sequence[tuple[int, int]]]
+ChosenPairs = Mapping[str, Sequence[tuple[int, int]]]
 """Block name → the chosen (row, choice) pairs."""
 
 Width = Annotated[int, Range(1, 10_000)]
@@ -218,14 +224,10 @@ class SearchSpace(ABC):
     def cost(
         self, genotype: Genotype, *, num_classes: Width = 10, input_channels: Width = 3, image_size: ImageSize = 32
     ) -> Cost:
-        """Measure the plain network of a genotype on one image of ``image_size`` × ``image_size`` pixels."""
-        network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
-        return cost(network, input_channels, image_size)
-
-    def count(self, genotype: Genotype, num_classes: int, input_channels: int, image_size: ImageSize) -> Cost:
-        """Return the same as :meth:`cost`, computing nothing; a space may have a faster formula."""
+        """Count the plain network of a genotype on one image; nothing is computed."""
         with torch.device("meta"):
-            return self.cost(genotype, num_classes=num_classes, input_channels=input_channels, image_size=image_size)
+            network = self.network(genotype, num_classes=num_classes, input_channels=input_channels)
+            return cost(network, input_channels, image_size)
 
     @checked
     def block(self, name: str) -> DecisionBlock:
@@ -241,7 +243,7 @@ class SearchSpace(ABC):
         return any(set(row.choices) & set(choices) for block in self.blocks for row in block.rows)
 
     @checked
-    def genotype(self, selection: Selection) -> Genotype:
+    def genotype(self, selection: ChosenPairs) -> Genotype:
         """Turn chosen (row, choice) indices into a genotype."""
         cells = {}
         for block in self.blocks:

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from archgrad.operations import ReLUConvBN, Site, Vocabulary
 from archgrad.spaces.block import DecisionBlock, edge_rows
 from archgrad.spaces.build import CellPlan, CellViews, build_edges
+from archgrad.spaces.skeleton import StemName, single_stem
 from archgrad.spaces.space import Depth, SearchSpace
-from archgrad.spaces.stem import StemName, single_stem
 from archgrad.supernet import FixedCell, MixedCell
 from archgrad.training.weight_training import WeightTraining
 
-__all__ = ["ResidualBlock", "StagedNet", "StagedSpace"]
+__all__ = ["ReductionBlock", "StagedNet", "StagedSpace"]
 
 _STAGES = 3
 
@@ -74,7 +74,7 @@ class StagedSpace(SearchSpace):
         return StagedNet(stem, cell, self.channels, self.cells_per_stage, num_classes, plan.searching)
 
 
-class ResidualBlock(nn.Module):
+class ReductionBlock(nn.Module):
     """Two ReLU-Conv3×3-BN beside average pooling and a 1×1 convolution; halves the resolution."""
 
     def __init__(self, inputs: int, site: Site) -> None:
@@ -109,7 +109,7 @@ class StagedNet(nn.Module):
         for stage in range(_STAGES):
             width = channels * 2**stage
             if stage:
-                self.layers.append(ResidualBlock(width // 2, replace(site, channels=width)))
+                self.layers.append(ReductionBlock(width // 2, replace(site, channels=width)))
             self.layers.extend(make_cell(width) for _ in range(cells_per_stage))
         self.norm = site.norm(width)
         self.classifier = nn.Linear(width, num_classes)

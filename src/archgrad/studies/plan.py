@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from archgrad.config import SearchConfig
 from archgrad.config.toml import nested_settings, options_of, parse_toml, read_toml
-from archgrad.errors import UserError, check_whole, shortened, unknown
-from archgrad.parts.fields import check_value
+from archgrad.errors import UserError, shortened, unknown
+from archgrad.parts.fields import Range, check_value
 
 if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
@@ -117,7 +117,7 @@ class StudyPlan:
             _reject_twice(what, [one.name.lower() for one in members])
         _reject_twice("seed", self.seeds)
         for seed in self.seeds:
-            check_whole("seed", seed, least=0, most=2**62)
+            check_value("seed", seed, Annotated[int, Range(0, 2**62)])
         if not 1 <= self.size <= MOST_RUNS:
             raise UserError(f"this study would have {self.size:,} runs; it must have from 1 to {MOST_RUNS:,}.")
 
@@ -323,7 +323,7 @@ def seeds_of(value: Any) -> tuple[int, ...]:
             seeds = [operator.index(seed) for seed in value]
         else:
             count = int(value) if isinstance(value, str) else operator.index(value)
-            check_whole("seeds", count, most=MOST_RUNS)
+            check_value("seeds", count, Annotated[int, Range(1, MOST_RUNS)])
             seeds = list(range(count))
     except (ValueError, TypeError, OverflowError) as error:
         if isinstance(error, UserError):

@@ -14,6 +14,7 @@ from archgrad.errors import UserError, unknown
 from archgrad.loop import SearchResult
 from archgrad.loop.records import read_records
 from archgrad.spaces import SKIP, Cost, Genotype
+from archgrad.spaces.cost_model import NetworkShape
 from archgrad.studies.folder import StudyFolder
 from archgrad.studies.plan import Benchmark, PlannedRun, StudyPlan
 from archgrad.system.files import read_text
@@ -189,12 +190,14 @@ def top_of_benchmark(plan: StudyPlan, results: BenchmarkResults, k: int) -> list
     votes = Counter(run.genotype for run in runs if run.genotype is not None)
     config = plan.config(PlannedRun(results.benchmark, plan.variants[0], plan.seeds[0]))
     space, data = config.build_space(), config.load_data()
-    shape = (config.build_task().outputs(data), data.channels, data.image_size)
+    shape = NetworkShape(config.build_task().outputs(data), data.channels, data.image_size)
     found = []
     for text, count in votes.most_common(k):
         genotype = Genotype.parse(text)
         accuracies = _accuracies(space.name, genotype)
-        found.append(TopArchitecture(genotype, space.count(genotype, *shape), accuracies, votes=count, of=len(runs)))
+        found.append(
+            TopArchitecture(genotype, space.cost(genotype, **shape._asdict()), accuracies, votes=count, of=len(runs))
+        )
     return found
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from archgrad.errors import UserError, check_whole
-from archgrad.parts.fields import check_value
+from archgrad.errors import UserError
+from archgrad.parts.fields import Count, check_value
 from archgrad.studies.checklist import ChecklistItem, facts_of, fill_in
 from archgrad.studies.coordinator import Watch, run_missing
 from archgrad.studies.curves import MeanPoint, study_curves
@@ -67,7 +67,7 @@ class Study:
 
     def top(self, k: int = 10) -> dict[str, list[TopArchitecture]]:
         """Return the k architectures that most runs found, by benchmark, with their votes, sizes and accuracies."""
-        check_whole("k", k)
+        check_value("k", k, Count)
         return {one.benchmark.name: top_of_benchmark(self.plan, one, k) for one in self.results}
 
     def checklist(self) -> list[ChecklistItem]:

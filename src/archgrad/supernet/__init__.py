@@ -3,11 +3,11 @@
 from archgrad.supernet.cell import Edge, FixedCell, MixedCell, set_drop_path
 from archgrad.supernet.mixture import CellMixture, Mixture
 from archgrad.supernet.modifiers import EdgeWeights, Modifier, Purpose, SearchTime, merge_arguments
+from archgrad.supernet.modifiers.partial_channels import shuffle
 from archgrad.supernet.node_cell import MixedNodeCell, NodeMixture
 from archgrad.supernet.options import PLAIN, SupernetOptions
 from archgrad.supernet.plain_network import PlainNetwork, TrainingMode
 from archgrad.supernet.recomputation import recompute_cells
-from archgrad.supernet.shuffle import shuffle
 from archgrad.supernet.supernet import Supernet
 
 __all__ = [

@@ -9,15 +9,15 @@ from typing import ClassVar, cast
 import torch
 from torch import Tensor, nn
 
+from archgrad.distributed.pending_norms import after_norm, completed
 from archgrad.errors import UserError
-from archgrad.operations import Operation, Source, Weighted
+from archgrad.operations import Operation, Source, Term, Weighted
 from archgrad.operations.kernels import mix
 from archgrad.supernet.mixture import CellMixture
 from archgrad.supernet.modifiers.auxiliary_skip import with_skip
 from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
-from archgrad.supernet.modifiers.partial_channels import PartialSource, bypass_weight
+from archgrad.supernet.modifiers.partial_channels import PartialSource, bypass_weight, shuffle
 from archgrad.supernet.modifiers.skip_dropout import is_skip, skip_dropout
-from archgrad.supernet.shuffle import shuffle
 
 __all__ = ["Edge", "FixedCell", "MixedCell", "set_drop_path"]
 
@@ -109,22 +109,20 @@ class MixedCell(_EdgeCell):
 
     def _computed(self, target: int, sources: Mapping[int, Source], mixture: CellMixture) -> Tensor:
         """Return the sum of the operations on the edges into a node."""
-        addends: list[Tensor] = []
-        scaled: list[Weighted] = []
+        terms: list[Term] = []
         for index, edge in self._entering[target]:
             source = sources[edge.source]
-            terms = [
+            of_edge = [
                 _term(operation, source, weight, mixture, (index, choice))
                 for choice, (operation, weight) in enumerate(zip(edge.operations, mixture.weights[index], strict=False))
                 if weight is not None
             ]
             if mixture.skip and edge.skip is not None:
-                terms = with_skip(terms, edge.skip.mixed(source, source.x.new_full((), mixture.skip)))
-            for term in terms:
-                if isinstance(term, Weighted):
-                    scaled.append(term)
-                elif term is not None:
-                    addends.append(term)
+                of_edge = with_skip(of_edge, edge.skip.mixed(source, source.x.new_full((), mixture.skip)))
+            terms += of_edge
+        done = completed(terms)
+        scaled = [term for term in done if isinstance(term, Weighted)]
+        addends = [term for term in done if isinstance(term, Tensor)]
         return mix(addends, scaled) if addends or scaled else self._silent(target, sources)
 
     def _silent(self, target: int, sources: Mapping[int, Source]) -> Tensor:
@@ -151,25 +149,26 @@ class MixedCell(_EdgeCell):
         return torch.zeros_like(cast("PartialSource", sources[edge.source]).bypass(edge.stride))
 
 
-def _term(
-    operation: Operation, source: Source, weight: Tensor, mixture: CellMixture, place: tuple[int, int]
-) -> Tensor | Weighted | None:
+def _term(operation: Operation, source: Source, weight: Tensor, mixture: CellMixture, place: tuple[int, int]) -> Term:
     """Return weight · operation(source) after drop-path and skip dropout; ``place`` names its random streams."""
-    term = _by_image(operation, source, weight) if mixture.by_image else operation.mixed(source, weight)
-    if term is None:
-        return None
-    if mixture.drop_path and operation.droppable:
-        term = drop_path(term, mixture.drop_path, source.generator("drop_path", *place))
-    if mixture.skip_dropout and is_skip(operation):
-        term = skip_dropout(term, mixture.skip_dropout, source.generator("skip_dropout", *place))
-    return term
+
+    def dropped(term: Tensor | Weighted | None) -> Tensor | Weighted | None:
+        if term is None:
+            return None
+        if mixture.by_image:
+            term = _by_image(term, weight)
+        if mixture.drop_path and operation.droppable:
+            term = drop_path(term, mixture.drop_path, source.generator("drop_path", *place))
+        if mixture.skip_dropout and is_skip(operation):
+            term = skip_dropout(term, mixture.skip_dropout, source.generator("skip_dropout", *place))
+        return term
+
+    found: Term = after_norm(operation.mixed(source, weight.new_ones(()) if mixture.by_image else weight), dropped)
+    return found
 
 
-def _by_image(operation: Operation, source: Source, weight: Tensor) -> Tensor | None:
-    """Return ``weight[n]`` · operation(x[n]) for every image n."""
-    term = operation.mixed(source, weight.new_ones(()))
-    if term is None:
-        return None
+def _by_image(term: Tensor | Weighted, weight: Tensor) -> Tensor:
+    """Return ``weight[n]`` · term[n] for every image n."""
     plain, factor = term if isinstance(term, Weighted) else (term, weight.new_ones(()))
     return plain * (factor * weight)[:, None, None, None]
 

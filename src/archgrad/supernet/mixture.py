@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.tensors import Mixture
-from archgrad.errors import UserError, check_number, check_probability, shortened, unknown
+from archgrad.errors import UserError, shortened, unknown
 from archgrad.supernet.modifiers.edge_weights import EdgeWeights, WeightedRows
 from archgrad.system.random_streams import StreamKey
 
@@ -25,9 +26,15 @@ class ForwardSettings:
     skip_dropout: float = 0.0
 
     def __post_init__(self) -> None:  # plain functions, which torch.compile can trace
-        check_probability("drop_path", self.drop_path)
-        check_probability("skip_dropout", self.skip_dropout)
-        check_number("skip", self.skip)
+        _check("drop_path", self.drop_path, "from 0 to less than 1", most=1)
+        _check("skip_dropout", self.skip_dropout, "from 0 to less than 1", most=1)
+        _check("skip", self.skip, "of 0 or more")
+
+
+def _check(name: str, value: object, allowed: str, most: float = math.inf) -> None:
+    """Raise a UserError unless a setting is a number from 0 to less than ``most``."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < most:
+        raise UserError(f"{name} is {shortened(value)}; it must be a number {allowed}.")
 
 
 @dataclass(frozen=True)

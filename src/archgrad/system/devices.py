@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError, reason, shortened
 
 __all__ = ["AUTO", "reads_are_free", "usable_device", "wide_type", "widened"]
 
-_LONGEST_REASON = 150
 AUTO = "auto"
 """The name that stands for the best device there is."""
 
@@ -23,8 +22,8 @@ def usable_device(device: torch.device | str) -> torch.device:
         torch.zeros(1, device=device).item()
         return torch.device(device)
     except (RuntimeError, AssertionError, NotImplementedError, TypeError, ImportError) as error:
-        reason = str(error).partition("\n")[0].partition(". ")[0].rstrip(".")[:_LONGEST_REASON]
-        raise UserError(f"the device {shortened(device)} cannot be used ({reason}); try 'auto' or 'cpu'.") from error
+        said = reason(error).partition(". ")[0]
+        raise UserError(f"the device {shortened(device)} cannot be used ({said}); try 'auto' or 'cpu'.") from error
 
 
 def reads_are_free(device: torch.device) -> bool:

@@ -7,12 +7,14 @@ epoch 3 draws the same numbers whether or not the steps before it ran in this pr
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
 
-__all__ = ["SavedRandomState", "StreamKey", "generator", "seed_of"]
+__all__ = ["SavedRandomState", "StreamKey", "generator", "kept_random_state", "seed_of", "seed_random_state"]
 
 StreamKey = tuple[int | str, ...]
 """A seed, then the words and numbers that name its use."""
@@ -71,3 +73,22 @@ class SavedRandomState:
         torch.set_rng_state(states[0])
         for one, state in zip(self._devices, states[1:], strict=True):
             torch.cuda.set_rng_state(state, one) if one.type == "cuda" else torch.mps.set_rng_state(state)
+
+
+@contextmanager
+def kept_random_state() -> Iterator[None]:
+    """Restore the global generators of PyTorch (on the CPU), NumPy and Python after the block."""
+    of_torch, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(of_torch)
+        np.random.set_state(of_numpy)
+        random.setstate(of_python)
+
+
+def seed_random_state(seed: int) -> None:
+    """Seed the global generators of PyTorch (on the CPU), NumPy and Python."""
+    torch.default_generator.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)

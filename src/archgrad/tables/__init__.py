@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from archgrad.callbacks import Callback
+from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces import SearchSpace
-from archgrad.tables.base import Answer, CellLookup, Oracle, Table, oracle_measure
+from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
 from archgrad.tables.conversion import convert_table
-from archgrad.tables.nasbench101 import CellOracle, CellRecord, CellTable, NASBench101Table, find_cells, open_cells
-from archgrad.tables.nasbench201 import (
-    Accuracies,
-    AccuracyOracle,
-    AccuracyTable,
-    NASBench201Table,
-    ShortTrainings,
-    find_table,
-    open_short_trainings,
-    open_table,
-)
+from archgrad.tables.nasbench101.lookup import CellOracle, NASBench101Table
+from archgrad.tables.nasbench101.table import CellRecord, CellTable, find_cells, open_cells
+from archgrad.tables.nasbench201.lookup import AccuracyOracle, NASBench201Table
+from archgrad.tables.nasbench201.short_trainings import ShortTrainings, open_short_trainings
+from archgrad.tables.nasbench201.table import Accuracies, AccuracyTable, find_table, open_table
 
 __all__ = [
     "TABLES",
@@ -36,8 +32,10 @@ __all__ = [
     "Table",
     "convert_table",
     "datasets",
+    "find_best",
     "find_cells",
     "find_table",
+    "look_up",
     "open_cells",
     "open_short_trainings",
     "open_table",
@@ -70,3 +68,36 @@ def oracles_for(space: SearchSpace, datasets: Sequence[str]) -> tuple[list[Callb
     found = [table.oracle(space, datasets) for table in tables_for(space.name)]
     known = [one for one in found if one is not None]
     return [callback for one in known for callback in one.callbacks], "\n".join(one.source for one in known)
+
+
+@checked
+def look_up(architecture: Cell, path: Path | None = None) -> Answer:
+    """Look a cell up in the table of its benchmark, by default the one on this machine."""
+    own = next((table for table in TABLES.values() if table.has_form_of(architecture)), None)
+    if own is None:
+        titles = " or ".join(table.title for table in TABLES.values())
+        raise UserError(f"no table has the accuracy of the genotype {architecture}; give a cell of {titles}.")
+    other = None if path is None else _table_by_name(path)
+    if other is not None and other is not own:
+        raise UserError(
+            f"the name of {path} says that it is a table of {other.title}, but the cell is from {own.title}; give a "
+            f"{own.suffixes[0]} file of {own.title}."
+        )
+    return own.look_up(architecture, path)
+
+
+@checked
+def find_best(path: Path) -> Answer:
+    """Look up the best cell of a table."""
+    table = _table_by_name(path)
+    if table is None:
+        known = ", ".join(f"{' or '.join(table.suffixes)} for {table.title}" for table in TABLES.values())
+        raise UserError(
+            f"the name of {path} does not tell which benchmark its table is from; it must end in {known}. "
+            f"The official folder of NATS-Bench, or a .tfrecord file, becomes a table with: archgrad convert PATH"
+        )
+    return table.best(path)
+
+
+def _table_by_name(path: Path) -> Table | None:
+    return next((table for table in TABLES.values() if path.suffix.lower() in table.suffixes), None)

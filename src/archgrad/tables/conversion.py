@@ -8,8 +8,8 @@ from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.system.files import atomic_write, existing_path, shown_path
 from archgrad.tables.base import Progress
-from archgrad.tables.nasbench101 import write_runs
-from archgrad.tables.nasbench201 import write_cells
+from archgrad.tables.nasbench101.parquet_file import write_runs
+from archgrad.tables.nasbench201.official_folder import write_cells
 
 __all__ = ["convert_table"]
 

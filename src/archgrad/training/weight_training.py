@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from archgrad.errors import UserError, shortened
+from archgrad.errors import UserError, reason, shortened
 from archgrad.parts.fields import Count, NonNegative, Positive, Probability, Range, check_fields
 
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.optim import Optimizer
 
-__all__ = ["OF_NETWORKS", "WeightTraining"]
+__all__ = ["NETWORK_ONLY", "WeightTraining"]
 
-OF_NETWORKS = ("accumulate", "ema_decay")
-"""The settings that only the training of one architecture has."""
+NETWORK_ONLY = ("accumulate", "ema_decay")
+"""The settings for the training of one network, which a supernet does not have."""
 _TAIL = 5
 
 
@@ -116,11 +116,10 @@ class WeightTraining:
             raise self._unusable(error) from error
 
     def _unusable(self, error: Exception) -> UserError:
-        reason = (str(error) or type(error).__name__).partition("\n")[0][:200].rstrip(".")
         return UserError(
             f"weights.optimizer {shortened(self.optimizer)} with lr={self.lr:g} and weights.optimizer_settings="
-            f"{shortened(self.optimizer_settings)} cannot train the weights ({reason}); choose settings that it takes, "
-            f"or an optimizer that needs only a gradient."
+            f"{shortened(self.optimizer_settings)} cannot train the weights ({reason(error)}); choose settings that it "
+            f"takes, or an optimizer that needs only a gradient."
         )
 
     def lr_at(self, epoch: int) -> float:

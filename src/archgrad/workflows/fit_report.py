@@ -16,7 +16,7 @@ from archgrad.data import Data
 from archgrad.models import Model
 from archgrad.report import to_svg
 from archgrad.spaces import Genotype
-from archgrad.spaces.latency import measure_latency
+from archgrad.spaces.cost import measure_latency
 from archgrad.workflows.fit_plan import FitPlan
 from archgrad.workflows.select import SelectionResult
 from archgrad.workflows.train_result import TrainResult

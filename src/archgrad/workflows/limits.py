@@ -10,21 +10,18 @@ import torch
 
 from archgrad.errors import UserError
 from archgrad.spaces import RESNET, Cost, Genotype, ResNet, SearchSpace
-from archgrad.spaces.latency import measure_latency
+from archgrad.spaces.cost import count_parameters, measure_latency
 from archgrad.system.amounts import read_amount, read_seconds
 
-__all__ = ["Limits", "cost_of", "equal_resnet", "widest_within"]
+__all__ = ["WIDEST", "Limits", "cost_of", "equal_resnet", "widest_within"]
 
-_WIDEST = 512
+WIDEST = 10_000
+_WIDEST_RESNET = 512
 
 
 def cost_of(space: SearchSpace, genotype: Genotype, shape: dict[str, Any]) -> Cost:
-    """Count the parameters and multiply-adds of a network, without the memory for its weights.
-
-    ``shape`` has ``num_classes``, ``input_channels`` and ``image_size``.
-    """
-    with torch.device("meta"):
-        return space.cost(genotype, **shape)
+    """Count a network; ``shape`` has ``num_classes``, ``input_channels`` and ``image_size``."""
+    return space.cost(genotype, **shape)
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Limits:
         ends = {name: shape[name] for name in ("num_classes", "input_channels")}
         if self.params is not None:
             with torch.device("meta"):
-                parameters = sum(one.numel() for one in space.network(genotype, **ends).parameters())
+                parameters = count_parameters(space.network(genotype, **ends))
             if parameters > self.params:
                 return f"{parameters:,} parameters, more than {self.params:,}"
         if self.madds is not None:
@@ -66,29 +63,37 @@ class Limits:
         return any(one is not None for one in (self.params, self.madds, self.latency))
 
 
-def widest_within(limits: Limits, space: SearchSpace, genotype: Genotype, shape: dict[str, Any]) -> SearchSpace:
-    """Return the space at the largest width, up to its own, whose network keeps the limits."""
+def widest_within(
+    limits: Limits, space: SearchSpace, genotype: Genotype, shape: dict[str, Any], most: int | None = None
+) -> SearchSpace:
+    """Return the space at the largest width whose network keeps the limits; at most ``most``, or its own width.
+
+    ``shape`` has ``num_classes``, ``input_channels`` and ``image_size``.
+    """
 
     def problem(width: int) -> str | None:
         return limits.exceeded(replace(space, channels=width), genotype, shape)
 
-    if not limits or problem(space.channels) is None:
+    if not limits:
         return space
-    low = _largest(lambda width: problem(width) is None, space.channels)
-    if not low:
+    width = _largest(lambda width: problem(width) is None, space.channels, most or space.channels)
+    if not width:
         raise UserError(
-            f"no width keeps the limits: with 1 channel the network takes {problem(1)}; give higher limits or smaller "
-            f"images."
+            f"no width keeps the limits: with 1 channel the network takes {problem(1)}; give higher limits, fewer "
+            f"cells or smaller images."
         )
-    return replace(space, channels=low)
+    return replace(space, channels=width)
 
 
-def _largest(fits: Callable[[int], bool], most: int) -> int:
-    """Return the largest number below ``most`` that fits, 0 if none does; smaller ones fit too."""
-    low, high = 0, 1
-    while high < most and fits(high):
-        low, high = high, 2 * high
-    high = min(high, most)
+def _largest(fits: Callable[[int], bool], start: int, most: int) -> int:
+    """Return the largest number up to ``most`` that fits, 0 if none does; smaller ones fit too.
+
+    It doubles or halves ``start`` until both sides are known, and then halves what is between.
+    """
+    low, high, guess = 0, most + 1, start
+    while low < guess < high:
+        low, high = (guess, high) if fits(guess) else (low, guess)
+        guess = 2 * low if low else high // 2
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
@@ -99,4 +104,4 @@ def equal_resnet(cost: Cost, shape: dict[str, Any]) -> ResNet:
     """Return ResNet-20 at the largest width that has at most as many parameters, or one channel."""
     least = cost_of(ResNet(channels=1), RESNET, shape).parameters
     limits = Limits(params=max(cost.parameters, least))
-    return ResNet(channels=widest_within(limits, ResNet(channels=_WIDEST), RESNET, shape).channels)
+    return ResNet(channels=widest_within(limits, ResNet(channels=_WIDEST_RESNET), RESNET, shape).channels)

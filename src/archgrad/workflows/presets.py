@@ -8,12 +8,12 @@ from typing import Any
 
 from archgrad.parts.knobs import knobs_of
 from archgrad.spaces import SearchSpace, named_space
-from archgrad.training.weight_training import OF_NETWORKS, WeightTraining
+from archgrad.training.weight_training import NETWORK_ONLY, WeightTraining
 
 __all__ = ["PRESETS", "Preset"]
 
 
-_LEFT_OFF = ("optimizer_settings", "weight_decay_end", *OF_NETWORKS)
+_LEFT_OFF = ("optimizer_settings", "weight_decay_end", *NETWORK_ONLY)
 """Settings of the weights that no preset uses."""
 
 

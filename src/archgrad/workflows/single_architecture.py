@@ -13,7 +13,7 @@ from archgrad.models import Model
 from archgrad.models.transfer import copy_matching_weights
 from archgrad.spaces import DecisionBlock, Genotype, ResNet, SearchSpace, named_space
 from archgrad.spaces.build import CellPlan
-from archgrad.spaces.space import Depth, Selection
+from archgrad.spaces.space import ChosenPairs, Depth
 from archgrad.supernet import PLAIN, Modifier, PlainNetwork, Supernet, SupernetOptions, TrainingMode
 from archgrad.training.weight_training import WeightTraining
 
@@ -113,7 +113,7 @@ class SingleArchitecture(SearchSpace):
         """Build the network of the base space."""
         return self.base.build(plan, input_channels, num_classes)
 
-    def genotype(self, selection: Selection) -> Genotype:
+    def genotype(self, selection: ChosenPairs) -> Genotype:
         """Return the one genotype."""
         return self.fixed
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -20,9 +19,10 @@ from archgrad.operations import FactorizedReduce, Identity, Operation, ReLUConvB
 from archgrad.spaces import SPACES, SearchSpace, StagedSpace
 from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions, shuffle
 from archgrad.supernet import cell as cell_module
+from tests.supernet import supernets
+from tests.supernet.supernets import LABELS, Mixture, space_of
 
 CLASSES = 3
-Mixture = dict[str, Tensor]
 Options = dict[str, Any]
 BOTH: Options = {"partial": 2, "edge_weights": True}
 CASES = [
@@ -47,8 +47,7 @@ class Case(NamedTuple):
 
 
 def case_of(name: str, **options: Any) -> Case:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    space = SPACES.constructor(name)(channels=2 * options.get("partial", 1), **depth)
+    space = space_of(name, channels=2 * options.get("partial", 1))
     return Case(space, SupernetOptions(**{"auxiliary_skip": True, **options}))
 
 
@@ -60,25 +59,15 @@ def supernet_of(case: Case) -> Supernet:
 def pair(name: str, options: Options) -> tuple[Case, Supernet, nn.Module]:
     """Return a case, its fused supernet and the plain one with the same weights."""
     case = case_of(name, **options)
-    fused, reference = supernet_of(case), reference_supernet(*case, num_classes=CLASSES).double()
-    reference.load_state_dict(fused.state_dict())
-    return case, fused, reference
+    return case, *supernets.pair(*case)
 
 
 def images(size: int = 8, count: int = 4) -> Tensor:
-    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-
-
-LABELS = torch.tensor([0, 1, 2, 0])
+    return supernets.images(count, size, dtype=torch.float64)
 
 
 def mixture_of(case: Case, *by_image: int) -> Mixture:
-    generator = torch.Generator().manual_seed(2)
-    mixture = {}
-    for block in case.space.searched_blocks(case.options):
-        logits = torch.randn(block.cells, *by_image, *block.shape, generator=generator, dtype=torch.float64)
-        mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1).requires_grad_()
-    return mixture
+    return supernets.mixture_of(case.space.searched_blocks(case.options), *by_image, dtype=torch.float64)
 
 
 def direction(name: str, like: Tensor) -> Tensor:

@@ -12,31 +12,12 @@ from torch.func import functional_call
 
 from archgrad.errors import UserError
 from archgrad.operations import Identity, Operation, Source, Weighted
-from archgrad.spaces import SPACES, Genotype, SearchSpace
-from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet
+from archgrad.spaces import SPACES, Genotype
+from archgrad.supernet import CellMixture, Edge, MixedCell
 from archgrad.supernet.modifiers.drop_path import drop_path, kept_images
+from tests.supernet.supernets import images, mixture_of, space_of, supernet_of
 
 every_space = pytest.mark.parametrize("name", SPACES)
-
-
-def space_of(name: str, channels: int = 4) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return SPACES.constructor(name)(channels=channels, **depth)
-
-
-def supernet_of(space: SearchSpace) -> Supernet:
-    torch.manual_seed(0)
-    return space.supernet(num_classes=3)
-
-
-def images(count: int = 6, size: int = 8) -> Tensor:
-    return torch.randn(count, 3, size, size, generator=torch.Generator().manual_seed(1))
-
-
-def mixture_of(space: SearchSpace) -> dict[str, Tensor]:
-    generator = torch.Generator().manual_seed(2)
-    blocks = {block.name: torch.randn(block.cells, *block.shape, generator=generator) for block in space.blocks}
-    return {name: logits.softmax(-1) for name, logits in blocks.items()}
 
 
 class Triple(Operation):
@@ -173,7 +154,7 @@ def test_the_weights_do_not_change_who_is_dropped(monkeypatch: pytest.MonkeyPatc
     net, mixture = supernet_of(space), mixture_of(space)
     other = {key: value.detach() * 1.5 for key, value in net.named_parameters()}
     first, second = (
-        masks_of(lambda w=w: functional_call(net, w, (images(), mixture), {"drop_path": 0.4}), monkeypatch)
+        masks_of(lambda w=w: functional_call(net, w, (images(6), mixture), {"drop_path": 0.4}), monkeypatch)
         for w in (dict(net.named_parameters()), other)
     )
     # Two of the three cells reduce: there, the skip connections that leave the inputs are convolutions.

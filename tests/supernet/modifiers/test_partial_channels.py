@@ -8,19 +8,18 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import reference_supernet
 from torch import Tensor, nn
 from torch.func import functional_call
 
 from archgrad.autodiff.frozen_activations import ActivationPattern
 from archgrad.operations import Identity, Operation, Source
-from archgrad.spaces import SPACES, DecisionBlock
+from archgrad.spaces import SPACES
 from archgrad.supernet import CellMixture, Edge, MixedCell, SupernetOptions, shuffle
+from tests.supernet import supernets
+from tests.supernet.supernets import Blocks, Mixture, gradients_of
 
 CLASSES = 4
-Mixture = dict[str, Tensor]
 Sizes = dict[str, Any]
-Blocks = tuple[DecisionBlock, ...]
 SIZES = ("channels", "cells", "cells_per_stage")
 
 BOTH = {"edge_weights": True}
@@ -55,13 +54,9 @@ every_small = pytest.mark.parametrize(("name", "sizes"), SMALL)
 
 def pair(name: str, sizes: Sizes) -> tuple[Blocks, nn.Module, nn.Module]:
     """Return the searched blocks of a space, its fused supernet and the plain one with the same weights."""
-    torch.manual_seed(0)
     options = SupernetOptions(**{key: value for key, value in sizes.items() if key not in SIZES})
     space = SPACES.constructor(name)(**{key: value for key, value in sizes.items() if key in SIZES})
-    fused = space.supernet(options, num_classes=CLASSES, input_channels=2).double()
-    reference = reference_supernet(space, options, num_classes=CLASSES, input_channels=2).double()
-    reference.load_state_dict(fused.state_dict())
-    return space.searched_blocks(options), fused, reference
+    return space.searched_blocks(options), *supernets.pair(space, options, CLASSES, channels=2)
 
 
 def batch(size: int, count: int = 5) -> tuple[Tensor, Tensor]:
@@ -70,23 +65,12 @@ def batch(size: int, count: int = 5) -> tuple[Tensor, Tensor]:
     return images, torch.randint(CLASSES, (count,), generator=generator)
 
 
-def mixture_of(blocks: Blocks, seed: int = 2) -> Mixture:
-    """Draw rows on the simplex that differ in every cell."""
-    generator = torch.Generator().manual_seed(seed)
-    mixture = {}
-    for block in blocks:
-        logits = torch.randn(block.cells, *block.shape, generator=generator, dtype=torch.float64)
-        mixture[block.name] = logits.masked_fill(~block.mask, -torch.inf).softmax(-1).requires_grad_()
-    return mixture
+def mixture_of(blocks: Blocks) -> Mixture:
+    return supernets.mixture_of(blocks, dtype=torch.float64)
 
 
 def inputs_of(net: nn.Module, mixture: Mixture) -> dict[str, Tensor]:
     return {**dict(net.named_parameters()), **{f"mixture {name}": value for name, value in mixture.items()}}
-
-
-def gradients_of(loss: Tensor, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
-    gradients = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True, materialize_grads=True)
-    return dict(zip(inputs, gradients, strict=True))
 
 
 @pytest.mark.parametrize("groups", [1, 2, 3, 4, 6, 12])

@@ -12,37 +12,12 @@ from torch import Tensor
 
 from archgrad.errors import UserError
 from archgrad.operations import FactorizedReduce, Identity, Operation, Site
-from archgrad.spaces import SPACES, SearchSpace
-from archgrad.supernet import CellMixture, Edge, MixedCell, Supernet, SupernetOptions
+from archgrad.spaces import SPACES
+from archgrad.supernet import CellMixture, Edge, MixedCell, SupernetOptions
 from archgrad.supernet.modifiers.skip_dropout import kept_elements
+from tests.supernet.supernets import LABELS, Mixture, images, mixture_of, space_of, supernet_of
 
-Mixture = dict[str, Tensor]
 every_space = pytest.mark.parametrize("name", SPACES)
-
-
-def space_of(name: str) -> SearchSpace:
-    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
-    return SPACES.constructor(name)(channels=4, **depth)
-
-
-def supernet_of(space: SearchSpace) -> Supernet:
-    torch.manual_seed(0)
-    return space.supernet(num_classes=3)
-
-
-def images(count: int = 4) -> Tensor:
-    return torch.randn(count, 3, 8, 8, generator=torch.Generator().manual_seed(1))
-
-
-LABELS = torch.tensor([0, 1, 2, 0])
-
-
-def mixture_of(space: SearchSpace) -> Mixture:
-    generator = torch.Generator().manual_seed(2)
-    blocks = {
-        block.name: torch.randn(block.cells, *block.shape, generator=generator) for block in space.searched_blocks()
-    }
-    return {name: logits.softmax(-1) for name, logits in blocks.items()}
 
 
 class Triple(Operation):

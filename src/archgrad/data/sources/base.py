@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from archgrad.data.base import Data
-from archgrad.data.dataset import LoadOptions, Origin, no_progress
-from archgrad.errors import UserError, shortened
+from torch import Tensor
+
+from archgrad.data.augment import Augmentation
+from archgrad.data.base import Data, LoadOptions, Origin, no_progress
+from archgrad.errors import NoTestImagesError, UserError, shortened
 from archgrad.parts.fields import check_value
 from archgrad.parts.registry import class_path
-from archgrad.system.files import PathLike, existing_path
+from archgrad.system.files import PathLike, existing_path, exists, shown_path
 
-__all__ = ["FOLDER_VARIABLE", "DataSource"]
+__all__ = ["FOLDER_VARIABLE", "DataSource", "default_augmentation", "file_of_part"]
 
 FOLDER_VARIABLE = "ARCHGRAD_DATA"
 
@@ -81,3 +83,17 @@ class DataSource(ABC):
         if vars(self) != vars(usual):
             return None
         return Origin(f"{name}:{given}", options) if self.takes_path else Origin(name, options, given)
+
+
+def file_of_part(title: str, path: Path | None, files: Mapping[bool, str], train: bool) -> Path:
+    """Return the file of the training or test images, whose names ``files`` has, in a folder of the user."""
+    folder = existing_path(path or "", "folder")
+    if not exists(folder / files[train]):
+        kind = UserError if train else NoTestImagesError
+        raise kind(f"{title} is not in {shown_path(folder)}; give the folder that has {files[train]}.")
+    return folder / files[train]
+
+
+def default_augmentation(images: Tensor) -> Augmentation:
+    """Return crops for all images [N, C, H, W], and flips for color only: gray images are often writing."""
+    return Augmentation(crop_padding=max(1, min(images.shape[2:]) // 8), flip=images.shape[1] == 3)

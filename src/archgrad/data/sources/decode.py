@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import groupby
+from operator import attrgetter
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,10 +16,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archgrad.data.dataset import LoadOptions
+from archgrad.data.base import LoadOptions
 from archgrad.data.resize import resize
-from archgrad.data.sources.common import missing_extra, reason
-from archgrad.errors import ImageSizeError, UserError
+from archgrad.errors import ImageSizeError, UserError, missing_extra, reason
 from archgrad.system.memory import check_images
 from archgrad.system.warn_once import warn_once
 
@@ -38,7 +38,7 @@ _GROUP_FILES, _GROUP_BYTES = 1024, 1 << 25
 
 _logger = logging.getLogger(__name__)
 
-Shape = tuple[int, ...]
+Sides = tuple[int, int]
 
 
 class Encoded(NamedTuple):
@@ -56,7 +56,9 @@ def decode_all(files: Iterable[Encoded], count: int, options: LoadOptions) -> Te
     """
     result, done = torch.empty(0, 0, 0, 0), 0
     for group in _groups(iter(files), options.image_size):
-        images = torch.cat(_same_channels([_resized(list(same), options) for _, same in groupby(group, _shape)]))
+        images = torch.cat(
+            _same_channels([_resized(list(same), options) for _, same in groupby(group, attrgetter("shape"))])
+        )
         if images.shape[1] > result.shape[1]:
             check_images(count * images[0].numel())
             larger = torch.empty(count, *images.shape[1:], dtype=torch.uint8)
@@ -78,7 +80,7 @@ def decode_one(file: Encoded, options: LoadOptions, channels: int) -> Tensor:
     return image.expand(channels, -1, -1)
 
 
-def image_sides(file: Encoded) -> tuple[int, int]:
+def image_sides(file: Encoded) -> Sides:
     """Return the height and width of an image, from its header."""
     with _opened(file) as image:
         return image.height, image.width
@@ -98,13 +100,14 @@ def image_suffixes() -> set[str]:
 def _groups(files: Iterator[Encoded], size: int | None) -> Iterator[list[Tensor]]:
     """Decode the files into groups; reject images of different sizes unless they are resized."""
     group: list[Tensor] = []
-    first: tuple[str, Shape] | None = None
+    first: tuple[str, Sides] | None = None
     held = 0
     for file in files:
         image = _decode(file, size)
-        first = first or (file.name, _shape(image)[1:])
-        if size is None and _shape(image)[1:] != first[1]:
-            raise _different_sizes([first, (file.name, _shape(image)[1:]), *_sizes(files)])
+        sides = (image.shape[1], image.shape[2])
+        first = first or (file.name, sides)
+        if size is None and sides != first[1]:
+            raise _different_sizes([first, (file.name, sides), *((one.name, image_sides(one)) for one in files)])
         group.append(image)
         held += image.numel()
         if len(group) == _GROUP_FILES or held > _GROUP_BYTES:
@@ -123,10 +126,6 @@ def _same_channels(tensors: list[Tensor]) -> list[Tensor]:
     """Convert gray tensors [N, 1, H, W] to color if any other tensor has color."""
     channels = max(tensor.shape[1] for tensor in tensors)
     return [tensor.expand(-1, channels, -1, -1) for tensor in tensors]
-
-
-def _shape(image: Tensor) -> Shape:
-    return tuple(image.shape)
 
 
 def _decode(file: Encoded, size: int | None) -> Tensor:
@@ -167,7 +166,7 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError:
-        raise missing_extra("Pillow", "decoding images") from None
+        raise missing_extra("Pillow", "decoding images", "images") from None
     return Image
 
 
@@ -209,13 +208,7 @@ def _tensor(array: NDArray[np.uint8]) -> Tensor:
     return pixels[None] if pixels.ndim == 2 else pixels.permute(2, 0, 1)
 
 
-def _sizes(files: Iterable[Encoded]) -> Iterator[tuple[str, Shape]]:
-    """Yield the names and the heights and widths of images, from their headers."""
-    for file in files:
-        yield file.name, image_sides(file)
-
-
-def _different_sizes(sizes: list[tuple[str, Shape]]) -> ImageSizeError:
+def _different_sizes(sizes: list[tuple[str, Sides]]) -> ImageSizeError:
     (name, least), (other, most) = (choose(sizes, key=lambda size: np.prod(size[1])) for choose in (min, max))
     shortest = min(min(size) for _, size in sizes)
     return ImageSizeError(

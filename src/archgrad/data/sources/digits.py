@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.base import Data
-from archgrad.data.dataset import ImageData, LoadOptions
+from archgrad.data.base import Data, LoadOptions
+from archgrad.data.dataset import ImageData
 from archgrad.data.sources.base import DataSource
 from archgrad.errors import NoTestImagesError
 

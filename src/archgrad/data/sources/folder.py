@@ -8,13 +8,10 @@ from typing import ClassVar
 
 import torch
 
-from archgrad.data.base import Data
-from archgrad.data.dataset import ImageData, LoadOptions
+from archgrad.data.base import Data, LoadOptions
 from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import default_augmentation
-from archgrad.data.sources.decode import decode_all, image_suffixes
-from archgrad.data.sources.file_list import FileList
-from archgrad.data.sources.lazy import fits_in_memory, lazy_images
+from archgrad.data.sources.decode import image_suffixes
+from archgrad.data.sources.encoded import FileList, load_images
 from archgrad.errors import NoTestImagesError, UserError
 from archgrad.system.files import existing_path, list_folder, shown_path
 from archgrad.system.warn_once import warn_once
@@ -50,10 +47,7 @@ class Folder(DataSource):
         files.choose(chosen)
         classes = tuple(_text(folder.name) for folder in folders)
         name = f"folder:{_text(home.name or home.resolve().name)}"
-        if not fits_in_memory(files[0], len(files), options):
-            return lazy_images(name, files, labels[chosen], classes, options)
-        images = decode_all((files[index] for index in range(len(files))), len(files), options)
-        return ImageData(name, images, labels[chosen], classes, default_augmentation(images))
+        return load_images(name, labels[chosen], classes, options, lambda: iter(files), lambda: files)
 
 
 def _class_folders(home: Path, train: bool) -> list[Path]:

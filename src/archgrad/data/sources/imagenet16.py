@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from archgrad.data.augment import Augmentation
-from archgrad.data.base import Data, described
-from archgrad.data.dataset import ImageData, LoadOptions
-from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import check_classes, file_of_part
-from archgrad.errors import UserError
+from archgrad.data.base import Data, LoadOptions
+from archgrad.data.dataset import ImageData
+from archgrad.data.labels import check_labels
+from archgrad.data.sources.base import DataSource, file_of_part
+from archgrad.data.sources.cifar import read_pickled
 from archgrad.system.files import read_regular, shown_path
-from archgrad.system.restricted_pickle import read_arrays
 
 __all__ = ["ImageNet16"]
 
@@ -24,7 +22,6 @@ _NAME = "imagenet16-120"
 _BATCHES = 10
 _FILES = {True: "train_data_batch_1", False: "val_data"}
 _SIDE = 16
-_ROW = 3 * _SIDE * _SIDE
 _KEPT, _ALL = 120, 1000
 _CLASSES = tuple(map(str, range(1, _KEPT + 1)))
 _MOST_BYTES = 1 << 28
@@ -51,27 +48,13 @@ class ImageNet16(DataSource):
         names = [f"train_data_batch_{number}" for number in range(1, _BATCHES + 1)] if options.train else [first.name]
         parts = [_part(first.with_name(name)) for name in names]
         images, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
-        if options.train:
-            check_classes(_NAME, labels, _CLASSES)
+        check_labels(_NAME, labels, _CLASSES, every=options.train)
         return options.apply(ImageData(_NAME, images, labels, _CLASSES, Augmentation(crop_padding=2, flip=True)))
 
 
 def _part(file: Path) -> tuple[Tensor, Tensor]:
     """Read one file into images uint8 [rows, 3, 16, 16] and classes int64 [rows], 0 to 119."""
-    values = read_arrays(read_regular(file, "file of ImageNet16-120", _MOST_BYTES), f"the file {shown_path(file)}")
-    pixels, labels = values.get("data"), values.get("labels")
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (_ROW,):
-        found = described(pixels) if isinstance(pixels, np.ndarray) else type(pixels).__name__
-        raise UserError(f"{shown_path(file)} has images of {found} and not uint8 [N, {_ROW}]; get the file again.")
-    if (
-        not isinstance(labels, list)
-        or len(labels) != len(pixels)
-        or not all(type(label) is int and 1 <= label <= _ALL for label in labels)
-    ):
-        raise UserError(
-            f"{shown_path(file)} does not have a list of {len(pixels)} integers from 1 to {_ALL} in 'labels'; get the "
-            f"file again."
-        )
-    classes = torch.tensor(labels, dtype=torch.int64) - 1
-    kept = classes < _KEPT
-    return torch.from_numpy(pixels[kept.numpy()]).view(-1, 3, _SIDE, _SIDE), classes[kept]
+    content = read_regular(file, "file of ImageNet16-120", _MOST_BYTES)
+    pixels, labels = read_pickled(content, f"the file {shown_path(file)}", "labels", _SIDE, range(1, _ALL + 1))
+    kept = labels <= _KEPT
+    return torch.from_numpy(pixels[kept.numpy()]).view(-1, 3, _SIDE, _SIDE), labels[kept] - 1

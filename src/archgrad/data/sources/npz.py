@@ -13,11 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from archgrad.data.base import check_labels
-from archgrad.data.dataset import ImageData, LoadOptions
-from archgrad.data.sources.base import DataSource
-from archgrad.data.sources.common import check_classes, default_augmentation, numbered_classes, reason, shown_names
-from archgrad.errors import NoTestImagesError, UserError
+from archgrad.data.base import Data, LoadOptions
+from archgrad.data.dataset import ImageData
+from archgrad.data.labels import check_labels, numbered_classes
+from archgrad.data.sources.base import DataSource, default_augmentation
+from archgrad.errors import NoTestImagesError, UserError, reason, shown_names
 from archgrad.system.files import existing_path, open_regular, shown_path
 from archgrad.system.memory import check_images
 
@@ -41,7 +41,7 @@ class Npz(DataSource):
 
     takes_path: ClassVar[bool] = True
 
-    def read(self, path: Path | None, options: LoadOptions) -> ImageData:
+    def read(self, path: Path | None, options: LoadOptions) -> Data:
         """Read the arrays, and keep the chosen images."""
         file = existing_path(path or "", "archive")
         image_names, label_names = _NAMES[options.train]
@@ -51,12 +51,14 @@ class Npz(DataSource):
                 f"{shown_path(file)} has {len(images)} images but {len(labels)} labels; give one label per image."
             )
         name = f"npz:{file.name}"
-        classes = _classes(name, labels, options.train)
+        is_numbers = labels.is_floating_point()
+        classes = () if is_numbers else numbered_classes(name, labels)
+        if not is_numbers:
+            check_labels(name, labels, classes, every=options.train)
         scale = _scale(images, file)
         chosen = options.choose(labels)
         pixels = _channels_first(_bytes(images[chosen.numpy()], scale), file)
-        data = ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels))
-        return data if options.image_size is None else data.resized(options.image_size, options.resize)
+        return options.resized(ImageData(name, pixels, labels[chosen], classes, default_augmentation(pixels)))
 
 
 def _read(file: Path, names: tuple[str, ...]) -> NDArray[Any]:
@@ -118,17 +120,6 @@ def _labels(array: NDArray[Any], file: Path) -> Tensor:
             f"one-hot rows, save labels.argmax(1)), or for other tasks numbers [N] or [N, K]."
         )
     return torch.from_numpy(flat.astype(np.float32))
-
-
-def _classes(name: str, labels: Tensor, train: bool) -> tuple[str, ...]:
-    """Return the names of the classes; () if the targets are none."""
-    if labels.is_floating_point():
-        return ()
-    classes = numbered_classes(name, labels)
-    check_labels(name, labels, classes)
-    if train:
-        check_classes(name, labels, classes)
-    return classes
 
 
 def _scale(images: NDArray[Any], file: Path) -> int:

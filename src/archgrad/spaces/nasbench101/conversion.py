@@ -9,12 +9,12 @@ from archgrad.parts.fields import checked
 from archgrad.spaces.block import DecisionBlock, Row
 from archgrad.spaces.genotype import Genotype
 from archgrad.spaces.nasbench101.module import CONV1X1, INPUT, MOST_VERTICES, OUTPUT, Module
-from archgrad.spaces.notation.node_form import BLOCKS, NodeChoice, genotype_with
+from archgrad.spaces.notation.node_form import BLOCKS, NodeChoice, genotype_with, nodes_of
 from archgrad.spaces.space import SearchSpace
 
 __all__ = ["cell_rows", "genotype_of", "module_of", "offered_operations", "pruned_genotype"]
 
-_FEWEST_NODES, _MOST_NODES = MOST_VERTICES - 3, MOST_VERTICES - 2
+_MOST_NODES = MOST_VERTICES - 2
 
 
 @checked
@@ -24,14 +24,18 @@ def module_of(genotype: Genotype) -> Module:
     Each node becomes a vertex, in order. Four nodes are followed by a conv1×1 vertex that no vertex reads, as in spaces
     1 and 2 of NAS-Bench-1Shot1 (Zela et al., 2020), so all modules have seven vertices.
     """
-    operations, sources = _operations_of(genotype), _sources_of(genotype)
-    nodes = len(operations)
-    loose = [CONV1X1] * (_MOST_NODES - nodes)
-    labels = (INPUT, *operations, *loose, OUTPUT)
-    entering = [(), *sources[:-1], *(() for _ in loose), sources[-1]]
-    vertices = range(len(labels))
+    nodes = nodes_of(genotype)
+    if nodes is None or len(nodes) - 1 not in (_MOST_NODES - 1, _MOST_NODES):
+        raise UserError(
+            f"the genotype {genotype} is not a cell within NAS-Bench-101; give one that decides {', '.join(BLOCKS)}, "
+            f"with {_MOST_NODES - 1} or {_MOST_NODES} nodes that read earlier nodes, each once."
+        )
+    *inner, output = nodes
+    inner += [NodeChoice(CONV1X1, ())] * (_MOST_NODES - len(inner))
+    entering = [(), *(node.sources for node in inner), output.sources]
+    vertices = range(len(entering))
     matrix = tuple(tuple(int(source in entering[vertex]) for vertex in vertices) for source in vertices)
-    return Module(matrix, labels)
+    return Module(matrix, (INPUT, *(node.operation for node in inner), OUTPUT))
 
 
 @checked
@@ -69,8 +73,8 @@ def genotype_of(space: SearchSpace, module: Module) -> Genotype:
     reads = [len(pruned.sources_of(vertex)) for vertex in range(1, pruned.vertices)]
     raise UserError(
         f"the module {module.to_json()} is not in the space {space.name!r}: the nodes of the space read "
-        f"{_listed([row.picks for row in rows])} vertices (the last is the output), those of the pruned module read "
-        f"{_listed(reads)}. Choose a module of the space, or another space."
+        f"{[row.picks for row in rows]} vertices (the last is the output), those of the pruned module read "
+        f"{reads}. Choose a module of the space, or another space."
     )
 
 
@@ -100,43 +104,6 @@ def _blocks_of(space: SearchSpace) -> tuple[DecisionBlock, DecisionBlock, Decisi
     return operations, inputs, output
 
 
-def _operations_of(genotype: Genotype) -> tuple[str, ...]:
-    if genotype.names != BLOCKS:
-        raise UserError(
-            f"this genotype decides {', '.join(genotype.names) or 'nothing'}; modules of NAS-Bench-101 belong to "
-            f"genotypes that decide {', '.join(BLOCKS)}, as those of NAS-Bench-1Shot1 do."
-        )
-    operations = {decision.target: decision.choice for decision in genotype["operations"]}
-    nodes = len(operations)
-    fits = _FEWEST_NODES <= nodes <= _MOST_NODES and set(operations) == set(range(1, nodes + 1))
-    if not fits or len(genotype["operations"].decisions) != nodes:
-        shown = ", ".join(map(str, genotype["operations"])) or "none"
-        raise UserError(
-            f"the operations of this genotype are {shown}; a cell within NAS-Bench-101 has one at each of the nodes "
-            f"1 to {_FEWEST_NODES} or 1 to {_MOST_NODES}."
-        )
-    return tuple(operations[node] for node in range(1, nodes + 1))
-
-
-def _sources_of(genotype: Genotype) -> list[tuple[int, ...]]:
-    """Return the inputs of nodes 1, 2, … and of the output."""
-    output = len(genotype["operations"].decisions) + 1
-    read: dict[int, tuple[int, ...]] = dict.fromkeys(range(1, output + 1), ())
-    for name, targets in (("inputs", range(1, output)), ("output", range(output, output + 1))):
-        for decision in genotype[name]:
-            node = decision.target
-            earlier = map(str, range(node if node in targets and decision.source is None else 0))
-            if decision.choice not in earlier or int(decision.choice) in read[node]:
-                raise UserError(
-                    f"{decision} in block {name!r} of this genotype is not an input of a cell of {output - 1} nodes "
-                    f"or is given twice; name an earlier node, once, at a node from {targets[0]} to {targets[-1]}."
-                )
-            read[node] += (int(decision.choice),)
-    if not read[output]:
-        raise UserError(f"the output of this genotype has no inputs; decide node {output} in its block 'output'.")
-    return [sources or tuple(range(node)) for node, sources in read.items()]
-
-
 def _without_loose_vertex(module: Module, nodes: int) -> Module | None:
     """Return the module without the unread seventh vertex, if it then has one vertex per node; else None."""
     if module.vertices == nodes + 2:
@@ -145,10 +112,7 @@ def _without_loose_vertex(module: Module, nodes: int) -> Module | None:
     padded = nodes < _MOST_NODES and module.vertices == nodes + 3 and module.operations[loose] == CONV1X1
     if not padded or any(module.matrix[loose]) or module.sources_of(loose):
         return None
-    kept = [vertex for vertex in range(module.vertices) if vertex != loose]
-    return Module(
-        tuple(tuple(module.matrix[i][j] for j in kept) for i in kept), tuple(module.operations[i] for i in kept)
-    )
+    return module.with_vertices([vertex for vertex in range(module.vertices) if vertex != loose])
 
 
 def _placements(
@@ -189,7 +153,3 @@ def _genotype(
         else:
             nodes.append(NodeChoice(offers[row.target][0], tuple(map(int, row.choices[: row.picks]))))
     return genotype_with(nodes)
-
-
-def _listed(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers))

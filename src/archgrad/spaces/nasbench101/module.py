@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import md5
 from typing import Any
 
-from archgrad.errors import UserError, unknown
+from archgrad.errors import UserError, shortened, unknown
 from archgrad.parts.fields import checked
-from archgrad.spaces.notation.common import unique_keys
+from archgrad.spaces.notation.common import BLANK, read_json
 
 __all__ = [
     "CONV1X1",
@@ -73,7 +72,9 @@ class Module:
     @checked
     def parse(cls, text: str) -> Module:
         """Read a JSON object with "matrix" and "ops"; other keys are ignored."""
-        content = _read(text)
+        if len(text) > _LONGEST_TEXT:
+            raise UserError(f"a module of {len(text)} letters is too long; it must be at most {_LONGEST_TEXT}.")
+        content = read_json(text.strip(BLANK), what="module")
         for key in ("matrix", "ops"):
             if key not in content:
                 raise UserError(f'a module is a JSON object with "matrix" and "ops", but this one has no "{key}".')
@@ -97,11 +98,6 @@ class Module:
         """The number of edges."""
         return sum(map(sum, self.matrix))
 
-    @property
-    def interior(self) -> range:
-        """The vertices between the input and the output."""
-        return range(1, self.vertices - 1)
-
     def sources_of(self, vertex: int) -> tuple[int, ...]:
         """Return the vertices that ``vertex`` reads, in order."""
         return tuple(source for source in range(vertex) if self.matrix[source][vertex])
@@ -122,11 +118,12 @@ class Module:
             raise UserError(
                 f"no path leads from the input to the output of the module {self.to_json()}; add edges between them."
             )
-        if len(kept) == self.vertices:
-            return self
-        return Module(
-            tuple(tuple(self.matrix[i][j] for j in kept) for i in kept), tuple(self.operations[i] for i in kept)
-        )
+        return self if len(kept) == self.vertices else self.with_vertices(kept)
+
+    def with_vertices(self, kept: Sequence[int]) -> Module:
+        """Return the module with only these vertices, in this order, and the edges between them."""
+        matrix = tuple(tuple(self.matrix[i][j] for j in kept) for i in kept)
+        return Module(matrix, tuple(self.operations[i] for i in kept))
 
     @cached_property
     def hash(self) -> str:
@@ -191,69 +188,36 @@ def vertices_on_paths(matrix: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 
 def _check_matrix(matrix: object) -> None:
-    if not isinstance(matrix, tuple | list):
-        raise UserError(f"the matrix of a module is {_show(matrix)}; it must be a list of rows, one for each vertex.")
-    size = len(matrix)
-    if not 2 <= size <= _MOST_BEFORE_PRUNING:
+    size = len(matrix) if isinstance(matrix, tuple | list) else 0
+    if not isinstance(matrix, tuple | list) or not 2 <= size <= _MOST_BEFORE_PRUNING:
         raise UserError(
-            f"the matrix of a module has {size} rows; it must be from 2 (the input and the output) to "
-            f"{_MOST_BEFORE_PRUNING}, one for each vertex."
+            f"the matrix of a module {_size_of(matrix)}; it must be a list of 2 (the input and the output) to "
+            f"{_MOST_BEFORE_PRUNING} rows, one for each vertex."
         )
     for number, row in enumerate(matrix):
         if not isinstance(row, tuple | list) or len(row) != size:
-            shown = f"has {len(row)} entries" if isinstance(row, tuple | list) else f"is {_show(row)}"
-            raise UserError(f"row {number} of a module's matrix {shown}; it must be a list of {size}, one per vertex.")
+            raise UserError(f"row {number} of a module's matrix {_size_of(row)}; it must be a list of {size}.")
         for column, entry in enumerate(row):
-            _check_entry(number, column, entry)
+            if type(entry) is not int or entry not in ((0, 1) if number < column else (0,)):
+                raise UserError(
+                    f"entry ({number}, {column}) of a module's matrix is {shortened(entry)}; it must be 1 where vertex "
+                    f"{column} reads vertex {number}, which comes before it, and 0 elsewhere; put the vertices in "
+                    f"topological order."
+                )
 
 
-def _check_entry(row: int, column: int, entry: object) -> None:
-    if type(entry) is int and (entry == 0 or (entry == 1 and row < column)):
-        return
-    where = f"entry ({row}, {column}) of a module's matrix is {_show(entry)}"
-    if type(entry) is not int or entry != 1:
-        raise UserError(f"{where}; it must be 1 where vertex {column} reads vertex {row}, and 0 elsewhere.")
-    raise UserError(
-        f"{where}, but edges lead from a vertex to a later one; put the vertices in topological order, "
-        f"so that all ones stand above the diagonal."
-    )
+def _size_of(value: object) -> str:
+    return f"has {len(value)} entries" if isinstance(value, tuple | list) else f"is {shortened(value)}"
 
 
 def _check_operations(operations: object, vertices: int) -> None:
     if not isinstance(operations, tuple | list) or len(operations) != vertices:
-        shown = f"{len(operations)} operations" if isinstance(operations, tuple | list) else _show(operations)
         raise UserError(
-            f"a module of {vertices} vertices has {shown}; it must be a list of one operation for each vertex."
+            f"the list of operations of a module {_size_of(operations)}; it must have one for each of its {vertices} "
+            f"vertices."
         )
     for number, operation in enumerate(operations):
         allowed = (INPUT,) if number == 0 else (OUTPUT,) if number == vertices - 1 else OPERATIONS
         if not isinstance(operation, str) or operation not in allowed:
-            shown = operation if isinstance(operation, str) else _show(operation)
+            shown = operation if isinstance(operation, str) else shortened(operation)
             raise unknown(f"operation of vertex {number} in a module of {vertices} vertices:", shown, allowed)
-
-
-def _show(value: object) -> str:
-    long = isinstance(value, int) and abs(value) >= 10**20
-    return "a number of many digits" if long else reprlib.repr(value)
-
-
-def _read(text: str) -> dict[str, Any]:
-    if len(text) > _LONGEST_TEXT:
-        raise UserError(f"a module of {len(text)} letters is too long; it must be at most {_LONGEST_TEXT}.")
-    try:
-        content = json.loads(text, object_pairs_hook=unique_keys("module"))
-    except json.JSONDecodeError as error:
-        near = text[max(0, error.pos - 12) : error.pos + 24]
-        raise UserError(
-            f"malformed module at position {error.pos} near {near!r}: it is not valid JSON ({error.msg}); "
-            f"correct it there."
-        ) from None
-    except UserError:
-        raise
-    except (RecursionError, ValueError):  # Python refuses to convert thousands of digits
-        raise UserError(
-            "malformed module: it is nested too deeply, or a number in it is too long; write lists of 0 and 1."
-        ) from None
-    if not isinstance(content, dict):
-        raise UserError(f'a module is a JSON object with "matrix" and "ops", not {_show(content)}.')
-    return content

@@ -10,8 +10,8 @@ import keyword
 import re
 from collections.abc import Sequence
 
-from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.spaces.notation.common import MOST_NODES, NAME, fail, show
+from archgrad.spaces.genotype import MOST_NODES, CellGenotype, Decision, Genotype
+from archgrad.spaces.notation.common import NAME, fail, show
 
 __all__ = ["EXAMPLE", "parse", "write"]
 
@@ -66,6 +66,8 @@ def _read_cell(text: str, start: int) -> tuple[tuple[Decision, ...], int]:
         if edge is None or not NAME.match(operation := edge[2] or edge[3] or ""):
             fail(text, position, "an edge is a pair of a quoted operation and a node", "write ('sep_conv_3x3', 0)")
         target, source = _INPUTS + len(decisions) // 2, int(edge[4])
+        if target >= MOST_NODES:
+            fail(text, position, f"node {target} is too many", f"write at most {MOST_NODES} nodes")
         if source >= target:
             fix = f"node {target} takes its inputs from 0 to {target - 1}"
             fail(text, position, f"the input {source} does not come before node {target}", fix)

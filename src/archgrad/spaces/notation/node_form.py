@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from archgrad.spaces.genotype import CellGenotype, Decision, Genotype
-from archgrad.spaces.notation.common import MOST_NODES, NAME, fail, show
+from archgrad.spaces.genotype import MOST_NODES, CellGenotype, Decision, Genotype
+from archgrad.spaces.notation.common import NAME, fail, show
 
 __all__ = ["BLOCKS", "EXAMPLE", "OUTPUT", "NodeChoice", "genotype_with", "nodes_of", "parse", "write"]
 
@@ -47,10 +47,10 @@ def nodes_of(genotype: Genotype) -> tuple[NodeChoice, ...] | None:
         if not re.fullmatch(r"0|[1-9][0-9]{0,8}", number) or not int(number) < decision.target <= last:
             return None
         read.setdefault(decision.target, []).append(int(number))
-    if list(read) != sorted(read) or any(own != sorted(set(own)) for own in read.values()):
+    if any(len(own) != len(set(own)) for own in read.values()) or any(one.target == last for one in inputs):
         return None
     labels = [*(one.choice for one in operations), OUTPUT]
-    return tuple(NodeChoice(label, tuple(read.get(n, range(n)))) for n, label in enumerate(labels, start=1))
+    return tuple(NodeChoice(label, tuple(sorted(read.get(n, range(n))))) for n, label in enumerate(labels, start=1))
 
 
 def parse(text: str, start: int) -> Genotype:

@@ -8,8 +8,9 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
-from archgrad.errors import check_whole
+from archgrad.parts.fields import Range, check_value
 from archgrad.studies.engines import STOP_WITH_STDIN, Ended, Engine, Job
 
 __all__ = ["LocalEngine", "ask_to_stop", "start", "stop"]
@@ -70,7 +71,7 @@ class LocalEngine(Engine):
 
     def __init__(self, threads: int = 1, processes: int | None = None) -> None:
         if processes is not None:
-            check_whole("processes", processes, most=1024)
+            check_value("processes", processes, Annotated[int, Range(1, 1024)])
         from archgrad.loop.threads import usable_cores  # it needs PyTorch, which a job of Slurm does without
 
         self.capacity = processes or max(usable_cores() // threads, 1)

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from archgrad.errors import UserError
-from archgrad.operations import Weighted
+from archgrad.operations import Term, Weighted
 from archgrad.parts.fields import NonNegative, check_fields
 from archgrad.supernet.modifiers.base import Modifier, Purpose, SearchTime
 from archgrad.training.schedule import ramp
@@ -47,7 +45,7 @@ class AuxiliarySkipConnections(Modifier):
         return {"skip": ramp(self.start, self.end, time.progress)}
 
 
-def with_skip(terms: list[Tensor | Weighted | None], skip: Tensor | Weighted | None) -> list[Tensor | Weighted | None]:
+def with_skip(terms: list[Term], skip: Term) -> list[Term]:
     """Append an auxiliary skip connection; where a choice carries the same tensor, add to its weight instead."""
     for place, term in enumerate(terms):
         if isinstance(term, Weighted) and isinstance(skip, Weighted) and term.tensor is skip.tensor:

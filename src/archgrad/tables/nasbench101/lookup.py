@@ -14,18 +14,18 @@ from archgrad.spaces import Genotype, SearchSpace
 from archgrad.spaces.nasbench101 import Module, module_of
 from archgrad.spaces.notation.node_form import BLOCKS
 from archgrad.system.warn_once import warn_once
-from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, oracle_measure
+from archgrad.tables.base import Answer, Cell, CellLookup, Oracle, Table, data_files, oracle_measure
+from archgrad.tables.nasbench101.parquet_file import PUBLISHED_FILES
 from archgrad.tables.nasbench101.table import (
     EPOCHS,
     MEASURES,
     PUBLISHED_OPTIMA,
+    TABLE_FILE,
     CellTable,
     Optimum,
     find_cells,
-    is_available,
     open_cells,
     spaces_containing,
-    unconverted_files,
 )
 
 __all__ = ["CellOracle", "NASBench101Table"]
@@ -44,7 +44,7 @@ class NASBench101Table(Table):
 
     def is_available(self) -> bool:
         """Tell whether the converted table is in ``$ARCHGRAD_DATA``."""
-        return is_available()
+        return bool(data_files("nasbench101", TABLE_FILE))
 
     def has_form_of(self, cell: Cell) -> bool:
         """Tell whether it is a module, or a genotype with the blocks of NAS-Bench-1Shot1."""
@@ -55,7 +55,7 @@ class NASBench101Table(Table):
         if "cifar10" not in datasets:
             return None
         try:
-            if not is_available() and not unconverted_files():
+            if not data_files("nasbench101", TABLE_FILE, *PUBLISHED_FILES):
                 return None
             oracle = CellOracle(open_cells(), _SPACES[space.name])
         except (UserError, OSError) as problem:

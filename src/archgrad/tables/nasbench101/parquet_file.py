@@ -1,39 +1,99 @@
-"""The parquet table of NAS-Bench-101: one row per training run. Anyone may have made it, so it is not trusted."""
+"""The parquet table of NAS-Bench-101: one row per training run, in the order of the official file."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from archgrad.errors import UserError
-from archgrad.system.files import check_regular, shown_path
+from archgrad.system.files import shown_path
+from archgrad.system.parquet import import_arrow, open_parquet
+from archgrad.tables.base import Progress
+from archgrad.tables.nasbench101.official_file import TrainingRun, damaged_record, module_from, read_runs
 
-__all__ = ["arrow", "foreign", "read_columns", "read_rows_at", "schema"]
+__all__ = ["PUBLISHED_CELLS", "PUBLISHED_FILES", "foreign", "read_columns", "read_rows_at", "write_runs"]
 
+PUBLISHED_FILES = ("nasbench_full.tfrecord", "nasbench_only108.tfrecord")
+PUBLISHED_CELLS = 423_624
 _MOST_ROWS = 10_000_000
 """Twice as many as the trainings of the whole benchmark."""
+_ROWS_AT_ONCE = 10_000
+
+_logger = logging.getLogger(__name__)
 
 
-def arrow() -> tuple[Any, Any]:
+def write_runs(source: Path, file: IO[bytes], progress: Progress | None) -> dict[str, int]:
+    """Write the table of a TFRecord file; return how many cells were trained for each number of epochs.
+
+    The hash of every cell is computed again and compared, and rows that contradict each other are rejected. Of what is
+    read only the sizes of the cells are kept; at the end the numbers of all runs are read back to count them.
+    """
+    pa, pq = _arrow()
+    total, runs = source.stat().st_size, _consistent_runs(source)
+    with pq.ParquetWriter(file, _schema()) as writer:
+        while some := list(islice(runs, _ROWS_AT_ONCE)):
+            writer.write_table(pa.Table.from_pylist([run._asdict() for _, run in some], _schema()))
+            if progress is not None:
+                progress(some[-1][0], total)
+    if progress is not None:
+        progress(total, total)
+    file.flush()
+    written = read_columns(Path(file.name), ["hash", "epochs", "seconds", "train", "valid", "test"])
+    _warn_of_doubts(source, written)
+    trained = written.group_by("epochs").aggregate([("hash", "count_distinct")]).sort_by("epochs").to_pydict()
+    return {f"{n} epochs": cells for n, cells in zip(trained["epochs"], trained["hash_count_distinct"], strict=True)}
+
+
+def _consistent_runs(source: Path) -> Iterator[tuple[int, TrainingRun]]:
+    """Yield the runs, whose cells have the hash that their matrix says, and one number of parameters each."""
+    sizes: dict[bytes, int] = {}
+    for offset, run in read_runs(source):
+        try:
+            found = _hash(run.matrix, run.operations)
+        except ValueError as error:
+            raise damaged_record(source, offset, f"its cell cannot be ({error})") from None
+        if found != run.hash.hex():
+            problem = f"its cell has the hash {run.hash.hex()} here and {found} by its matrix and operations"
+            raise damaged_record(source, offset, problem)
+        size = sizes.setdefault(run.hash, run.parameters)
+        if size != run.parameters:
+            problem = f"its cell has {run.parameters} trainable parameters here and {size} elsewhere"
+            raise damaged_record(source, offset, problem)
+        yield offset, run
+
+
+@lru_cache(maxsize=1000)  # the runs of a cell mostly follow each other
+def _hash(matrix: str, operations: str) -> str:
+    return module_from(matrix, operations).hash
+
+
+def _warn_of_doubts(source: Path, written: Any) -> None:
+    """Warn of runs that are there twice, and of missing cells: a cut between two records breaks no checksum."""
+    repeated = written.num_rows - written.group_by(written.column_names).aggregate([]).num_rows
+    if repeated:
+        _logger.warning("%d runs in %s repeat another one and are counted again.", repeated, source)
+    cells = len(written["hash"].unique())
+    if source.resolve().name in PUBLISHED_FILES and cells != PUBLISHED_CELLS:
+        sentence = "%s has %d cells, but was published with %d; fetch it again."
+        _logger.warning(sentence, source, cells, PUBLISHED_CELLS)
+
+
+def _arrow() -> tuple[Any, Any]:
     """Return the modules ``pyarrow`` and ``pyarrow.parquet``."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise UserError(
-            'the table of NAS-Bench-101 needs pyarrow, which is not installed; run: pip install "archgrad[nasbench101]"'
-        ) from None
-    return pa, pq
+    return import_arrow("the table of NAS-Bench-101", "nasbench101")
 
 
-def schema() -> Any:
-    """Return the columns of the table; the accuracies are at the end of a run, from 0 to 1."""
-    pa, _ = arrow()
-    kinds = {"hash": pa.binary(16), "epochs": pa.int32(), "matrix": pa.string(), "operations": pa.string()}
-    kinds |= {"parameters": pa.int64()} | dict.fromkeys(("seconds", "train", "valid", "test"), pa.float64())
-    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in kinds.items()])
+def _schema() -> Any:
+    """Return the columns of the table, the fields of a :class:`TrainingRun`."""
+    pa, _ = _arrow()
+    kinds = [pa.binary(16), pa.int32(), pa.string(), pa.string(), pa.int64(), *[pa.float64()] * 4]
+    columns = zip(TrainingRun._fields, kinds, strict=True)
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
 
 
 def foreign(path: Path, problem: object) -> UserError:
@@ -72,16 +132,9 @@ def read_rows_at(path: Path, places: Sequence[int]) -> list[dict[str, Any]]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    pa, pq = arrow()
-    check_regular(path, "table of NAS-Bench-101")
-    try:
-        with pq.ParquetFile(path) as file:
-            if not file.schema_arrow.equals(schema()):
-                raise foreign(path, f"its columns are not {', '.join(schema().names)} with their types")
-            if not 0 < file.metadata.num_rows <= _MOST_ROWS:
-                raise foreign(path, f"it has {file.metadata.num_rows} rows")
-            yield file
-    except (pa.ArrowException, OSError, ValueError, IndexError) as problem:
-        if isinstance(problem, UserError):
-            raise
-        raise foreign(path, repr(str(problem).partition("\n")[0][:120])) from problem
+    with open_parquet(path, "table of NAS-Bench-101", "nasbench101", foreign) as file:
+        if not file.schema_arrow.equals(_schema()):
+            raise foreign(path, f"its columns are not {', '.join(_schema().names)} with their types")
+        if not 0 < file.metadata.num_rows <= _MOST_ROWS:
+            raise foreign(path, f"it has {file.metadata.num_rows} rows")
+        yield file

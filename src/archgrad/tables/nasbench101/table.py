@@ -6,24 +6,27 @@ The table is the parquet file that ``archgrad convert`` writes: the one that the
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from math import isfinite
 from pathlib import Path
 from shlex import quote
 from statistics import fmean, stdev
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from archgrad.errors import UserError, check_one_of
 from archgrad.parts.fields import checked
 from archgrad.spaces import Genotype, NASBench1Shot1
 from archgrad.spaces.nasbench101 import Module, genotype_of, module_of
-from archgrad.tables.base import file_version
-from archgrad.tables.nasbench101.conversion import PUBLISHED_CELLS, PUBLISHED_FILES
-from archgrad.tables.nasbench101.metrics import Malformed
-from archgrad.tables.nasbench101.parquet_file import foreign, read_columns, read_rows_at
-from archgrad.tables.nasbench101.rows import module_from
+from archgrad.tables.base import data_files, load_once
+from archgrad.tables.nasbench101.official_file import TrainingRun, module_from
+from archgrad.tables.nasbench101.parquet_file import (
+    PUBLISHED_CELLS,
+    PUBLISHED_FILES,
+    foreign,
+    read_columns,
+    read_rows_at,
+)
 
 __all__ = [
     "EPOCHS",
@@ -34,10 +37,8 @@ __all__ = [
     "CellTable",
     "Optimum",
     "find_cells",
-    "is_available",
     "open_cells",
     "spaces_containing",
-    "unconverted_files",
 ]
 
 Measure = Literal["valid", "test"]
@@ -68,15 +69,6 @@ PUBLISHED_OPTIMA = {
 """The optima of the NAS-Bench-1Shot1 spaces after 108 epochs, from the authors' code, to three decimals."""
 
 
-class Run(NamedTuple):
-    """The results at the end of a training run; accuracies are from 0 to 1."""
-
-    seconds: float
-    train: float
-    valid: float
-    test: float
-
-
 @dataclass(frozen=True)
 class CellRecord:
     """The results of a cell after ``epochs`` epochs of training; accuracies are in per cent."""
@@ -85,7 +77,7 @@ class CellRecord:
     module: Module
     parameters: int
     epochs: int
-    runs: tuple[Run, ...]
+    runs: tuple[TrainingRun, ...]
     source: str
 
     def accuracies(self, measure: str) -> tuple[float, ...]:
@@ -96,11 +88,6 @@ class CellRecord:
     def spread(self, measure: str) -> float:
         """Return the standard deviation over the runs, 0 for a single one."""
         return stdev(self.accuracies(measure)) if len(self.runs) > 1 else 0.0
-
-    @property
-    def train(self) -> float:
-        """Mean accuracy on the training images."""
-        return fmean(self.accuracies("train"))
 
     @property
     def valid(self) -> float:
@@ -212,38 +199,27 @@ class CellTable:
         rows = read_rows_at(self.path, pc.indices_nonzero(own).to_pylist())
         if not rows:
             return None
+        runs = tuple(TrainingRun(**row) for row in rows)
         try:
-            module = module_from(rows[0]["matrix"], rows[0]["operations"])
+            module = module_from(runs[0].matrix, runs[0].operations)
             if module.hash != hash_:
-                raise Malformed(f"a cell has another hash than {hash_}")
-        except (Malformed, UserError) as problem:
+                raise ValueError(f"a cell has another hash than {hash_}")
+        except ValueError as problem:
             raise foreign(self.path, str(problem).rstrip(".")) from None
-        runs = tuple(Run(*(row[name] for name in Run._fields)) for row in rows)
-        if not all(isfinite(value) for run in runs for value in run):
+        if not all(isfinite(run.seconds) and isfinite(run.train) for run in runs):
             raise foreign(self.path, f"the runs of the cell {hash_} have invalid numbers")
-        return CellRecord(hash_, module, rows[0]["parameters"], epochs, runs, self.source)
+        return CellRecord(hash_, module, runs[0].parameters, epochs, runs, self.source)
 
 
 @checked
 def find_cells(path: str | Path | None = None) -> CellTable | None:
     """Return the table at ``path``, else the one on this machine, else None. A ``path`` without a table is an error."""
     if path is None:
-        own = _in_data_folder(TABLE_FILE)
+        own = data_files("nasbench101", TABLE_FILE)
         return find_cells(own[0]) if own else None
-    found, status = file_version(Path(path), "a table of NAS-Bench-101")
-    if found.suffix.lower() == ".tfrecord":
-        raise _unconverted(found, Path(TABLE_FILE))
-    return _load(found, status.st_mtime_ns, status.st_size)
-
-
-def is_available() -> bool:
-    """Tell whether the converted table is in ``$ARCHGRAD_DATA``, without reading it."""
-    return bool(_in_data_folder(TABLE_FILE))
-
-
-def unconverted_files() -> list[Path]:
-    """Return the published files in ``$ARCHGRAD_DATA``, which are not read before they are converted."""
-    return _in_data_folder(*PUBLISHED_FILES)
+    if Path(path).suffix.lower() == ".tfrecord":
+        raise _unconverted(Path(path), Path(TABLE_FILE))
+    return load_once(_load, path, "table of NAS-Bench-101")
 
 
 @checked
@@ -252,7 +228,7 @@ def open_cells(path: str | Path | None = None) -> CellTable:
     table = find_cells(path)
     if table is not None:
         return table
-    for unconverted in unconverted_files():
+    for unconverted in data_files("nasbench101", *PUBLISHED_FILES):
         raise _unconverted(unconverted, unconverted.with_name(TABLE_FILE))
     raise UserError(
         "no NAS-Bench-101 table was found; convert the benchmark's own file once with: archgrad convert "
@@ -261,16 +237,8 @@ def open_cells(path: str | Path | None = None) -> CellTable:
     )
 
 
-@cache
-def _load(path: Path, modified: int, size: int) -> CellTable:
-    """Read the file once per version, which ``modified`` and ``size`` identify."""
+def _load(path: Path) -> CellTable:
     return CellTable(path, read_columns(path, ["hash", "epochs", *MEASURES]))
-
-
-def _in_data_folder(*names: str) -> list[Path]:
-    """Return the files with these names that are in ``$ARCHGRAD_DATA``."""
-    data = os.environ.get("ARCHGRAD_DATA")
-    return [path for name in names if data and (path := Path(data, "nasbench101", name)).exists()]
 
 
 def _unconverted(path: Path, out: Path) -> UserError:

@@ -3,90 +3,76 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 from archgrad.errors import UserError
+from archgrad.system.files import open_regular
 from archgrad.tables.nasbench201.cells import CELLS, codes_by_name
-from archgrad.tables.nasbench201.official_files import is_official
 
-__all__ = [
-    "CSV_KIND",
-    "CSV_LABEL",
-    "TEST_COLUMNS",
-    "VALIDATION_COLUMNS",
-    "VALIDATION_KIND",
-    "VALIDATION_LABEL",
-    "read_csv",
-]
+__all__ = ["SHORT_COLUMNS", "TEST_COLUMNS", "VALIDATION_COLUMNS", "needed_columns", "read_columns"]
 
-CSV_KIND, CSV_LABEL = "test accuracy after 200 epochs", "test_200ep"
-VALIDATION_KIND, VALIDATION_LABEL = "validation accuracy after 200 epochs", "valid_200ep"
 TEST_COLUMNS = ("cifar10_test", "cifar100_test", "imagenet16_test")
 VALIDATION_COLUMNS = ("cifar10_valid", "cifar100_valid", "imagenet16_valid")
-_Columns = tuple[tuple[float, ...], ...]
+SHORT_COLUMNS = ("cifar10_valid_12ep", "cifar100_valid_12ep", "imagenet16_valid_12ep")
 _LARGEST, _MOST_LINES = 100_000_000, 100_000
+_CONVERT = (
+    "the official folder NATS-tss-v1_0-3ffb9-simple becomes a table once with: archgrad convert DIR -o accuracy.csv"
+)
 
 
-def read_csv(
-    path: Path, columns: Sequence[str] = TEST_COLUMNS, optional: Sequence[str] = ()
-) -> tuple[_Columns, _Columns | None]:
-    """Return the accuracies of all cells by code, ``[columns][15625]``, and those of the optional columns.
-
-    The latter are None if the file lacks one of these columns or values. It may have other columns.
-    """
-    try:
-        if (path.is_file() or path.is_dir()) and is_official(path):
-            raise UserError(
-                f"{path} is an official file or folder and no table; convert the folder NATS-tss-v1_0-3ffb9-simple "
-                f"once with: archgrad convert DIR -o accuracy.csv, and give --table accuracy.csv."
-            )
-        if not path.is_file():
-            raise UserError(
-                f"the table {path} is not a file; give a CSV file with the columns arch, {', '.join(columns)}."
-            )
-        if path.stat().st_size > _LARGEST:
-            raise UserError(f"the table {path} is larger than {_LARGEST // 10**6} MB; the real one has about 2 MB.")
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return _read_rows(path, csv.reader(file), columns, optional)
-    except OSError as error:
-        raise UserError(f"the table {path} cannot be read ({error.strerror}); check its permissions.") from None
-    except UnicodeDecodeError:
-        raise UserError(f"the table {path} is not UTF-8 text; give the CSV file, not a packed or binary one.") from None
+def read_columns(path: Path) -> dict[str, tuple[float, ...]]:
+    """Return the accuracies of all cells by code, for every known column that has no empty field."""
+    if path.is_dir():
+        raise UserError(f"the table {path} is a folder; give a CSV file; {_CONVERT}.")
+    with open_regular(path, "table", _LARGEST) as file, io.TextIOWrapper(file, "utf-8-sig", newline="") as text:
+        try:
+            return _read(path, csv.reader(text))
+        except UnicodeDecodeError:
+            raise UserError(f"the table {path} is not UTF-8 text; give a CSV file; {_CONVERT}.") from None
 
 
-def _read_rows(
-    path: Path, lines: Iterator[list[str]], columns: Sequence[str], optional: Sequence[str]
-) -> tuple[_Columns, _Columns | None]:
+def needed_columns(
+    path: Path, found: dict[str, tuple[float, ...]], names: tuple[str, ...]
+) -> tuple[tuple[float, ...], ...]:
+    """Return the columns of these names; raise a UserError if the table lacks one or some of its values."""
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise UserError(
+            f"the table {path} has no complete column {', '.join(missing)}; give a CSV file with arch, "
+            f"{', '.join(names)}; {_CONVERT}."
+        )
+    return tuple(found[name] for name in names)
+
+
+def _read(path: Path, lines: Iterator[list[str]]) -> dict[str, tuple[float, ...]]:
     rows = _numbered(path, lines)
-    name_at, *value_at = _header(path, next(rows, (1, []))[1], ("arch", *columns), optional)
-    width = max(name_at, *value_at) + 1
-    codes = codes_by_name()
-    values: list[tuple[float, ...] | None] = [None] * CELLS
-    number = 1
+    _, header = next(rows, (1, []))
+    if "arch" not in header:
+        raise UserError(f"the table {path}, line 1: the header has no column arch; give a CSV file; {_CONVERT}.")
+    names = [name for name in (*TEST_COLUMNS, *VALIDATION_COLUMNS, *SHORT_COLUMNS) if name in header]
+    places, codes, number = [header.index(name) for name in names], codes_by_name(), 1
+    cells: dict[int, list[float]] = {}
     for number, row in rows:
-        if len(row) < width:
-            _fail(path, number, f"it has {len(row)} columns", f"it needs {width}, as the header says")
-        name = row[name_at]
-        code = codes.get(name)
-        if code is None:
+        if len(row) < len(header):
+            _fail(path, number, f"it has {len(row)} columns", f"it needs {len(header)}, as the header says")
+        name = row[header.index("arch")]
+        if name not in codes:
             _fail(path, number, f"{name[:120]!r} is not a NAS-Bench-201 cell", "write |op~0|+|op~0|op~1|+…")
-        if values[code] is not None:
+        if codes[name] in cells:
             _fail(path, number, f"{name!r} appears twice", "keep one line for each cell")
-        texts = [row[index] for index in value_at]
-        values[code] = tuple(_accuracy(path, number, text, place >= len(columns)) for place, text in enumerate(texts))
-    complete = [row for row in values if row is not None]
-    if len(complete) != CELLS:
-        _fail(path, number, f"the table ends after {len(complete)} cells", f"it needs all {CELLS}; fetch it again")
-    found = tuple(zip(*complete, strict=True))
-    more = found[len(columns) :]
-    missing = not more or any(math.isnan(value) for column in more for value in column)
-    return found[: len(columns)], None if missing else more
+        cells[codes[name]] = [_accuracy(path, number, row[place]) for place in places]
+    if len(cells) != CELLS:
+        _fail(path, number, f"the table ends after {len(cells)} cells", f"it needs all {CELLS}; fetch it again")
+    columns = zip(*(cells[code] for code in range(CELLS)), strict=True)
+    return {name: own for name, own in zip(names, columns, strict=True) if not any(map(math.isnan, own))}
 
 
 def _numbered(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows that are not empty, with the numbers of their lines."""
     number = 0
     try:
         for number, row in enumerate(lines, start=1):
@@ -95,20 +81,12 @@ def _numbered(path: Path, lines: Iterator[list[str]]) -> Iterator[tuple[int, lis
             if row:
                 yield number, row
     except csv.Error as error:
-        _fail(path, number + 1, f"it is not CSV ({error})", "give the CSV file itself")
+        _fail(path, number + 1, f"it is not CSV ({error})", f"give the CSV file itself; {_CONVERT}")
 
 
-def _header(path: Path, header: list[str], needed: Sequence[str], optional: Sequence[str]) -> list[int]:
-    missing = [name for name in needed if name not in header]
-    if missing:
-        _fail(path, 1, f"the header lacks {', '.join(missing)}", f"it needs the columns {', '.join(needed)}")
-    more = optional if set(optional) <= set(header) else ()
-    return [header.index(name) for name in (*needed, *more)]
-
-
-def _accuracy(path: Path, number: int, text: str, optional: bool) -> float:
-    """Return the number in a field; NaN if the field is empty and may be."""
-    if optional and not text:
+def _accuracy(path: Path, number: int, text: str) -> float:
+    """Return the number in a field; NaN if the field is empty."""
+    if not text:
         return math.nan
     try:
         value = float(text)

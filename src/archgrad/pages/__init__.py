@@ -1,0 +1,1 @@
+"""The pages of runs and studies, as files and live."""

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+
+import pytest
+from made_runs import HOSTILE, add_epoch, make_run
+from starlette.testclient import TestClient
+
+from archgrad.errors import UserError
+from archgrad.pages.records import read_run
+from archgrad.pages.runs import page_of_runs
+from archgrad.pages.watch import find_runs, watch_app
+from archgrad.report.page import Page, to_html
+
+
+def payload_of(html: str) -> dict[str, object]:
+    found = re.search(r'<script type="application/json" id="payload">(.*?)</script>', html, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+@pytest.mark.parametrize("count", [1, 10, 100])
+def test_a_page_is_one_light_file_without_addresses(count: int, tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"run{seed}", f"method{seed % 5}", seed, epochs=50) for seed in range(count)]
+    html = to_html(page_of_runs(runs))
+    assert len(html.encode()) < 2_000_000
+    assert "connect-src 'none'" in html
+    assert re.findall(r'(?:src|href)="[^"#]', html.partition("<script")[0]) == []
+
+
+def test_a_page_says_what_the_records_say(tmp_path: Path) -> None:
+    page = payload_of(to_html(page_of_runs([make_run(tmp_path / "run", epochs=4)])))
+    (run,) = page["runs"]
+    assert run["epochs"] == [1, 2, 3, 4]
+    assert run["seconds"] == [3, 6, 9, 12]
+    assert run["series"]["heldout_accuracy"] == [36, 37, 38, 39]
+    assert [len(row) for row in run["shares"]] == [4, 4, 4, 4]
+    assert [page["cells"][number]["text"].count("|") for number in run["cells"]] == [8 + 1] * 4
+    assert page["measures"][0]["key"] == "oracle_cifar10_test_200ep"
+
+
+def test_seeds_of_a_method_become_a_mean_with_an_interval(tmp_path: Path) -> None:
+    runs = [make_run(tmp_path / f"{seed}", "darts", seed, epochs=2) for seed in range(3)]
+    page = payload_of(to_html(page_of_runs(runs)))
+    (band,) = page["bands"]["epochs"]["heldout_accuracy"]
+    assert band["mean"] == [37, 38]
+    assert band["low"][0] == pytest.approx(37 - 4.3027 / 3**0.5, abs=1e-3)  # t of two degrees of freedom, s = 1
+
+
+def test_names_cannot_end_the_script(tmp_path: Path) -> None:
+    html = to_html(page_of_runs([make_run(tmp_path / "run", f"</script>{HOSTILE}")]))
+    assert HOSTILE not in html
+    assert html.count("</script>") == 3
+    assert payload_of(html)["groups"][0]["name"].startswith("</script>")
+
+
+def test_numbers_that_json_lacks_become_null() -> None:
+    assert json.loads(Page("a", "b", tables=(), facts=(("x", float("nan")),)).to_json())["facts"] == [["x", None]]
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"config\.toml"):
+        page_of_runs([tmp_path])
+
+
+def broken(folder: Path, number: int) -> None:
+    """Damage a run directory in one of many ways."""
+    choose = random.Random(number)  # noqa: S311
+    make_run(folder, epochs=choose.randint(1, 4), finished=choose.random() < 0.5)
+    path = folder / choose.choice(["metrics.jsonl", "config.toml", "summary.json"])
+    text = path.read_bytes() if path.exists() else b""
+    cut = choose.randint(0, len(text))
+    junk = choose.choice(
+        [b"", b"\xff\xfe", b"[" * 5000, b'{"epoch": 1e999}', b'{"epoch": true}', b"null\n", b'{"epoch": "a"}']
+    )
+    way = choose.choice(["cut", "junk", "missing", "folder", "values"])
+    if way == "values":
+        values = choose.choice([None, [], {}, "x", 1e308, -1, True])
+        path.write_text(
+            json.dumps({"epoch": 1, "seconds": values, "genotype": values, "skips": values, "method": values})
+        )
+    elif way in ("cut", "junk"):
+        path.write_bytes(text[:cut] + junk if way == "junk" else text[:cut])
+    else:
+        path.unlink(missing_ok=True)
+        if way == "folder":
+            path.mkdir()
+
+
+def test_broken_runs_break_no_page(tmp_path: Path) -> None:
+    for number in range(300):
+        broken(tmp_path / f"run{number}", number)
+    app, base = watch_app(tmp_path, token="t")  # noqa: S106
+    client = TestClient(app, base_url="http://127.0.0.1:1")
+    answer = client.get(base)
+    assert answer.status_code == 200
+    rows = payload_of(answer.text)["listing"]["rows"]
+    assert len(rows) == len(find_runs(tmp_path)) > 200
+    for row in rows:
+        page = client.get(row["link"].replace("/run/", "/payload/"))
+        assert page.status_code == 200, row
+        json.loads(page.text)
+
+
+def test_half_a_line_is_not_read(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", epochs=2, finished=False)
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"epoch": 3, "tra')
+    assert [record["epoch"] for record in read_run(run).records] == [1, 2]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> tuple[TestClient, Path]:
+    make_run(tmp_path / "runs" / "a", epochs=2)
+    (tmp_path / "secret.txt").write_text("secret")
+    app, base = watch_app(tmp_path / "runs", token="token")  # noqa: S106
+    assert base == "/token/"
+    return TestClient(app, base_url="http://127.0.0.1:1"), tmp_path
+
+
+def test_a_page_is_served_under_its_token_only(client: tuple[TestClient, Path]) -> None:
+    browser, _ = client
+    assert browser.get("/token/").status_code == 200
+    for path in ("/", "/other/", "/token", "/payload", "/token/../", "/other/payload"):
+        assert browser.get(path, follow_redirects=False).status_code in (307, 404), path
+
+
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "[::1]", ""])
+def test_other_hosts_are_refused(client: tuple[TestClient, Path], host: str) -> None:
+    assert client[0].get("/token/", headers={"host": host}).status_code == 400
+
+
+@pytest.mark.parametrize("key", ["..", "..%2f..%2fsecret.txt", "%2e%2e", "a", "/etc/passwd", "0" * 16])
+def test_no_address_leads_out_of_the_folder(client: tuple[TestClient, Path], key: str) -> None:
+    for kind in ("run", "payload"):
+        assert "secret" not in client[0].get(f"/token/{kind}/{key}").text.replace("secrets", "")
+
+
+@pytest.mark.parametrize("method", ["post", "put", "delete", "patch"])
+def test_it_is_read_only(client: tuple[TestClient, Path], method: str) -> None:
+    assert getattr(client[0], method)("/token/").status_code == 405
+
+
+def test_a_run_keeps_its_address_while_others_come_and_go(client: tuple[TestClient, Path]) -> None:
+    browser, home = client
+    (row,) = payload_of(browser.get("/token/").text)["listing"]["rows"]
+    make_run(home / "runs" / "0", "gaea", 5)
+    assert "darts, seed 0" in browser.get(row["link"]).text
+    add_epoch(home / "runs" / "a", 3)
+    assert payload_of(browser.get(row["link"]).text)["runs"][0]["epochs"] == [1, 2, 3]
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    make_run(tmp_path / "elsewhere" / "run")
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "link").symlink_to(tmp_path / "elsewhere")
+    assert find_runs(tmp_path / "runs") == []

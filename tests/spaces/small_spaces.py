@@ -1,0 +1,26 @@
+"""Spaces at a small size, and random architectures in them, for several tests."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from archgrad.discretizers import Argmax
+from archgrad.spaces import SPACES, Genotype, SearchSpace
+
+every_space = pytest.mark.parametrize("name", SPACES)
+
+
+def small(name: str, **settings: object) -> SearchSpace:
+    depth = {"cells_per_stage": 1} if name == "nasbench201" else {"cells": 3}
+    return SPACES.constructor(name)(**{"channels": 4, **depth, **settings})
+
+
+def images(size: int = 8, channels: int = 3) -> Tensor:
+    return torch.randn(4, channels, size, size, generator=torch.Generator().manual_seed(1))
+
+
+def random_genotype(space: SearchSpace, seed: int = 0) -> Genotype:
+    generator = torch.Generator().manual_seed(seed)
+    return Argmax().select(space, {b.name: torch.rand(b.shape, generator=generator) for b in space.blocks})
