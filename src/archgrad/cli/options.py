@@ -130,7 +130,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),
-    "Data": ("data_dir", "task", "image_size", "fit", "split", "held_out"),
+    "Data": ("data_dir", "task", "image_size", "resize", "split", "held_out"),
     "Method and knobs": (
         "settings", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "alpha_budget",
         "start_from",

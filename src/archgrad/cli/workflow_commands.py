@@ -108,7 +108,7 @@ def fit(
     ] = None,
     target: Annotated[
         Path | None,
-        typer.Option("-o", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx, .pt2 or .py. [-]"),
+        typer.Option("-o", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx or FILE.pt2. [-]"),
     ] = None,
     out: _Out = None,
     as_json: AsJson = False,

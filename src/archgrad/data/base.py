@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from archgrad.data.labels import stratified_sample
-from archgrad.data.resize import FITS
+from archgrad.data.resize import RESIZE_MODES
 from archgrad.errors import check_one_of
 from archgrad.parts.fields import Count, Range, check_fields
 from archgrad.system.random_streams import StreamKey
@@ -33,33 +33,33 @@ def no_progress(done: int, total: int) -> None:
 class LoadOptions:
     """Which images to load, and how.
 
-    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``fit`` tells how images that
-    are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may call
-    ``progress(done, total)``.
+    ``limit`` keeps that many, every class in its proportion; ``image_size`` resizes them. ``resize`` tells how images
+    that are not square become so: "crop" keeps the middle, "pad" adds black borders, "stretch" distorts. A source may
+    call ``progress(done, total)``.
     """
 
     train: bool = True
     limit: Annotated[int, Range(1, 10**12)] | None = None
     image_size: Count | None = None
-    fit: str = "crop"
+    resize: str = "crop"
     seed: int = 0
     progress: Callable[[int, int], None] = field(default=no_progress, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_fields(self, "{}")
-        check_one_of("fit", self.fit, FITS)
+        check_one_of("resize", self.resize, RESIZE_MODES)
 
     def choose(self, labels: Tensor) -> Tensor:
         """Return the sorted indices of the labels [N] to keep, before any image is decoded."""
         return torch.arange(len(labels)) if self.limit is None else stratified_sample(labels, self.limit, self.seed)
 
-    def resize(self, data: Data) -> Data:
+    def resized(self, data: Data) -> Data:
         """Resize data that is already loaded."""
-        return data if self.image_size is None else data.resized(self.image_size, self.fit)
+        return data if self.image_size is None else data.resized(self.image_size, self.resize)
 
     def apply(self, data: Data) -> Data:
         """Limit and resize data that is already loaded."""
-        return self.resize(data if self.limit is None else data.limited(self.limit, self.seed))
+        return self.resized(data if self.limit is None else data.limited(self.limit, self.seed))
 
 
 @dataclass(frozen=True)

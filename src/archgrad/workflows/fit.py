@@ -86,7 +86,7 @@ def fit(
     ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
 
     ``out`` is the folder for everything: the searches, the trainings, ``model/`` and ``report.html``.
-    :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx, .pt2 or .py, where
+    :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx or .pt2, where
     the model is written too.
     """
     request = {
@@ -283,11 +283,11 @@ def _written(result: FitResult, target: Path | None, folder: FitFolder) -> FitRe
     if target is None:
         return result
     try:
-        files = export_model(result.model, target).files if target.suffix else [result.model.save(target)]
+        file = export_model(result.model, target).file if target.suffix else result.model.save(target)
     except UserError as error:
         kept = "" if folder.path is None else f" The model itself is in {shown_path(folder.path / 'model')}."
         raise UserError(f"{error}{kept}") from error
-    return replace(result, files=tuple(map(str, files)))
+    return replace(result, files=(str(file),))
 
 
 def _checked_target(given: Any) -> Path | None:
