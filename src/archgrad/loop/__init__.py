@@ -8,8 +8,6 @@ from archgrad.loop.result import SearchResult
 from archgrad.loop.state import SearchState
 from archgrad.loop.stepwise import Search
 
-resume = resume_search
-
 __all__ = [
     "Checkpoints",
     "Experiment",
@@ -17,7 +15,6 @@ __all__ = [
     "Search",
     "SearchResult",
     "SearchState",
-    "resume",
     "resume_search",
     "run_search",
     "search",
