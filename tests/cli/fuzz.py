@@ -38,6 +38,7 @@ from archgrad.loop import estimate
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.run import Run
 from archgrad.models import export
+from archgrad.pages import server
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of
 from archgrad.recipes import RECIPES
 from archgrad.spaces import SPACES, NASBench201
@@ -653,6 +654,8 @@ def stub_training(replace: Callable[[object, str, Any], None]) -> None:
     replace(inspect, "supernet_evaluation", _begin)
     replace(estimate, "_VARIABLES", ())  # the number of threads is chosen, whatever the environment says
     replace(estimate, "_seconds", lambda *args: 1.0)
+    replace(server, "run_server", _begin)
+    replace(server.webbrowser, "open", _begin)
     replace(cost, "measure_latency", lambda *args, **sizes: 1.0)
     replace(export, "SUFFIXES", {**export.SUFFIXES, ".onnx": _begin, ".pt2": lambda model: (b"", model.network)})
 

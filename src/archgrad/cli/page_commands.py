@@ -24,7 +24,7 @@ def report(
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory, a study, or a folder of runs.")],
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1. [a free one]")] = 0,
-    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Show runs live in a browser on this machine, until Ctrl-C; nothing can be changed there."""
     from archgrad.cli.console import say

@@ -7,11 +7,12 @@ import webbrowser
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from archgrad.errors import UserError
 from archgrad.system.files import exists
 
-__all__ = ["serve"]
+__all__ = ["run_server", "serve"]
 
 
 def serve(folder: Path, port: int, open_browser: bool, say: Callable[[str], object]) -> None:
@@ -20,8 +21,6 @@ def serve(folder: Path, port: int, open_browser: bool, say: Callable[[str], obje
         raise UserError(f"there is no folder {str(folder)[:150]}; give a run directory, a study, or a folder of runs.")
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise UserError("live pages need Starlette and uvicorn; install them with `pip install 'archgrad[web]'`.")
-    import uvicorn
-
     from archgrad.pages.watch import HOST, watch_app
 
     app, path = watch_app(folder)
@@ -35,4 +34,11 @@ def serve(folder: Path, port: int, open_browser: bool, say: Callable[[str], obje
         say(f"{address}  (Ctrl-C ends it)")
         if open_browser:
             webbrowser.open(address)
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)).run([listening])
+        run_server(app, listening)
+
+
+def run_server(app: Any, listening: socket.socket) -> None:
+    """Answer on a socket until SIGINT or SIGTERM."""
+    import uvicorn
+
+    uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1)).run([listening])
