@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from axe_playwright_python.sync_playwright import Axe
-from made_runs import HOSTILE, add_epoch, make_run
+from page_runs import HOSTILE, add_epoch, make_run
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from archgrad.pages.runs import page_of_runs

@@ -144,7 +144,7 @@ def test_images_that_are_not_square_are_cropped_padded_or_stretched(turned: bool
     for fit, pixels in expected.items():
         found = resize(images.transpose(2, 3) if turned else images, 4, fit)[0, 0]
         assert torch.equal(found.T if turned else found, pixels), fit
-    assert said == ["images that are not square are cut to their middle; --resize pad or stretch shows all."]
+    assert said == ["images that are not square are cut to their middle; --resize pad or --resize stretch shows all."]
 
 
 def test_a_very_long_image_can_be_padded() -> None:

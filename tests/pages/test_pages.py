@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from made_runs import HOSTILE, add_epoch, make_run
+from page_runs import HOSTILE, add_epoch, make_run
 from starlette.testclient import TestClient
 
 from archgrad.errors import UserError

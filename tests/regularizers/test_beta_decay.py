@@ -14,6 +14,7 @@ from archgrad.errors import UserError
 from archgrad.regularizers import BetaDecay, OuterStep
 from archgrad.relaxations import Concrete, Dirichlet, GumbelHard, Relaxation, Simplex, Softmax
 from archgrad.spaces import DecisionBlock, Row
+from archgrad.system import random_streams
 
 LENGTHS = (3, 2, 1, 3)
 BLOCK = DecisionBlock("cell", 2, tuple(Row(2, i, ("a", "b", "c")[:n]) for i, n in enumerate(LENGTHS)))
@@ -129,7 +130,7 @@ def test_a_search_is_held_where_alpha_is_small() -> None:
     free, held = (
         ag.search(space, ag.recipes.beta_darts(weight), data, **settings).alpha["cell"] for weight in (0.0, 1e6)
     )
-    start = Softmax().init(space.searched_blocks(), ag.random_streams.generator(0, "alpha"))["cell"]
+    start = Softmax().init(space.searched_blocks(), random_streams.generator(0, "alpha"))["cell"]
     moved = held - start
     assert (moved < 0).all()
     assert not (free - start < 0).all()

@@ -94,5 +94,5 @@ def test_an_alpha_for_each_image_gives_the_mean_over_images() -> None:
 
 @pytest.mark.parametrize("weight", [float("nan"), float("inf"), "1", True])
 def test_a_weight_that_is_no_number_is_refused(weight: object) -> None:
-    with pytest.raises(UserError, match=r"weight of EntropyTerm is .*; it must be a number"):
+    with pytest.raises(UserError, match=r"weight of EntropyTerm is .*; it must be a finite number"):
         EntropyTerm(weight)

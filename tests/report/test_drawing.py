@@ -19,7 +19,7 @@ DARTS = Genotype.parse(f"Genotype(normal=[{EDGES}], normal_concat=[2, 3], reduce
 FULL = Genotype.of(
     {"full": CellGenotype(tuple(Decision(to, at, "sep_conv_5x5") for to in range(1, 7) for at in range(to)), (4, 5, 6))}
 )
-HOSTILE = '"];\\N\\"<b>&amp;\x1b[2J\n\u202e\ud800 }'
+HOSTILE = '"];\\N\\"<b>&amp; }</text><script>'
 STRANGE = Genotype.of(
     {
         "layers": CellGenotype((Decision(0, None, "mbconv_3x3"), Decision(1, None, "skip_connect"))),

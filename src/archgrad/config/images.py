@@ -32,7 +32,7 @@ def load_data(config: SearchConfig, progress: Callable[[int, int], None] | None 
         )  # fmt: skip
         augmentation = _published_augmentation(config, images)
     else:
-        options = data.LoadOptions(True, config.limit, config.image_size, config.resize, config.seed)
+        options = data.LoadOptions(True, config.limit, config.image_size, config.resize, int(config.seed))
         images = options.apply(config.data)
         augmentation = _published_augmentation(config, images) if config.published else images.augmentation
     settings = config.settings_of("augmentation")

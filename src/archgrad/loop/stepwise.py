@@ -61,8 +61,8 @@ _NO_OPTIONS = ("space", "method", "data", "needs")
 class Search:
     """A search that you can step through; its arguments are those of :func:`archgrad.search`.
 
-    >>> run = Search("nasbench201", "gaea", "digits", epochs=2, channels=4, cells=1, limit=100)
-    >>> run.step()  # None, or the record of the epoch that the step ended
+    >>> run = Search("nasbench201", "gaea", "digits", epochs=2, channels=4, cells=1, limit=200)
+    >>> record = run.step()  # None, or the record of the epoch that the step ended
     >>> run.epoch()["epoch"]
     1
     >>> [record["epoch"] for record in run], run.complete

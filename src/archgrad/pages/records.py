@@ -72,7 +72,12 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
             return
         if not isinstance(record, dict) or not isinstance(record.get("epoch"), int):
             return
-        yield record
+        yield {name: None if _is_huge(value) else value for name, value in record.items()}
+
+
+def _is_huge(value: object) -> bool:
+    """Tell whether a whole number has more digits than a float can have."""
+    return isinstance(value, int) and abs(value) > 10**300
 
 
 def measures_of(runs: Sequence[RunRecords]) -> list[Measure]:
