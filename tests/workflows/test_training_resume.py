@@ -18,6 +18,14 @@ from tests.workflows.small import CELL, OWN_CELL, TINY, Own, assert_same_bits, i
 AVERAGED = {"weights.ema_decay": 0.9, "supernet.drop_path": 0.2}
 
 
+def test_what_a_search_leaves_out_is_no_part_of_a_training(tmp_path: Path) -> None:
+    """The recipe of GAEA searches without `none`; files name the space all the same."""
+    sizes: dict[str, Any] = {"epochs": 1, "channels": 2, "cells": 1}
+    found = ag.search("nasbench201", "gaea", "digits", limit=100, **sizes)
+    assert found.space.exclude == ("none",)
+    assert_same_bits(found.train(out=tmp_path, **sizes), ag.resume(tmp_path))
+
+
 def test_in_the_middle_of_an_epoch(tmp_path: Path) -> None:
     whole = trained(settings=AVERAGED, out=tmp_path / "whole")
     with pytest.raises(SearchInterrupted, match=r"stopped after step 2 of 4 in epoch 2 of 2, seed 0; continue with"):

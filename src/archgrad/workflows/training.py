@@ -93,10 +93,12 @@ class Training:
         base = replace(named_space(space) if isinstance(space, str) else space, restriction=None)
         sizes = chosen.sizes_of(base)
         sizes |= {name: given.pop(name) for name in ("channels", "cells", "stem") if name in given}
+        architecture = as_genotype(genotype)
+        base.check(architecture)
         network = SingleArchitecture(
-            of=_name(base), architecture=str(as_genotype(genotype)), start_from=str(start_from or ""), **sizes
+            of=_name(base), architecture=str(architecture), start_from=str(start_from or ""), **sizes
         )
-        network.fixed  # noqa: B018 - it rejects a genotype of another space
+        network.fixed  # noqa: B018 - it rejects a stem that the space has not
         settings = _checked_settings(given.pop("settings", {}))
         if given.get("task", "classification") == "classification":
             settings = {"task.label_smoothing": chosen.label_smoothing, **settings}
@@ -188,7 +190,7 @@ class Training:
         if missing:
             again = ", ".join(f"{name}=…" for name in missing)
             raise UserError(
-                f"the {' and '.join(missing)} of {folder} cannot be named in a file; give them again in Python: "
+                f"the {' and '.join(missing)} of {folder} cannot be named in a file; give it again in Python: "
                 f"archgrad.resume(DIR, {again})."
             )
         own = objects.get("space")
@@ -265,9 +267,13 @@ def _checked_settings(given: Any) -> Mapping[str, Any]:
 
 
 def _name(base: SearchSpace) -> str | SearchSpace:
-    """Return the name from which this space can be built again at any size, or the space itself."""
+    """Return the name from which this space can be built again at any size, or the space itself.
+
+    What a search excludes does not change the network of a genotype.
+    """
     own = {one.name for one in fields(base)}
-    sizes: dict[str, Any] = {name: getattr(base, name) for name in ("channels", base.depth_knob, "stem") if name in own}
+    changed = ("channels", base.depth_knob, "stem", "exclude")
+    sizes: dict[str, Any] = {name: getattr(base, name) for name in changed if name in own}
     names = [base.name]
     with suppress(UserError):
         names.append(import_path(type(base)))
