@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,9 @@ from page_runs import HOSTILE, add_epoch, make_run
 from starlette.testclient import TestClient
 
 from archgrad.errors import UserError
+from archgrad.pages import server
 from archgrad.pages.records import read_run
+from archgrad.pages.report import write_report
 from archgrad.pages.runs import page_of_runs
 from archgrad.pages.watch import find_runs, watch_app
 from archgrad.report.page import Page, to_html
@@ -158,3 +161,23 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "link").symlink_to(tmp_path / "elsewhere")
     assert find_runs(tmp_path / "runs") == []
+
+
+def test_the_address_answers_as_soon_as_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "run_server", lambda app, listening: None)
+
+    def connect(line: str) -> None:
+        port = re.search(r"127\.0\.0\.1:(\d+)/", line)
+        assert port
+        socket.create_connection(("127.0.0.1", int(port[1])), timeout=5).close()
+
+    server.serve(tmp_path, 0, False, connect)
+
+
+def test_a_report_is_a_page(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", epochs=1)
+    with pytest.raises(UserError, match=r"page\.pdf .*\.html"):
+        write_report([run], tmp_path / "page.pdf")
+    with pytest.raises(UserError, match="give run directories"):
+        write_report([tmp_path], tmp_path / "page.html")
+    assert write_report([run], tmp_path / "page.html").is_file()

@@ -16,6 +16,8 @@ __all__ = ["write_report"]
 
 def write_report(folders: Sequence[Path], out: Path) -> Path:
     """Write the page of run directories, or of one study, and return its path."""
+    if out.suffix not in (".html", ".htm"):
+        raise UserError(f"{str(out)[:150]} is no name of a page; end it in .html.")
     for folder in folders:
         if not exists(folder):
             raise UserError(f"there is no folder {str(folder)[:150]}; give run directories, or the folder of a study.")

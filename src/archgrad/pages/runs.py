@@ -38,7 +38,8 @@ def page_of_runs(folders: Sequence[Path], title: str | None = None) -> Page:
     runs = [read_run(folder) for folder in folders]
     if not any(run.records or run.config for run in runs):
         raise UserError(
-            f"{str(folders[0])[:150]} is not a run directory: it has neither config.toml nor metrics.jsonl."
+            f"{str(folders[0])[:150]} is not a run directory: it has neither config.toml nor "
+            f"metrics.jsonl; give run directories, or the folder of a study."
         )
     cells, measures = Cells(), measures_of(runs)
     groups = list(dict.fromkeys(run.label for run in runs))

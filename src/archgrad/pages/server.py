@@ -27,6 +27,7 @@ def serve(folder: Path, port: int, open_browser: bool, say: Callable[[str], obje
     with socket.socket() as listening:
         try:
             listening.bind((HOST, port))
+            listening.listen()  # before the address is told: whoever opens it at once waits, and is not refused
         except OSError as error:
             reason = error.strerror or error
             raise UserError(f"port {port} cannot be used ({reason}); leave --port out for a free one.") from error
