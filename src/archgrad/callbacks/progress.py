@@ -121,7 +121,7 @@ class PlainProgress(_Progress):
     def on_search_start(self, search: SearchView) -> None:
         """Say how far α may move, and where a resumed search continues."""
         super().on_search_start(search)
-        if search.index:
+        if search.index and search.epoch < search.epochs:
             self._print(f"resuming at epoch {search.epoch + 1}, step {search.step + 1}")
 
     def on_step_end(self, search: SearchView, means: Mapping[str, float]) -> None:

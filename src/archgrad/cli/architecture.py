@@ -56,7 +56,9 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
 
 
 def read_drawable(text: str) -> Genotype:
-    """Return a genotype to draw; a NAS-Bench-101 module becomes one without its loose ends."""
+    """Return a genotype to draw, also a well-known one by name; a NAS-Bench-101 module loses its loose ends."""
+    if text in known_cells():
+        return known_cells()[text].genotype
     found = read_architecture(text)
     return pruned_genotype(found) if isinstance(found, Module) else found
 

@@ -276,7 +276,11 @@ def cost(
 
 def draw(
     genotype: Annotated[
-        str, typer.Argument(help="A genotype, a NAS-Bench-101 module as JSON, or a file or run directory with one.")
+        str,
+        typer.Argument(
+            metavar="GENOTYPE|DIR",
+            help="A genotype, a NAS-Bench-101 module as JSON, a file or run directory with one, or a known name.",
+        ),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="FILE.svg, .png, .pdf or .txt. [print as text]")

@@ -12,7 +12,9 @@ __all__ = ["report", "watch"]
 
 def report(
     folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Run directories, or the folder of a study.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write.")] = Path("report.html"),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="FILE.html to write. [report.html]", show_default=False)
+    ] = Path("report.html"),
 ) -> None:
     """Write one page with curves, the evolving cell, tables and findings; it needs no network."""
     from archgrad.cli.console import say
@@ -23,7 +25,9 @@ def report(
 
 def watch(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A run directory, a study, or a folder of runs.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1. [a free one]")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port of 127.0.0.1. [a free one]", show_default=False)
+    ] = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Show runs live in a browser on this machine, until Ctrl-C; nothing can be changed there."""

@@ -13,7 +13,10 @@ from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_op
 __all__ = ["fit", "resume", "select", "train"]
 
 _Preset = Annotated[
-    str, typer.Option(help="Settings of a paper (`archgrad list presets`), such as cifar-darts, or quick. [quick]")
+    str,
+    typer.Option(
+        help="Settings of a paper (`archgrad list presets`), such as cifar-darts, or quick. [quick]", show_default=False
+    ),
 ]
 _Stem = Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")]
 _Test = Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")]
@@ -30,7 +33,9 @@ def train(
     space: Annotated[str | None, typer.Option(help="Its space. [the run's, or the first that has it]")] = None,
     stem: _Stem = None,
     preset: _Preset = "quick",
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Number of trainings, each with its own seed. [1]")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=1000, help="Number of trainings, each with its own seed. [1]", show_default=False)
+    ] = 1,
     test: _Test = None,
     start_from: Annotated[
         Path | None, typer.Option(help="Model whose weights are the first ones, as far as they fit. [new weights]")
@@ -63,7 +68,12 @@ def select(
         typer.Option(min=1, max=1000, help="Repeat the first search with new seeds up to so many runs. [protocol's]"),
     ] = None,
     protocol: Annotated[
-        str, typer.Option(metavar="halving|gaea|amended", help="How they train; as a paper does, or halving. [halving]")
+        str,
+        typer.Option(
+            metavar="halving|gaea|amended",
+            help="How they train; as a paper does, or halving. [halving]",
+            show_default=False,
+        ),
     ] = "halving",
     space: Annotated[str | None, typer.Option(help="Their space. [the runs', or the first that has them]")] = None,
     stem: _Stem = None,
@@ -97,7 +107,9 @@ def select(
 @partial(with_config_options, helps=FIT)
 def fit(
     *,
-    budget: Annotated[str, typer.Option(metavar="TIME", help="Time for everything: 90s, 30m, 2h. [30m]")] = "30m",
+    budget: Annotated[
+        str, typer.Option(metavar="TIME", help="Time for everything: 90s, 30m, 2h. [30m]", show_default=False)
+    ] = "30m",
     max_params: Annotated[str | None, typer.Option(help="Most parameters of the network, such as 1M. [any]")] = None,
     max_madds: Annotated[str | None, typer.Option(help="Most multiply-adds for one image, such as 50M. [any]")] = None,
     max_latency: Annotated[

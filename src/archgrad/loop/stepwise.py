@@ -154,6 +154,12 @@ class Search:
             search._begin(found.whole, found=found)
         return search
 
+    def __repr__(self) -> str:
+        stage = f"stage {self._number}, " if self._overall is not None else ""
+        return (
+            f"<Search {stage}{self.state.epoch} of {self.state.epochs} epochs, step {self.state.step}: {self.genotype}>"
+        )
+
     # --- what it has found so far
 
     @property
