@@ -22,9 +22,10 @@ $(USER_STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[all]"
 	@touch $@
 
-## a real search on the embedded digits, in about a minute; prints and draws the cell
+## a real search on the embedded digits, in about a minute; prints and draws the cell, and writes a page of the run
 demo: $(USER_STAMP)
 	$(BIN)/archgrad search --space nasbench201 --channels 8 --cells 1 --data digits --epochs 30 --threads 1
+	@echo "the page of this run:"; $(BIN)/archgrad report "$$(ls -td runs/*/ | head -1)" -o runs/report.html
 
 test: lint types unit
 
@@ -73,7 +74,7 @@ coverage: $(STAMP)
 
 ## time and memory of supernets, hypergradients, methods, regularizers, diagnostics, recomputed cells, processes and engines; takes an hour
 bench: $(STAMP)
-	for name in supernets hypergradients methods regularizers diagnostics memory processes engines; do \
+	for name in supernets hypergradients methods regularizers diagnostics memory processes engines pages; do \
 		$(BIN)/python -m benchmarks.$$name --json benchmarks/$$name.json || exit 1; done
 
 clean:

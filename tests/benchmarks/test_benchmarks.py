@@ -11,7 +11,7 @@ import pytest
 import torch
 from forked import Forked, context
 
-from benchmarks import engines, hypergradients
+from benchmarks import engines, hypergradients, pages
 from benchmarks.common import Case, growth
 from benchmarks.hypergradients import ESTIMATORS, KINDS
 from benchmarks.supernets import convolutions, inputs
@@ -45,6 +45,13 @@ def test_a_script_prints_a_table_and_stores_it(
     for row in rows:
         assert SCRIPTS[name] <= set(row)
         assert all(value > 0 for column, value in row.items() if column.endswith("_ms") and value is not None)
+
+
+def test_the_script_of_pages_weighs_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "rows.json"
+    pages.main(["--runs", "1", "2", "--epochs", "2", "--no-browser", "--json", str(path)])
+    assert [row["runs"] for row in json.loads(path.read_text())] == [1, 2]
+    assert capsys.readouterr().out.count(" MB |") == 2
 
 
 def test_the_script_of_engines_computes_studies(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from page_runs import HOSTILE, add_epoch, make_run
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect, sync_playwright
 
 from archgrad.pages.runs import page_of_runs
+from archgrad.pages.studies import page_of_study
 from archgrad.pages.watch import HOST, watch_app
 from archgrad.report.page import to_html
 
@@ -60,9 +61,11 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("pages")
     runs = [make_run(home / f"{method}-{seed}", method, seed) for method in ("darts", "gaea") for seed in (0, 1)]
     pages = {"run": runs[:1], "runs": runs, "hostile": [make_run(home / "hostile", HOSTILE)]}
+    stored = Path(__file__).parents[2] / "studies" / "results" / "proxy"
+    (home / "study.html").write_text(to_html(page_of_study(stored)), encoding="utf-8")
     for name, folders in pages.items():
         (home / f"{name}.html").write_text(to_html(page_of_runs(folders)), encoding="utf-8")
-    return {name: home / f"{name}.html" for name in pages}
+    return {name: home / f"{name}.html" for name in (*pages, "study")}
 
 
 @pytest.fixture
@@ -82,11 +85,6 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     thread.join()
 
 
-def keep(page: Page, name: str) -> None:
-    if folder := os.environ.get("ARCHGRAD_SCREENSHOTS"):
-        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
-
-
 def test_a_run_has_curves_a_heat_map_and_its_cell(page: Page, written: dict[str, Path]) -> None:
     page.goto(written["run"].as_uri())
     expect(page.locator("h1")).to_have_text("darts, seed 0")
@@ -95,7 +93,18 @@ def test_a_run_has_curves_a_heat_map_and_its_cell(page: Page, written: dict[str,
     assert page.locator("#health figure").count() >= 4
     assert page.locator("#run figure rect").count() >= 40
     expect(page.locator("#evolving-cell svg.cell")).to_be_visible()
-    keep(page, "page-run")
+
+
+def test_a_study_has_bands_tables_and_collapsed_runs(page: Page, written: dict[str, Path]) -> None:
+    page.set_viewport_size({"width": 1100, "height": 1250})
+    page.goto(written["study"].as_uri())
+    expect(page.locator(".verdict")).to_contain_text("No winner")
+    assert page.locator("#curves figure g[data-mark=area] path").count() == 3
+    expect(page.locator("#collapse figure svg")).to_be_visible()
+    assert page.locator("#list-rows tr").count() == 15
+    assert page.get_by_role("heading", name="All pairs").count() == 1
+    if folder := os.environ.get("ARCHGRAD_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / "page-study.png")
 
 
 def test_runs_of_a_method_share_a_color_and_can_be_hidden(page: Page, written: dict[str, Path]) -> None:
@@ -108,7 +117,6 @@ def test_runs_of_a_method_share_a_color_and_can_be_hidden(page: Page, written: d
     expect(page.locator("#curves figcaption")).to_have_text("entropy (nats)")
     page.locator("#curves select").nth(1).select_option("seconds")
     assert page.locator("#curves figure svg").get_attribute("aria-label").startswith("entropy (nats) over seconds")
-    keep(page, "page-runs")
 
 
 def test_the_slider_moves_the_cell(page: Page, written: dict[str, Path]) -> None:
@@ -141,7 +149,7 @@ def test_everything_is_reached_by_keyboard(page: Page, written: dict[str, Path])
     assert page.evaluate("document.activeElement.id") == "cell-slider"
 
 
-@pytest.mark.parametrize("name", ["run", "runs", "hostile"])
+@pytest.mark.parametrize("name", ["run", "runs", "hostile", "study"])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_no_barriers(page: Page, written: dict[str, Path], scheme: str, name: str) -> None:
     page.emulate_media(color_scheme=scheme)
@@ -150,15 +158,13 @@ def test_no_barriers(page: Page, written: dict[str, Path], scheme: str, name: st
     assert [(one["id"], [node["target"] for node in one["nodes"]][:3]) for one in found] == []
     light = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert light == (scheme == "light")
-    keep(page, f"page-{name}-{scheme}")
 
 
-@pytest.mark.parametrize("name", ["run", "runs", "hostile"])
+@pytest.mark.parametrize("name", ["run", "runs", "hostile", "study"])
 def test_a_phone_shows_the_page_without_scrolling_sideways(page: Page, written: dict[str, Path], name: str) -> None:
     page.set_viewport_size(PHONE)
     page.goto(written[name].as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    keep(page, f"page-{name}-phone")
 
 
 def test_a_page_can_be_printed(page: Page, written: dict[str, Path]) -> None:
@@ -203,5 +209,4 @@ def test_the_list_is_sorted_by_its_heads_and_names_are_text(page: Page, served: 
     expect(page.locator("#list-rows th").first).to_contain_text("<img")
     assert page.locator("img").count() == 0
     assert Axe().run(page).response["violations"] == []
-    keep(page, "watch")
     page.close()

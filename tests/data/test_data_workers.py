@@ -79,6 +79,13 @@ def test_draws_depend_on_the_pass_and_the_item_alone(opened: Any) -> None:
     assert torch.equal(data.read(torch.tensor([6]), (7, 0), True)[0], first[1])
 
 
+@pytest.mark.parametrize(("augmentation", "same"), [(Augmentation(), False), (None, True)], ids=["training", "measure"])
+def test_only_in_training_has_each_pass_its_own_draws(augmentation: Augmentation | None, same: bool) -> None:
+    data = from_dataset(Noisy(INPUTS, TARGETS), transform=with_noise)
+    passes = Loader(data, torch.tensor([5]), 1, measure(data), augmentation, 7)
+    assert torch.equal(passes.batch(0).inputs, passes.batch(1).inputs) == same
+
+
 def test_a_closed_loader_starts_again(opened: Any) -> None:
     ahead = opened(2)
     first = ahead.batch(3).inputs

@@ -107,12 +107,14 @@ class Doubled(StepBatches):
 
 @pytest.mark.parametrize("name", ["first-order", *SECOND_ORDER])
 def test_the_relaxation_pulls_their_sum_back_to_the_gradient_of_alpha(name: str) -> None:
-    """In a search with momentum, at α that is not even."""
-    method = replace(ag.recipes.darts(), hypergradient=HYPERGRADIENTS.create(name))
+    """In a search with momentum, at α that is not even, where only the inner loss drops paths."""
+    options = ag.SupernetOptions(drop_path=0.5)
+    method = replace(ag.recipes.darts(), hypergradient=HYPERGRADIENTS.create(name), supernet=options)
     setup = experiment_of(SPACE, method, ag.data.digits(limit=40), SearchConfig(epochs=2, batch_size=10, seed=0))
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         state = setup.initial_state()
+    state.epoch = 1
     state.supernet.double()
     state.alpha = {"cell": randn(3, 3, seed=4)}  # type: ignore[assignment]
     stepper, batches = setup.stepper(state), Doubled(setup.weight_loader, setup.arch_loader, 0)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from tiny_space import Tiny
 from torch import Tensor
 
 import archgrad as ag
-from archgrad.bilevel.problem import BilevelProblem
+from archgrad.bilevel.problem import BilevelProblem, Evaluation
 from archgrad.callbacks import Callback
 from archgrad.errors import SearchInterrupted
-from archgrad.hypergradients import HYPERGRADIENTS, ConjugateGradient, evaluate_at
+from archgrad.hypergradients import HYPERGRADIENTS, ConjugateGradient, FirstOrder, evaluate_at
 from archgrad.system import random_streams
 
 OWN = """
@@ -116,10 +116,41 @@ def test_a_sketch_of_full_rank_is_exact_and_a_smaller_one_depends_on_the_draw_al
     assert not torch.equal(drawn(0), drawn(1))
 
 
+def test_a_point_keeps_what_its_first_evaluation_measured() -> None:
+    def evaluate(w: Any, a: Any, batch: Any) -> Evaluation:
+        mixture: Any = {"a": 3 * a["a"]}
+        return Evaluation(mixture["a"].square().sum(), mixture, mixture["a"].detach())
+
+    problem, weights, alpha = quadratic()
+    with evaluate_at(replace(problem, evaluate=evaluate), weights, alpha, None, None) as point:
+        point.direct()
+        point.direct({"a": 2 * alpha["a"]})
+    assert point.measured.tolist() == [3.0] * 3
+    assert point.mixture_gradients["a"].tolist() == [6.0] * 3
+
+
 def search(name: str, out: Path, **more: Any) -> ag.SearchResult:
     method = replace(ag.recipes.darts(), hypergradient=HYPERGRADIENTS.create(f"own_gradients:{name}"))
     space, more = Tiny(channels=2, cells_per_stage=1), {"epochs": 2, "batch_size": 16, "seed": 3, **more}
     return ag.search(space, method, DATA, out=out, standard_callbacks=False, **more)
+
+
+@dataclass(frozen=True)
+class Counting(FirstOrder):
+    """Counts its estimates."""
+
+    def init(self, weights: Any, alpha: Any) -> Any:
+        return {"estimates": {"count": torch.zeros(())}}
+
+    def estimate(self, point: Any, state: Any) -> Any:
+        return super().estimate(point, {})[0], {"estimates": {"count": state["estimates"]["count"] + 1}}
+
+
+def test_every_estimate_has_the_state_of_the_one_before() -> None:
+    method = replace(ag.recipes.darts(), hypergradient=Counting())
+    run = ag.Search(Tiny(channels=2, cells_per_stage=1), method, DATA, epochs=1, batch_size=16)
+    run.epoch()
+    assert run.state.hypergradient_state["estimates"]["count"] == run.state.steps > 1
 
 
 class Interrupting(Callback):

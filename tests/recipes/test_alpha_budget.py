@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -104,6 +105,16 @@ def test_a_search_longer_than_the_published_one_is_not_scaled_down() -> None:
     adam = arch_optimizers.Adam()
     assert AlphaBudget.of("published", adam, published=100, own=200).factor == 1
     assert AlphaBudget.of("published", adam, published=100, own=50).factor == 2
+
+
+def test_a_run_goes_on_with_the_factor_that_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = spaces.NASBench201(channels=2, cells_per_stage=1)
+    with ag.Search(space, recipes.darts(), DATA, epochs=2, batch_size=20) as begun:
+        begun.save(tmp_path / "run")
+    assert begun.experiment.budget.factor > 1
+    monkeypatch.setattr("archgrad.loop.experiment.published_arch_steps", lambda *_: 1)  # as another version may say
+    with ag.Search.load(tmp_path / "run", data=DATA) as loaded:
+        assert loaded.experiment.method == begun.experiment.method
 
 
 def test_no_published_factor_is_larger_than_what_was_studied() -> None:

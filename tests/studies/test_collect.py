@@ -43,3 +43,10 @@ def test_no_weights_are_kept(study: Study, tmp_path: Path) -> None:
     assert {path.name for path in files} == {"study.toml", "metrics.jsonl", "config.toml", "summary.json"}
     assert sum(path.stat().st_size for path in files) < 10_000
     assert "genotype" in json.loads((tmp_path / "b" / "gaea-seed0" / "summary.json").read_text())
+
+
+def test_stored_results_are_reported_where_the_data_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARCHGRAD_DATA", raising=False)
+    stored = Study.load(Path(__file__).parents[2] / "studies" / "results" / "proxy")
+    (summary,) = stored.summaries()
+    assert {one.variant.name: one.collapsed.runs for one in summary.variants}["images-4000-depth-3"] == 5

@@ -11,9 +11,10 @@ import torch
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.spaces import DARTS, NASBench201
+from archgrad.spaces import DARTS, Cost, Genotype, NASBench201
+from archgrad.tasks import ACCURACY, MetricInfo
 from archgrad.workflows import Training
-from archgrad.workflows.train_result import mean_and_deviation
+from archgrad.workflows.train_result import TrainedSeed, TrainResult, mean_and_deviation
 from tests.workflows.small import CELL, TINY, assert_same_bits, tensors, trained
 
 PIXELS = np.random.default_rng(0).integers(0, 255, (60, 8, 8), np.uint8)
@@ -31,6 +32,20 @@ def test_the_result(tmp_path: Path) -> None:
     assert content["parameters"] == sum(one.numel() for one in found.model.network.parameters())
     assert [one["model"] for one in content["seeds"]] == [str(tmp_path / f"seed-{seed}" / "model") for seed in (0, 1)]
     assert not found.model.network.training
+
+
+@pytest.mark.parametrize(
+    ("metric", "best"), [(ACCURACY, 1), (MetricInfo("rmse", higher_is_better=False), 2)], ids=["accuracy", "rmse"]
+)
+def test_held_out_images_choose_the_seed_and_test_images_do_not(metric: MetricInfo, best: int) -> None:
+    models: list[Any] = [object(), object(), object()]
+    values = zip((80.0, 90.0, 70.0), (90.0, 70.0, 80.0), strict=True)
+    runs = [
+        TrainedSeed(seed, models[seed], (), 0.0, {metric.name: held}, {metric.name: test})
+        for seed, (held, test) in enumerate(values)
+    ]
+    found = TrainResult(NASBench201(), Genotype.parse(CELL), 1, Cost(0, 0), metric, tuple(runs))
+    assert found.model is models[best]
 
 
 def test_other_data_than_that_of_the_model(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ _TOP = 6
 _MOST_POINTS = 60
 """So many architectures are points of size against accuracy."""
 _SHOWN = 12
-"""So many measures besides the main one have curves."""
+"""So many measures have curves, beside those of :data:`HEALTH`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,8 @@ def page_of_study(folder: Path, links: Mapping[Path, str] | None = None) -> Page
     ]
     groups = list(dict.fromkeys(run.group for run in runs))
     begun = [run for run in runs if run.read.records]
-    measures = measures_of([run.read for run in begun])[: _SHOWN + 1]
+    known = measures_of([run.read for run in begun])
+    measures = [one for at, one in enumerate(known) if at < _SHOWN or one.key in HEALTH]
     results, summaries = _results(study)
     top, cells = _top(study), Cells()
     found = _found(top[:_TOP], cells)
@@ -106,7 +107,8 @@ def _groups(study: Study, names: Sequence[str], summaries: Sequence[BenchmarkSum
 
 
 def _facts(study: Study, done: int) -> list[tuple[str, str]]:
-    common = [(name.replace("_", " "), str(value)[:100]) for name, value in study.plan.common.items()]
+    options = {**study.plan.common, **study.plan.common.get("settings", {})}
+    common = [(name.replace("_", " "), str(value)[:100]) for name, value in options.items() if name != "settings"]
     return [
         ("runs", f"{done} of {study.plan.size} finished"),
         ("benchmarks", ", ".join(one.name for one in study.plan.benchmarks)[:200]),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from archgrad.config import SearchConfig
-from archgrad.config.resolve import resolve, space_of
+from archgrad.config.resolve import method_of, resolve, space_of, training_of
 from archgrad.errors import UserError, unknown
 from archgrad.loop.sizes import fit_sizes
 from archgrad.studies.plan import BLACKBOX, BUDGETS, Benchmark, PlannedRun, StudyPlan, Variant
@@ -62,16 +62,17 @@ def _sizes(config: SearchConfig, tell: Callable[[str], None]) -> dict[str, Any]:
         chosen = fit_sizes(replace(config, time_limit=config.time_limit or _MINUTES), config.load_data(), tell)
         tell(f"{chosen}, for all variants")
         return {name: value for name in _SIZES if (value := getattr(chosen.config, name)) is not None}
-    parts = resolve(config.with_sizes())
-    space, method, training = parts.space, parts.method, parts.training
+    config = config.with_sizes()
+    space, method = space_of(config), method_of(config)
+    training = training_of(config, space, method)
     sizes: dict[str, Any] = {"epochs": training.epochs, "batch_size": training.batch_size, "channels": space.channels}
     return sizes if method.progressive is not None else {**sizes, "cells": getattr(space, space.depth_knob)}
 
 
 def conditions_of(config: SearchConfig) -> dict[str, str]:
     """Return what a fair comparison keeps the same, of one run, in words by name."""
-    parts = resolve(config)
-    space, method, training, schedule = parts.space, parts.method, parts.training, parts.method.schedule
+    space, method = space_of(config), method_of(config)
+    training, schedule = training_of(config, space, method), method.schedule
     without = f" without {', '.join(space.exclude)}" if space.exclude else ""
     stages = "" if method.progressive is None else f" in each of {len(method.progressive.stages)} stages"
     shares = config.split_fractions(schedule.level)
