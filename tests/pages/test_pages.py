@@ -15,8 +15,10 @@ from archgrad.pages import server
 from archgrad.pages.records import read_run
 from archgrad.pages.report import write_report
 from archgrad.pages.runs import page_of_runs
+from archgrad.pages.studies import page_of_study
 from archgrad.pages.watch import find_runs, watch_app
 from archgrad.report.page import Page, to_html
+from archgrad.studies import Study
 
 
 def payload_of(html: str) -> dict[str, object]:
@@ -67,6 +69,15 @@ def test_numbers_that_json_lacks_become_null() -> None:
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"config\.toml"):
         page_of_runs([tmp_path])
+
+
+def test_a_study_without_a_summary_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Study, measure: str | None = None) -> None:
+        raise UserError("the run x is damaged; delete it.")
+
+    monkeypatch.setattr(Study, "summaries", fail)
+    stored = Path(__file__).parents[2] / "studies" / "results" / "proxy"
+    assert page_of_study(stored).verdict == "the run x is damaged; delete it."
 
 
 def broken(folder: Path, number: int) -> None:

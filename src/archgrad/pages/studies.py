@@ -46,14 +46,14 @@ def page_of_study(folder: Path, links: Mapping[Path, str] | None = None) -> Page
     begun = [run for run in runs if run.read.records]
     known = measures_of([run.read for run in begun])
     measures = [one for at, one in enumerate(known) if at < _SHOWN or one.key in HEALTH]
-    results, summaries = _results(study)
+    results, summaries, problem = _results(study)
     top, cells = _top(study), Cells()
     found = _found(top[:_TOP], cells)
     drawn = _drawn(begun, groups, cells, measures)
     done = sum(run.read.finished for run in runs)
     return Page(
         title=folder.resolve().name,
-        verdict=" ".join(str(one.verdict) for one in summaries) or "No run is finished yet.",
+        verdict=" ".join(str(one.verdict) for one in summaries) or problem,
         facts=_facts(study, done),
         measures=_main_first(measures, summaries),
         health=[name for name in HEALTH if any(one.key == name for one in measures)],
@@ -71,11 +71,12 @@ def page_of_study(folder: Path, links: Mapping[Path, str] | None = None) -> Page
     )
 
 
-def _results(study: Study) -> tuple[Sequence[BenchmarkResults], Sequence[BenchmarkSummary]]:
+def _results(study: Study) -> tuple[Sequence[BenchmarkResults], Sequence[BenchmarkSummary], str]:
+    """Return results and summaries, or why there are none: no run is finished, or one is damaged."""
     try:
-        return study.results, study.summaries()
-    except ArchgradError:  # no run is finished
-        return [], []
+        return study.results, study.summaries(), ""
+    except ArchgradError as error:
+        return [], [], str(error)
 
 
 def _drawn(
