@@ -9,9 +9,9 @@ from typing import Any
 from archgrad import recipes
 from archgrad.arch_optimizers import ARCH_OPTIMIZERS
 from archgrad.callbacks import CALLBACKS, Callback, join_callbacks, standard
+from archgrad.config.checks import PAPER, SETTABLE
 from archgrad.config.images import check_data
-from archgrad.config.published import PAPER
-from archgrad.config.search_config import SETTABLE, SearchConfig
+from archgrad.config.search_config import SearchConfig
 from archgrad.discretizers import DISCRETIZERS
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened
@@ -101,18 +101,12 @@ def resolve(
         watching = ask(_all_callbacks, method, given, standard_callbacks, config.on_collapse)
     if config.published and not problems:
         ask(_check_recipe, config, space, method)
-    ask(_check_seed, config.seed)
     if len(problems) == 1:
         raise UserError(problems[0])
     if problems:
         listed = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, start=1))
         raise UserError(f"{len(problems)} things are wrong with this search:\n{listed}")
     return ResolvedSearch(config, space, method, task, training, named, watching)
-
-
-def _check_seed(seed: object) -> None:
-    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
-        raise UserError(f"seed is {seed!r}; it must be a whole number.")
 
 
 def _check_recipe(config: SearchConfig, space: SearchSpace, method: Method) -> None:

@@ -17,6 +17,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
+from archgrad.config.search_config import CHANGED
 from archgrad.errors import UserError, shortened
 from archgrad.parts.serialization import differences, digest, to_data
 from archgrad.system.files import atomic_write
@@ -32,7 +33,7 @@ _SHARED_BYTES = 64 * 2**20
 _PLAIN = (dict, list, tuple, str, bytes, int, float, complex, type(None), torch.dtype, torch.device)
 _LONGEST_NUMBER = 64
 _SHOWN = 3
-_OPTIONAL = ("task", "precision", "local_batch_norm")
+_OPTIONAL = ("task", *CHANGED)
 """Parts that an identity names only where they are not the default, as those of earlier versions did not."""
 
 

@@ -11,7 +11,8 @@ import torch
 
 from archgrad import tables
 from archgrad.callbacks import Callback
-from archgrad.config import SearchConfig, published_lines, read_run_config
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.images import published_lines
 from archgrad.config.resolve import ResolvedSearch, resolve
 from archgrad.config.search_config import SIZES
 from archgrad.data import Data
