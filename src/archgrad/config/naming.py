@@ -15,7 +15,6 @@ from archgrad.data.catalog import absolute_name, find_source
 from archgrad.errors import UserError
 from archgrad.method.bundle import Method
 from archgrad.parts.knobs import OPTIONAL_PARTS, PARTS, knobs_of, without_none
-from archgrad.parts.registry import Registry
 from archgrad.parts.serialization import to_data
 from archgrad.regularizers import REGULARIZERS
 from archgrad.spaces import SPACES, SearchSpace
@@ -74,11 +73,11 @@ def _with_names(config: SearchConfig, space: SearchSpace, method: Method, images
     if not isinstance(config.space, str):
         changes["space"] = _space_name(space)
     if not isinstance(config.method, str):
-        names = {part: _name(family, getattr(method, part)) for part, family in FAMILIES.items()}
+        names = {part: family.label_of(getattr(method, part)) for part, family in FAMILIES.items()}
         regularizers = ",".join(_regularizers_by_name(method)) or "none"
         changes |= {"method": method.name, **names, "regularizer": regularizers}
     if not isinstance(config.task, str):
-        changes["task"] = _name(TASKS, config.task)
+        changes["task"] = TASKS.label_of(config.task)
     if isinstance(config.split, tuple):
         changes["split"] = f"{config.split[0]}:{config.split[1]}"
     if isinstance(config.data, str):
@@ -106,19 +105,11 @@ def _origin(config: SearchConfig, images: Data) -> dict[str, Any]:
 
 def _space_name(space: SearchSpace) -> str:
     own = SPACES.get(space.name)
-    return space.name if own is not None and type(own()) is type(space) else _name(SPACES, space)
+    return space.name if own is not None and type(own()) is type(space) else SPACES.label_of(space)
 
 
 def _regularizers_by_name(method: Method) -> dict[str, Any]:
-    return {_name(REGULARIZERS, part): part for part in method.regularizers}
-
-
-def _name(family: Registry[Any], part: Any) -> str:
-    """Return the name of a part; a part without a name gets one from which nothing can be built."""
-    try:
-        return family.name_of(part)
-    except UserError:
-        return f"unnamed:{type(part).__name__}"
+    return {REGULARIZERS.label_of(part): part for part in method.regularizers}
 
 
 def _knobs(part: Any) -> dict[str, Any]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 else:  # they need PyTorch, which a fast command does without; the checks know them
     SearchSpace = Method = Data = BaseTask = WeightTraining = Any
 
-__all__ = ["CHANGED", "HINTS", "KINDS", "METHOD_PARTS", "SIZES", "SearchConfig", "names_with"]
+__all__ = ["CHANGED", "HINTS", "KINDS", "METHOD_PARTS", "SIZES", "SIZE_FIELDS", "SearchConfig", "names_with"]
 
 SIZES = {
     "weights.epochs": "epochs",
@@ -39,6 +39,8 @@ SIZES = {
     "space.cells_per_stage": "cells",
 }
 """Settings that are also fields, with the names of the fields."""
+SIZE_FIELDS = (*dict.fromkeys(SIZES.values()), "limit")
+"""The fields that a time limit chooses."""
 
 
 def option(default: Any, text: str = "", unset: str = "", **about: Any) -> Any:
@@ -102,10 +104,7 @@ class SearchConfig:
     )
     batch_size: Count | None = option(None, "Images per batch.", _CHOSEN, published=(None,))
     limit: Annotated[int, Range(1, 10**12)] | None = option(
-        None,
-        "Use only this many images; class proportions stay.",
-        "chosen by --time-limit, or all",
-        published=(None,),
+        None, "Use only this many images; class proportions stay.", "chosen by --time-limit, or all", published=(None,)
     )
     image_size: Count | None = option(
         None, "Resize the images to this width and height.", "as they are", published=(None,)
@@ -153,9 +152,7 @@ class SearchConfig:
         trains=False,
     )
     local_batch_norm: bool = option(
-        False,
-        "With several processes (torchrun): let each normalize by its own part of a batch.",
-        resumed="changed",
+        False, "With several processes (torchrun): let each normalize by its own part of a batch.", resumed="changed"
     )
     time_limit: NonNegative | None = option(
         None,

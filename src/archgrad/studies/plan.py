@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from archgrad.config import SearchConfig
 from archgrad.config.toml import nested_settings, options_of, parse_toml, read_toml
 from archgrad.errors import UserError, shortened, unknown
-from archgrad.parts.fields import Range, check_value
+from archgrad.parts.fields import Range, check_value, read_value
 
 if TYPE_CHECKING:
     from archgrad.spaces import SearchSpace
@@ -308,8 +308,7 @@ def split_names(what: str, names: str | Sequence[str]) -> list[str]:
     >>> split_names("methods", "darts, gaea")
     ['darts', 'gaea']
     """
-    check_value(what, names, str | Sequence[str])
-    return [name.strip() for name in names.split(",") if name.strip()] if isinstance(names, str) else list(names)
+    return list(read_value(what, names, tuple[str, ...]))
 
 
 def seeds_of(value: Any) -> tuple[int, ...]:
