@@ -131,7 +131,7 @@ def test_the_top_of_a_run_begins_with_what_it_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"methods": 5}, "methods is .5,."),
+        ({"methods": 5}, "methods is 5"),
         ({"methods": ["dartz"]}, "unknown method 'dartz'"),
         ({"methods": {"a/b": {"method": "darts"}}}, "cannot be part of a path"),
         ({"methods": {"logs": {"method": "darts"}}}, "logs, .* are taken"),

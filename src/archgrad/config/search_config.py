@@ -346,3 +346,5 @@ METHOD_PARTS = names_with("part", True)
 """The fields that name parts of the method."""
 CHANGED = names_with("resumed", "changed")
 """The fields that a resume compares, and that earlier versions wrote down only where they are not the default."""
+_HELP = [f"    - ``{one.name}``: {one.metadata['help']}" for one in fields(SearchConfig) if one.metadata.get("help")]
+SearchConfig.__doc__ = "\n".join([SearchConfig.__doc__ or "", *_HELP])

@@ -11,12 +11,13 @@ from typing import Any
 from archgrad.config.checks import owned_parts
 from archgrad.config.search_config import KINDS, METHOD_PARTS, SearchConfig
 from archgrad.errors import UserError, shortened, unknown
+from archgrad.parts.fields import check_value
 from archgrad.system.files import exists, read_text
 
 __all__ = [
     "config_to_toml",
-    "nested_settings",
     "options_of",
+    "options_table",
     "parse_toml",
     "read_config",
     "read_run_config",
@@ -34,8 +35,7 @@ def config_to_toml(config: SearchConfig) -> str:
     """Return a configuration of names and plain values as TOML, readable by ``--config``."""
     import tomli_w
 
-    content = {name: value for name, value in asdict(config).items() if value is not None and name != "settings"}
-    return tomli_w.dumps({"format": FORMAT} | content | {"set": nested_settings(config.settings)})
+    return tomli_w.dumps({"format": FORMAT, **options_table(asdict(config))})
 
 
 def read_run_config(folder: Path) -> SearchConfig:
@@ -125,13 +125,15 @@ def _flat(content: Any, place: str) -> dict[str, Any]:
     return {f"{part}.{knob}": value for part, knobs in content.items() for knob, value in knobs.items()}
 
 
-def nested_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return settings by path as tables of knobs by part, as TOML writes them."""
-    nested: dict[str, dict[str, Any]] = {}
+def options_table(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options as a table of TOML, which has the settings by part under ``set``; :func:`options_of` reads it."""
+    settings, nested = options.get("settings", {}), dict[str, dict[str, Any]]()
+    check_value("settings", settings, Mapping[str, Any])
     for path, value in settings.items():
         part, _, knob = path.rpartition(".")
         nested.setdefault(part, {})[knob] = value
-    return nested
+    table = {name: value for name, value in options.items() if name != "settings" and value is not None}
+    return {**table, **({"set": nested} if nested else {})}
 
 
 _WORDS: dict[Any, str] = {bool: "true or false", str: "text in quotes", int: "a whole number", float: "a number"}

@@ -23,7 +23,7 @@ from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first, own_device, processes
 from archgrad.errors import UserError
-from archgrad.loop.checkpoint import Checkpoints, Identity
+from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.checks import check_before_training, check_norms
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
 from archgrad.loop.precision import LossScale, check_precision
@@ -179,9 +179,9 @@ class Experiment:
         return self.space.searched_blocks(self.options)
 
     @cached_property
-    def identity(self) -> Identity:
+    def identity(self) -> RunIdentity:
         """What distinguishes this search from others, for its checkpoints."""
-        return Identity.of(**self.described)
+        return RunIdentity.of(**self.described)
 
     @cached_property
     def outputs(self) -> int:
