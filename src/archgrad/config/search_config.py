@@ -195,11 +195,7 @@ class SearchConfig:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, published if self.published is True else usual)
         for one in fields(self):
-            value: Any = getattr(self, one.name)
-            if isinstance(value, Integral) and not isinstance(value, bool):  # NumPy's too; 16 and 32 bits are words
-                object.__setattr__(self, one.name, str(value) if one.name == "precision" else int(value))
-            if one.name == "data_dir" and isinstance(value, os.PathLike):
-                object.__setattr__(self, one.name, os.fspath(value))
+            object.__setattr__(self, one.name, _as_plain(one.name, getattr(self, one.name)))
         self.budget  # noqa: B018 - it rejects a bad value
         check_fields(self, "{}")
         check_config(self)
@@ -327,6 +323,17 @@ class SearchConfig:
         kept = self.settings.get("progressive.keep", (None,))
         stages = len(kept) if isinstance(kept, list | tuple) else len(str(kept).split(","))
         return None if self.epochs is None else self.epochs * stages
+
+
+def _as_plain(name: str, value: Any) -> Any:
+    """Return a value in the type of its field if it is an equal one of NumPy, a path, a list or a device."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return str(value) if name == "precision" else int(value)  # 16 and 32 bits
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, list):
+        return tuple(value)
+    return str(value) if type(value).__name__ == "device" else value
 
 
 def names_with(key: str, *values: Any) -> list[str]:
