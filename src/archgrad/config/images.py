@@ -51,9 +51,8 @@ def _published_augmentation(config: SearchConfig, images: Data) -> Augmentation:
         for path, setting in declared.items()
         if path.startswith("augmentation.")
     }
-    published = replace(images.augmentation, **own).scaled(_PUBLISHED_SIZE, images.image_size) if own else None
-    changes = {name: getattr(published, name) for name in own}
-    return replace(images.augmentation, **changes)
+    scaled = replace(images.augmentation, **own).scaled(_PUBLISHED_SIZE, images.image_size)
+    return replace(images.augmentation, **{name: getattr(scaled, name) for name in own})
 
 
 def published_lines(search: ResolvedSearch, images: Data) -> list[str]:
