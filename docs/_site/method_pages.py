@@ -132,7 +132,7 @@ def measurements(study: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for variant, about in read_toml(study / "study.toml")["variant"].items():
         ends = [json.loads(one.read_text().splitlines()[-1]) for one in study.glob(f"*/{variant}-seed*/metrics.jsonl")]
-        if ends and set(about) == {"method"}:
+        if ends and about["method"] in recipes.RECIPES and set(about) == {"method"}:
             found[about["method"]] = measured_lines(ends)
     return found
 
@@ -145,7 +145,7 @@ def measured_lines(ends: list[dict[str, object]]) -> list[str]:
         "one run has no interval" if interval is None else f"95 % interval {interval.low:.2f} to {interval.high:.2f}"
     )
     skips = sum(int(str(one["skips"])) for one in ends) / len(ends)
-    collapsed = sum(one["diagnosis"] == "collapsing" for one in ends)
+    collapsed = sum(one.get("diagnosis") == "collapsing" for one in ends)
     return [
         "On the CPU proxy of the [main study](../studies.md) (NAS-Bench-201 without `none`, 4,000 images of CIFAR-10 at"
         " 16×16 pixels, 40 epochs). It shows how a method behaves; it is no reproduction of a paper.",

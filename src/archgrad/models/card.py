@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from archgrad.errors import UserError
+from archgrad.models.classifier import CLASSES
 from archgrad.models.model import Model
 from archgrad.system.files import exists, read_text, write_text
 
@@ -47,7 +48,7 @@ def model_card(model: Model) -> str:
         *(f"- {name}: {_code(about.get(key, _UNKNOWN))}" for key, name in _TRAINED.items()),
         *_measured(about),
         "",
-        "It has seen no other images than these. Measure it on your own before you rely on it.",
+        "Accuracies are in per cent. It was trained on these images only: measure it on your own before you rely on it.",
         "",
         "## Preprocessing",
         "",
@@ -57,7 +58,7 @@ def model_card(model: Model) -> str:
         f"- mean {_numbers(images.normalization.mean)}",
         f"- deviation {_numbers(images.normalization.std)}",
         "",
-        "`archgrad predict` and `Model.predict` do this themselves.",
+        "`archgrad predict` and `Model.predict` do this themselves; `model.preprocessing(images)` does it alone.",
         "",
         "## Use",
         "",
@@ -70,7 +71,7 @@ def model_card(model: Model) -> str:
         "import archgrad as ag",
         "",
         'model = ag.Model.load("FOLDER")  # the folder of this file',
-        "model.predict(images)  # uint8 [N, channels, height, width], of any size",
+        f"{_call(about)}  # images: uint8 [N, channels, height, width], of any size",
         "```",
         "",
         "The outputs, in their order:",
@@ -84,9 +85,15 @@ def model_card(model: Model) -> str:
 _TRAINED = {"data": "trained on", "task": "task", "epochs": "epochs", "seed": "seed"}
 
 
+def _call(about: Any) -> str:
+    """Return how the model is called, which depends on whether it names one class of an image."""
+    named = about.get("predicts", CLASSES) == CLASSES
+    return "model.predict(images)" if named else "model.logits(model.preprocessing(images))"
+
+
 def _measured(about: Any) -> Iterator[str]:
     """Yield what is known of its accuracy; ``about`` may hold anything."""
-    sets = {"test": "test images, which trained and chose nothing", "heldout": "held-out images"}
+    sets = {"test": "test images", "heldout": "held-out images"}
     known = {name: about[name] for name in sets if isinstance(about.get(name), dict) and about[name]}
     for name, values in known.items():
         yield f"- on {sets[name]}: {', '.join(f'{_code(key)} {_code(_short(one))}' for key, one in values.items())}"
