@@ -4,7 +4,7 @@ WORKDIR /source
 COPY pyproject.toml constraints.txt README.md LICENSE ./
 COPY src src
 RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu --constraint constraints.txt ".[all]"
-WORKDIR /work
+WORKDIR /home/archgrad
 ENV HOME=/tmp
 ENTRYPOINT ["archgrad"]
 CMD ["--help"]

@@ -48,7 +48,7 @@ def model_card(model: Model) -> str:
         *(f"- {name}: {_code(about.get(key, _UNKNOWN))}" for key, name in _TRAINED.items()),
         *_measured(about),
         "",
-        "Accuracies are in per cent. It was trained on these images only: measure it on your own before you rely on it.",
+        "Accuracies are in per cent. It was trained on these images only: measure it on yours before you rely on it.",
         "",
         "## Preprocessing",
         "",
