@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, split_trained
-from archgrad.autodiff.tensors import Alpha, Weights
+from archgrad.autodiff.tensors import Alpha, Probabilities, Weights
 from archgrad.config import SearchConfig, config_to_toml, named_config
 from archgrad.config.resolve import ResolvedSearch
 from archgrad.data import Data, Loader
@@ -25,16 +25,17 @@ from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints, Identity
 from archgrad.loop.checks import check_before_training, check_norms
 from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
+from archgrad.loop.losses import SupernetLosses, forward_of
 from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.state import SearchState, WeightAverage
 from archgrad.loop.step_checks import check_instance, check_like, check_sums
 from archgrad.loop.steps import Stepper
-from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.method.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.method.bundle import Method
 from archgrad.method.reactions import switched
 from archgrad.recipes import published_arch_steps
 from archgrad.regularizers import Regularizer
+from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
@@ -235,6 +236,14 @@ class Experiment:
         first = self.first_alpha()
         return self.method.arch_optimizer.moves and all(torch.equal(alpha[name], first[name]) for name in first)
 
+    def probabilities(self, alpha: Alpha) -> Probabilities:
+        """Return the probabilities ``{block: [rows, choices]}`` of α."""
+        return self.method.relaxation.probabilities(self.blocks, alpha)
+
+    def mixture(self, alpha: Alpha) -> dict[str, Tensor]:
+        """Return the input of the supernet, ``{block: [cells, rows, choices]}``."""
+        return expand_to_cells(self.blocks, self.probabilities(alpha))
+
     @cached_property
     def train_chance(self) -> float | None:
         """The main metric of the best constant prediction on the training images; None if it is unknown."""
@@ -247,7 +256,7 @@ class Experiment:
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the global generator draws the weights."""
-        method, training, blocks = self.method, self.weights, self.blocks
+        method, training = self.method, self.weights
         supernet = self.space.supernet(self.options, **self.network_shape)
         check_instance(self.space, "supernet", supernet, torch.nn.Module)
         supernet = supernet.to(self.device)
@@ -257,7 +266,7 @@ class Experiment:
         check_norms(self, supernet)
         alpha = self.first_alpha()
         optimizer = training.make_optimizer(supernet.parameters())
-        probabilities = method.relaxation.probabilities(blocks, alpha)
+        probabilities = self.probabilities(alpha)
         check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
         check_sums(method.relaxation, probabilities)
         genotype = Argmax().select(self.space, probabilities)
@@ -293,9 +302,12 @@ class Experiment:
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        parts = self.space, self.options, method, self.seed, state.supernet
-        how = compile_, self.task, self.config.precision, self.local_batch_norm
-        return Stepper(SupernetLosses.of(*parts, *how), self.weights)
+        supernet, local, precision = state.supernet, self.local_batch_norm, self.config.precision
+        plain = forward_of(supernet, False, local, precision)
+        forward = forward_of(supernet, True, local, precision) if compile_ else plain
+        full = None if precision == "32" else forward_of(supernet, False, local)
+        parts = self.space, self.options, method, self.seed
+        return Stepper(SupernetLosses(*parts, forward, plain, self.task, full), self.weights)
 
 
 def _about(data: Data) -> dict[str, Any]:
