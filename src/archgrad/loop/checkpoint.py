@@ -315,6 +315,8 @@ def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: tor
     if epochs != list(range(1, saved["position"]["epoch"] + 1)):
         raise UserError(f"its history has records of the epochs {shortened(epochs)}")
     for record in saved["history"]:
+        if not all(isinstance(value, str | int | float | None) for value in record.values()):
+            raise UserError(f"the record of epoch {record['epoch']} holds more than plain values")
         check_value("genotype", record["genotype"], str | None)
         check_value("seconds", record["seconds"], float)
 

@@ -18,13 +18,12 @@ from archgrad.autodiff.tensors import Alpha, Probabilities, Weights
 from archgrad.config import SearchConfig, config_to_toml, named_config
 from archgrad.config.resolve import ResolvedSearch
 from archgrad.data import Data, Loader
-from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first, own_device, processes
 from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints, Identity
 from archgrad.loop.checks import check_before_training, check_norms
-from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
+from archgrad.loop.loaders import StepBatches, loaders_of
 from archgrad.loop.losses import SupernetLosses, forward_of
 from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.state import SearchState, WeightAverage
@@ -56,8 +55,9 @@ class Experiment:
     """Everything that a search needs but its state: its parts, its data in batches, and how far α may move.
 
     ``parts`` are as the configuration describes them. ``method`` has the learning rate of α that ``budget`` says, and
-    regularizers that know the networks. The loaders are those of :class:`archgrad.loop.loaders.Loaders`. ``described``
-    is what the identity of the search consists of. ``tables`` names the accuracy tables that callbacks look up.
+    regularizers that know the networks. The loaders are those of :func:`archgrad.loop.loaders.loaders_of`.
+    ``described`` is what the identity of the search consists of. ``tables`` names the accuracy tables that callbacks
+    look up.
     """
 
     parts: ResolvedSearch
@@ -84,12 +84,9 @@ class Experiment:
         method.hypergradient.check_optimizer(settings)
         options, fractions = method.supernet_options(space), config.split_fractions(method.schedule.level)
         task.check(data)
-        split = split_data(data.targets, fractions, int(config.seed), config.held_out, data.classes)
-        check_batch_size(config.batch_size, split, fractions is None)
         device = usable_device(own_device(config.device))
         check_precision(config.precision, device)
-        single, size = fractions is None, settings.batch_size
-        loaders = Loaders.of(data, split, single, size, int(config.seed), device, config.workers)
+        loaders = loaders_of(parts, data, device)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "split": fractions, **_described(config, task, data),
