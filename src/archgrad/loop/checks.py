@@ -240,7 +240,7 @@ def _check_task(task: BaseTask, drawn: Tensor, targets: Tensor) -> None:
         outputs = align(drawn, targets)
         loss = task.loss(outputs, targets)
         check_loss(task, loss, outputs)
-        torch.autograd.grad(loss, drawn)
+        (gradient,) = torch.autograd.grad(loss, drawn, allow_unused=True)
         with torch.no_grad():
             for name, metric in task.all_metrics.items():
                 what = f"the metric {name!r}"
@@ -254,5 +254,10 @@ def _check_task(task: BaseTask, drawn: Tensor, targets: Tensor) -> None:
         raise UserError(
             f"{what} fails for {shapes}: {type(error).__name__}: {shortened(str(error), 200)}; correct it."
         ) from error
+    if gradient is None:
+        raise UserError(
+            f"{task.loss_name} returned a number that does not depend on the outputs, so the weights cannot learn; "
+            f"compute it from the outputs."
+        )
     if not math.isfinite(loss.item()):
         raise UserError(f"{task.loss_name} is {loss.item()} for normally distributed outputs; it must be finite.")
