@@ -29,7 +29,7 @@ from archgrad.config import SearchConfig
 from archgrad.config.resolve import resolve
 from archgrad.hypergradients import EvaluationPoint
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.saved_run import evaluate_at_state
+from archgrad.loop.measuring import evaluate_at_state
 from archgrad.operations import Identity, Operation, Site, Vocabulary
 from archgrad.spaces import SearchSpace, StagedSpace
 
@@ -81,7 +81,7 @@ def points(space: SearchSpace, data: ag.data.ImageData, batches: int, steps: int
         stepper.weight_step(state, setup.weight_loader.batch(state.index))
         state.step += 1
     for number in range(batches):
-        with evaluate_at_state(setup, state, number) as point:
+        with evaluate_at_state(setup, state, setup.step_batches(state.index + number)) as point:
             yield point
 
 

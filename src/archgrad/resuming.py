@@ -10,7 +10,7 @@ from archgrad.blackbox import resume_blackbox
 from archgrad.callbacks import Callback
 from archgrad.data import as_data
 from archgrad.errors import UserError
-from archgrad.loop import entry
+from archgrad.loop import resume_search
 from archgrad.method.bundle import Method
 from archgrad.spaces import SearchSpace
 from archgrad.studies.study import resume_study
@@ -67,7 +67,7 @@ def resume(
     check_given(kind, given)
     how: dict[str, Any] = {"interruptible": interruptible, "callbacks": callbacks}
     if kind == "search":
-        return entry.resume_search(home, **given, **how)
+        return resume_search(home, given, **how)
     if kind == "training":
         return run_training(Training.read(home, given), out=home, resume=True, **how)
     if kind == "selection":

@@ -29,7 +29,7 @@ from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import RunFolder, SearchResult
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.measuring import supernet_evaluation
-from archgrad.loop.saved_run import restore_run
+from archgrad.loop.stages import restore_run
 from archgrad.loop.steps import Stepper
 from archgrad.method.reactions import switched
 from archgrad.operations import Identity, ReLUConvBN, Vocabulary

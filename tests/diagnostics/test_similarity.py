@@ -17,7 +17,7 @@ from archgrad.diagnostics import StageSimilarity, average_similarity, layer_simi
 from archgrad.errors import UserError
 from archgrad.hypergradients import evaluate_at
 from archgrad.hypergradients.evaluation_point import EvaluationPoint
-from archgrad.loop.saved_run import evaluate_at_state
+from archgrad.loop.measuring import evaluate_at_state
 from archgrad.operations import Identity, Operation
 from archgrad.supernet import Edge, MixedCell
 from archgrad.supernet.mixture import CellMixture
@@ -80,7 +80,7 @@ def test_a_loss_with_a_term_made_of_its_own_gradient_is_measured_too() -> None:
         with torch.random.fork_rng([]):
             torch.manual_seed(0)
             state = setup.initial_state()
-        with evaluate_at_state(setup, state, 0) as point:
+        with evaluate_at_state(setup, state, setup.step_batches(0)) as point:
             return layer_similarity(point, state.supernet)
 
     with_it, without = measured(0.125), measured(0.0)
@@ -124,7 +124,7 @@ def test_cells_of_a_stage_are_compared_and_nothing_changes(space, stages) -> Non
     setup = experiment_of(space, ag.recipes.darts(), noise(16, 8), SearchConfig(epochs=1, batch_size=8))
     state = setup.initial_state()
     before = {name: value.clone() for name, value in state.supernet.state_dict().items()}
-    with evaluate_at_state(setup, state, 0) as point:
+    with evaluate_at_state(setup, state, setup.step_batches(0)) as point:
         found = layer_similarity(point, state.supernet)
         again = layer_similarity(point, state.supernet)
     assert found == again
@@ -143,7 +143,7 @@ def test_partial_channels_and_an_architecture_that_is_not_learned() -> None:
         space = ag.spaces.NASBench201(channels=8, cells_per_stage=2)
         setup = experiment_of(space, method, noise(32, 8), SearchConfig(epochs=20, batch_size=8))
         state = setup.initial_state()
-        with evaluate_at_state(setup, state, 0) as point:
+        with evaluate_at_state(setup, state, setup.step_batches(0)) as point:
             assert [stage.cells for stage in layer_similarity(point, state.supernet)] == [2, 2, 2]
 
 
@@ -156,7 +156,7 @@ def test_one_cell_per_stage_is_refused() -> None:
     )
     state = setup.initial_state()
     with (
-        evaluate_at_state(setup, state, 0) as point,
+        evaluate_at_state(setup, state, setup.step_batches(0)) as point,
         pytest.raises(UserError, match="no two of the 3 cells"),
     ):
         layer_similarity(point, state.supernet)

@@ -575,30 +575,30 @@ FORGED: dict[str, Any] = {
     r"its alpha 'cell' has \[6, 4\] of torch.float32, not \[6, 5\]": lambda saved: saved["alpha"].update(
         cell=torch.ones(6, 4)
     ),
-    "its alpha 'cell' has no tensor": lambda saved: saved["alpha"].update(cell="x"),
+    "alpha 'cell' is 'x'; it must be of type Tensor": lambda saved: saved["alpha"].update(cell="x"),
     "its weights .* of torch.float64": lambda saved: saved.update(
         weights={name: value.double() for name, value in saved["weights"].items()}
     ),
-    "the state 'momentum_buffer' of weight 0 in its optimizer is not of shape": lambda saved: saved["optimizer"][
-        "state"
-    ].update({0: {"momentum_buffer": torch.ones(1)}}),
+    r"'momentum_buffer' of weight 0 in its optimizer has \[1\]": lambda saved: saved["optimizer"]["state"].update(
+        {0: {"momentum_buffer": torch.ones(1)}}
+    ),
     "a state of weight 999": lambda saved: saved["optimizer"]["state"].update({999: {}}),
     "a state of weight 'a'": lambda saved: saved["optimizer"]["state"].update({"a": {}}),
-    "the state 'more' of weight 0 in its optimizer has another shape": lambda saved: saved["optimizer"]["state"][
-        0
-    ].update(more=torch.ones(7)),
+    "'more' of weight 0 in its optimizer has another shape": lambda saved: saved["optimizer"]["state"][0].update(
+        more=torch.ones(7)
+    ),
     "'more' of weight 0 in its optimizer is \\[\\]": lambda saved: saved["optimizer"]["state"][0].update(more=[]),
     "its optimizer does not have 1 groups": lambda saved: saved["optimizer"].update(param_groups=[]),
-    "its epoch is -1": lambda saved: saved["position"].update(epoch=-1),
-    "its step is 1000000": lambda saved: saved["position"].update(step=10**6),
-    "KeyError: .*steps": lambda saved: saved["position"].pop("steps"),
-    "a record for each of 2 epochs": lambda saved: saved["history"].pop(),
-    "its record 2 is damaged": lambda saved: saved["history"][1].update(epoch=7),
-    "its sums are not numbers": lambda saved: saved["sums"].update(train_count="many"),
-    "its sum 'x_loss' has no count": lambda saved: saved["sums"].update(x_loss=1.0),
-    "AttributeError": lambda saved: saved.update(trusted=3),
-    "its switch is not two epochs": lambda saved: saved.update(switched="ab"),
-    "its genotype is not a text": lambda saved: saved.update(genotype=3),
+    "it is at epoch -1 of 2": lambda saved: saved["position"].update(epoch=-1),
+    "it is at step 1000000": lambda saved: saved["position"].update(step=10**6),
+    "it has no 'steps'": lambda saved: saved["position"].pop("steps"),
+    r"records of the epochs \[1\]": lambda saved: saved["history"].pop(),
+    r"records of the epochs \[1, 7\]": lambda saved: saved["history"][1].update(epoch=7),
+    "could not convert string to float: 'many'": lambda saved: saved["sums"].update(train_count="many"),
+    "it has no 'x_count'": lambda saved: saved["sums"].update(x_loss=1.0),
+    "trusted is 3": lambda saved: saved.update(trusted=3),
+    "switched is 'ab'; it must be a tuple of 2": lambda saved: saved.update(switched="ab"),
+    "genotype is 3; it must be text": lambda saved: saved.update(genotype=3),
 }
 
 

@@ -20,7 +20,7 @@ from archgrad.loop import SearchResult, precision
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.precision import LossScale, check_precision, lowered
 from archgrad.loop.state import SearchState
-from archgrad.loop.weight_pass import pass_weights
+from archgrad.loop.steps import pass_weights
 
 DATA = ag.data.digits(limit=60)
 SPACE = ag.spaces.NASBench201(channels=4, cells_per_stage=1)

@@ -27,8 +27,7 @@ from archgrad.discretizers import Argmax, BestSampled, Perturbation, SupernetEva
 from archgrad.discretizers.limited_skips import LimitedSkips
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop import SearchResult
-from archgrad.loop.saved_run import reopen
-from archgrad.loop.stages import stage_parts
+from archgrad.loop.stages import reopen, stage_parts
 from archgrad.method.progressive import Progressive, Stage, kept_choices
 from archgrad.method.reactions import check_reaction
 from archgrad.parts.knobs import knobs_of, with_settings

@@ -211,7 +211,7 @@ def test_a_callback_cannot_change_what_the_loop_recorded() -> None:
 
 @pytest.mark.parametrize("name", ["../x", "/x", "a/b", "..", "", "C:x", "config.toml", "checkpoint.pt", ".x", 3])
 def test_no_file_leaves_the_run_folder(tmp_path: Path, name: Any) -> None:
-    with pytest.raises(UserError, match=r"files (names|has)"):
+    with pytest.raises(UserError, match=r"files (names|is)"):
         ag.search(SPACE, "darts", DATA, epochs=1, out=tmp_path / "run", files={name: "text"})
     assert not list(tmp_path.iterdir())
 

@@ -23,7 +23,7 @@ from archgrad.discretizers import BestSampled, Perturbation, SupernetEvaluation
 from archgrad.errors import DivergedError, UserError
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.measuring import evaluate_held_out, supernet_evaluation
-from archgrad.loop.metric_sums import BatchMetrics, MetricSums
+from archgrad.loop.state import BatchMetrics, MetricSums
 from archgrad.loop.step_checks import reads_are_due
 from archgrad.relaxations import expand_to_cells
 from archgrad.tasks import MetricInfo

@@ -15,7 +15,7 @@ from archgrad.distributed import processes as processes_module
 from archgrad.errors import UserError
 from archgrad.loop import checks
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.weight_pass import pass_in_parts
+from archgrad.loop.steps import pass_in_parts
 from archgrad.relaxations import Relaxed
 from archgrad.workflows import Training
 from tests.workflows.small import CELL, TINY, trained

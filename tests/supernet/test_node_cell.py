@@ -15,7 +15,7 @@ import archgrad as ag
 from archgrad.config import SearchConfig
 from archgrad.data import ImageData
 from archgrad.diagnostics import diagnose, layer_similarity
-from archgrad.loop.saved_run import evaluate_at_state
+from archgrad.loop.measuring import evaluate_at_state
 from archgrad.method.progressive import Progressive
 from archgrad.method.reactions import check_reaction
 from archgrad.operations import ConvBNReLU
@@ -194,7 +194,7 @@ def test_cells_of_one_stage_are_compared_node_by_node(sparse: bool) -> None:
         state = setup.initial_state()
     if sparse:
         state.alpha["output"][0, 5] = 0.0
-    with evaluate_at_state(setup, state, 0) as point:
+    with evaluate_at_state(setup, state, setup.step_batches(0)) as point:
         stages = layer_similarity(point, state.supernet)
     assert [(stage.channels, stage.cells) for stage in stages] == [(10, 2), (20, 2), (40, 2)]
     assert all(-1 <= stage.node_gradients <= 1 and stage.convolutions is not None for stage in stages)

@@ -15,7 +15,7 @@ from torch.autograd import gradcheck, gradgradcheck
 
 import archgrad as ag
 from archgrad.errors import UserError
-from archgrad.loop.metric_sums import BatchMetrics, MetricSums
+from archgrad.loop.state import BatchMetrics, MetricSums
 from archgrad.parts.serialization import to_data
 from archgrad.tasks import ACCURACY, TASKS, BaseTask, Classification, Multilabel, Regression
 

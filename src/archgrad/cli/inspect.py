@@ -29,8 +29,8 @@ from archgrad.diagnostics.records import of_last_stage
 from archgrad.errors import UserError
 from archgrad.hypergradients import T1T2, Amended, FirstOrder, Hypergradient, Neumann, Unrolled
 from archgrad.loop.folder import read_records
-from archgrad.loop.measuring import supernet_evaluation
-from archgrad.loop.saved_run import evaluate_at_state, reopen
+from archgrad.loop.measuring import evaluate_at_state, supernet_evaluation
+from archgrad.loop.stages import reopen
 from archgrad.method.reactions import diagnosed
 from archgrad.report import draw_panels, panels_of
 from archgrad.report.figure import can_draw
@@ -186,7 +186,7 @@ def inspect_layers(folder: Path, batches: int, device: str | None) -> dict[str, 
     setup, state, stage = _reopen(folder, device)
     rows = []
     for batch in range(batches):
-        with evaluate_at_state(setup, state, batch) as point:
+        with evaluate_at_state(setup, state, setup.step_batches(state.index + batch)) as point:
             rows.append(layer_similarity(point, state.supernet))
     found = {
         **_position(folder, state, stage),
@@ -221,7 +221,8 @@ def inspect_estimates(folder: Path, batches: int, steps: int, device: str | None
     references, rows = [], []
     for batch in range(batches):
         say(f"batch {batch + 1} of {batches}: {len(estimators)} estimates, reference of {steps} steps", console)
-        with evaluate_at_state(setup, state, batch, max(one.inner_batches for one in estimators.values())) as point:
+        inner, drawn = max(one.inner_batches for one in estimators.values()), setup.step_batches(state.index + batch)
+        with evaluate_at_state(setup, state, drawn, inner) as point:
             references.append(reference_at(point, steps))
             rows.append(compare(point, estimators, references[-1].estimator))
     found = {

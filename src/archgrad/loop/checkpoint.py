@@ -1,15 +1,20 @@
-"""The last two checkpoints of a search: written whole or not at all, read without running code, and of this search."""
+"""The last two checkpoints of a search: written whole or not at all, read without running code, and of this search.
+
+What they hold is compared with the state of the search, before the search takes it over.
+"""
 
 from __future__ import annotations
 
+import copy
 import errno
 import hashlib
 import logging
+import math
 import os
 import stat
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,12 +23,14 @@ import torch
 from torch import Tensor
 
 from archgrad.config.search_config import CHANGED
+from archgrad.distributed.processes import processes
 from archgrad.errors import UserError, shortened
+from archgrad.parts.fields import check_value
 from archgrad.parts.serialization import differences, digest, to_data
 from archgrad.system.files import atomic_write
 from archgrad.system.memory import total_memory
 
-__all__ = ["Checkpoints", "RunIdentity"]
+__all__ = ["Checkpoints", "RunIdentity", "check_saved", "compare_machines", "load_optimizer", "refuse_damaged"]
 
 _log = logging.getLogger("archgrad")
 _FORMAT = "archgrad.checkpoint/3"
@@ -86,12 +93,11 @@ class Checkpoints:
     """The last two checkpoints of a search in a folder: ``checkpoint.pt`` and ``checkpoint.previous.pt``.
 
     Each holds a digest of its content, which reveals a truncated, altered or foreign file. The previous one is used
-    then.
+    then. With the ``name`` "healthy" they are the states to go back to after a collapse.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.current = folder / "checkpoint.pt"
-        self.previous = folder / "checkpoint.previous.pt"
+    def __init__(self, folder: Path, name: str = "checkpoint") -> None:
+        self.current, self.previous = folder / f"{name}.pt", folder / f"{name}.previous.pt"
         self._current_is_broken = False
 
     def exist(self) -> bool:
@@ -144,6 +150,10 @@ class Checkpoints:
                 f"{' '.join(problems)} Nothing is left to resume from; start a new search in another folder."
             )
         raise UserError(f"there is no checkpoint in {self.current.parent}; start a new search.")
+
+    def load_if_any(self, identity: RunIdentity) -> dict[str, Any]:
+        """Return the newest intact checkpoint; empty if there is none."""
+        return self.load(identity) if self.exist() else {}
 
 
 def _write_checkpoint(content: Mapping[str, Any], identity: Mapping[str, Any], file: IO[bytes]) -> None:
@@ -267,3 +277,133 @@ def _feed(state: Any, content: object) -> None:
         state.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
     else:
         state.update(f"{type(content).__name__}{content!r};".encode())
+
+
+_SAVED = {
+    "genotype": str, "stopped": str | None, "switched": tuple[int, int] | None, "trusted": dict[str, bool],
+    "threads": int, "processes": int, "seconds": float, "position": dict[str, int], "optimizer": dict,
+    "history": list[dict[str, Any]],
+}  # fmt: skip
+"""The types of what a checkpoint holds beside tensors."""
+
+
+@contextmanager
+def refuse_damaged() -> Iterator[None]:
+    """Turn whatever is wrong with a saved state into a sentence."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:  # UserError is a ValueError
+        problem = f"it has no {error}" if isinstance(error, KeyError) else str(error).rstrip(".")
+        raise UserError(
+            f"the checkpoint does not hold a state of this search: {problem}. Start a new search in another folder."
+        ) from error
+
+
+def check_saved(saved: Mapping[str, Any], own: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Raise an error if a saved state lacks anything, or has other types or shapes than the search's ``own``."""
+    for name, kind in _SAVED.items():
+        check_value(name, saved[name], kind)
+    for name, size in (("epoch", "epochs"), ("step", "steps")):
+        done, most = saved["position"][name], own["position"][size]
+        if saved["position"][size] != most or not 0 <= done <= most:
+            raise UserError(f"it is at {name} {done} of {saved['position'][size]}, and this one has {most}")
+    for name in ("weights", "alpha", "loss_scale", "average"):
+        _check_tensors(name, saved[name], own[name])
+    for name in ("arch_state", "hypergradient_state"):
+        check_value(name, saved[name], dict[str, dict[str, Tensor]])
+    _check_optimizer(saved["optimizer"], optimizer)
+    epochs = [record["epoch"] for record in saved["history"]]
+    if epochs != list(range(1, saved["position"]["epoch"] + 1)):
+        raise UserError(f"its history has records of the epochs {shortened(epochs)}")
+    for record in saved["history"]:
+        if not all(isinstance(value, str | int | float | None) for value in record.values()):
+            raise UserError(f"the record of epoch {record['epoch']} holds more than plain values")
+        check_value("genotype", record["genotype"], str | None)
+        check_value("seconds", record["seconds"], float)
+
+
+def _check_tensors(place: str, saved: Mapping[str, Any], own: Mapping[str, Tensor]) -> None:
+    if saved.keys() != own.keys():
+        raise UserError(f"its {place} have other names")
+    for name, value in own.items():
+        _check_tensor(f"{place} {name!r}", saved[name], value)
+
+
+def _check_tensor(place: str, saved: Any, own: Tensor) -> None:
+    check_value(place, saved, Tensor)
+    if (saved.shape, saved.dtype) != (own.shape, own.dtype):
+        found, wanted = (f"{list(one.shape)} of {one.dtype}" for one in (saved, own))
+        raise UserError(f"its {place} has {found}, not {wanted}")
+
+
+def _check_optimizer(saved: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> None:
+    """Raise an error unless this is a ``state_dict`` of the optimizer.
+
+    A copy of the optimizer takes one step with a gradient of zero, and its state tells the types and shapes. Quantities
+    that it lacks after one step must have the shape of the weight, or be one number.
+    """
+    check_value("param_groups", saved["param_groups"], list[dict[str, Any]])
+    if len(saved["param_groups"]) != len(optimizer.param_groups):
+        raise UserError(f"its optimizer does not have {len(optimizer.param_groups)} groups of weights")
+    parameters, examples = _parameters(optimizer), _example_states(optimizer) if saved["state"] else []
+    for number, state in saved["state"].items():
+        if number not in range(len(parameters)):
+            raise UserError(f"its optimizer has a state of weight {shortened(number)} of {len(parameters)}")
+        for name, value in state.items():
+            place, example = f"{name!r} of weight {number} in its optimizer", examples[number].get(name)
+            if isinstance(example, Tensor):
+                _check_tensor(place, value, example)
+            elif not isinstance(value, Tensor):
+                check_value(place, value, str | float | bool | None if example is None else type(example))
+            elif value.shape not in (parameters[number].shape, ()):
+                raise UserError(f"{place} has another shape than the weight")
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, saved: Mapping[str, Any]) -> None:
+    """Take over a checked state, to the bit; ``load_state_dict`` would change the type of whole numbers.
+
+    Numbers in the parameter groups, where some optimizers count their steps, are taken over if they have the same type.
+    """
+    parameters, examples = _parameters(optimizer), _example_states(optimizer) if saved["state"] else []
+    optimizer.state.clear()
+    for number, state in saved["state"].items():
+        own = optimizer.state[parameters[number]] = dict(state)
+        for name, value in state.items():
+            if isinstance(value, Tensor):
+                own[name] = value.to(getattr(examples[number].get(name), "device", parameters[number].device))
+    for group, before in zip(optimizer.param_groups, saved["param_groups"], strict=True):
+        for name, own in group.items():
+            value = before.get(name)
+            if type(own) in (int, float) and type(value) is type(own) and math.isfinite(value):
+                group[name] = value
+
+
+def _parameters(optimizer: torch.optim.Optimizer) -> list[Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _example_states(optimizer: torch.optim.Optimizer) -> list[dict[str, Any]]:
+    """Return the state of every weight after a step of a copy with a gradient of zero."""
+    example = copy.deepcopy(optimizer)
+    parameters = _parameters(example)
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter) if parameter.requires_grad else None
+    example.step()
+    return [example.state.get(parameter, {}) for parameter in parameters]
+
+
+def compare_machines(saved: Mapping[str, Any]) -> None:
+    """Say that the last bits may differ if the saved part of a search was computed by other threads or processes."""
+    threads, now = saved["threads"], torch.get_num_threads()
+    if threads != now:
+        _log.warning(
+            "the search began with %d threads and continues with %d, so the last bits of its numbers may differ; "
+            "torch.set_num_threads(%d) or --threads %d repeats them.",
+            threads, now, threads, threads,
+        )  # fmt: skip
+    before, size = saved["processes"], processes().size
+    if before != size:
+        _log.warning(
+            "the search began with %d process%s and continues with %d, so the last bits of its numbers differ.",
+            before, "" if before == 1 else "es", size,
+        )  # fmt: skip

@@ -43,15 +43,18 @@ _FLOAT = 4
 _FIX = "fewer --channels or --cells, smaller batches (--batch-size) or smaller images (--image-size)"
 
 
-_FIRST = SearchTime(0, 1, 0, 0.0)
-
-
 def check_before_training(experiment: Experiment) -> None:
     """Raise a UserError if the search cannot be trained, or would be in vain."""
     check_steps(experiment.weights.epochs, experiment.steps)
-    size, again = experiment.weight_loader.batch_size, experiment.config.checkpoint_cells
-    where = experiment.device, again
-    check_supernet_memory(experiment.space, experiment.method, experiment.data, experiment.outputs, size, *where)
+    plan, size, again = (
+        experiment.method.progressive,
+        experiment.weight_loader.batch_size,
+        experiment.config.checkpoint_cells,
+    )
+    for number in range(1 if plan is None else len(plan.stages)):
+        space = experiment.space if plan is None else plan.sized(experiment.space, number)
+        method, where = experiment.method.in_stage(number, space), (experiment.device, again)
+        check_supernet_memory(space, method, experiment.data, experiment.outputs, size, *where)
     check_length(experiment)
     check_heads(experiment)
     check_network_settings(experiment)
@@ -154,17 +157,14 @@ def _activations(space: SearchSpace, options: SupernetOptions, shape: dict[str, 
 
 
 def check_length(experiment: Experiment) -> None:
-    """Reject a search that would end before its architecture has moved."""
-    schedule, epochs = experiment.method.schedule, experiment.weights.epochs
-    steps = epochs * experiment.steps
-    if schedule.updates == "random" and not 0 < experiment.arch_steps < steps:
+    """Reject a search whose random updates would move only the weights, or only the architecture."""
+    steps = experiment.weights.epochs * experiment.steps
+    if experiment.method.schedule.updates == "random" and not 0 < experiment.arch_steps < steps:
         raise UserError(
             f"the search has {steps} steps, and with this seed all of them would move "
             f"{'the architecture' if experiment.arch_steps else 'the weights'}; give more epochs or data, or another "
             f"seed."
         )
-    if experiment.method.arch_optimizer.moves:
-        schedule.check_epochs(epochs)
 
 
 def check_heads(experiment: Experiment) -> None:
@@ -207,10 +207,8 @@ def check_norms(experiment: Experiment, supernet: Supernet) -> None:
         return
     size = experiment.weight_loader.data.shape
     even = {name: torch.full(shape, 1 / shape[-1], device=experiment.device) for name, shape in supernet.shapes.items()}
-    image, mode = (
-        torch.zeros(1, *size, device=experiment.device),
-        merge_arguments(experiment.space.modifiers, "training", _FIRST),
-    )
+    image = torch.zeros(1, *size, device=experiment.device)
+    mode = merge_arguments(experiment.space.modifiers, "training", SearchTime(0, 1, 0, 0.0))
     weights = detached_parameters(supernet, Weights(dict(supernet.named_parameters())))
     try:
         with torch.no_grad(), random_streams.SavedRandomState(experiment.device).replay():

@@ -14,28 +14,28 @@ import torch
 from torch import Tensor
 
 from archgrad.autodiff.gradients import constants, split_trained
-from archgrad.autodiff.tensors import Alpha, Weights
+from archgrad.autodiff.tensors import Alpha, Probabilities, Weights
 from archgrad.config import SearchConfig, config_to_toml
 from archgrad.config.naming import named_config
 from archgrad.config.resolve import ResolvedSearch
 from archgrad.data import Data, Loader
-from archgrad.data import split as split_data
 from archgrad.discretizers import Argmax
 from archgrad.distributed.processes import from_first, own_device, processes
 from archgrad.errors import UserError
 from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.checks import check_before_training, check_norms
-from archgrad.loop.loaders import Loaders, StepBatches, check_batch_size
+from archgrad.loop.loaders import StepBatches, loaders_of
+from archgrad.loop.losses import SupernetLosses, forward_of
 from archgrad.loop.precision import LossScale, check_precision
 from archgrad.loop.state import SearchState, WeightAverage
 from archgrad.loop.step_checks import check_instance, check_like, check_sums
 from archgrad.loop.steps import Stepper
-from archgrad.loop.supernet_losses import SupernetLosses
 from archgrad.method.alpha_budget import AlphaBudget, BudgetChoice
 from archgrad.method.bundle import Method
 from archgrad.method.reactions import switched
 from archgrad.recipes import published_arch_steps
 from archgrad.regularizers import Regularizer
+from archgrad.relaxations import expand_to_cells
 from archgrad.spaces import DecisionBlock, SearchSpace
 from archgrad.spaces.cost_model import NetworkShape
 from archgrad.supernet import Supernet, SupernetOptions, recompute_cells
@@ -56,8 +56,9 @@ class Experiment:
     """Everything that a search needs but its state: its parts, its data in batches, and how far α may move.
 
     ``parts`` are as the configuration describes them. ``method`` has the learning rate of α that ``budget`` says, and
-    regularizers that know the networks. The loaders are those of :class:`archgrad.loop.loaders.Loaders`. ``described``
-    is what the identity of the search consists of. ``tables`` names the accuracy tables that callbacks look up.
+    regularizers that know the networks. The loaders are those of :func:`archgrad.loop.loaders.loaders_of`.
+    ``described`` is what the identity of the search consists of. ``tables`` names the accuracy tables that callbacks
+    look up.
     """
 
     parts: ResolvedSearch
@@ -84,12 +85,9 @@ class Experiment:
         method.hypergradient.check_optimizer(settings)
         options, fractions = method.supernet_options(space), config.split_fractions(method.schedule.level)
         task.check(data)
-        split = split_data(data.targets, fractions, int(config.seed), config.held_out, data.classes)
-        check_batch_size(config.batch_size, split, fractions is None)
         device = usable_device(own_device(config.device))
         check_precision(config.precision, device)
-        single, size = fractions is None, settings.batch_size
-        loaders = Loaders.of(data, split, single, size, int(config.seed), device, config.workers)
+        loaders = loaders_of(parts, data, device)
         described = {
             "space": space, "supernet": options, "method": replace(method, weights={}), "weights": settings,
             "data": _about(data), "split": fractions, "augmentation": data.augmentation, **config.compared,
@@ -237,6 +235,14 @@ class Experiment:
         first = self.first_alpha()
         return self.method.arch_optimizer.moves and all(torch.equal(alpha[name], first[name]) for name in first)
 
+    def probabilities(self, alpha: Alpha) -> Probabilities:
+        """Return the probabilities ``{block: [rows, choices]}`` of α."""
+        return self.method.relaxation.probabilities(self.blocks, alpha)
+
+    def mixture(self, alpha: Alpha) -> dict[str, Tensor]:
+        """Return the input of the supernet, ``{block: [cells, rows, choices]}``."""
+        return expand_to_cells(self.blocks, self.probabilities(alpha))
+
     @cached_property
     def train_chance(self) -> float | None:
         """The main metric of the best constant prediction on the training images; None if it is unknown."""
@@ -249,7 +255,7 @@ class Experiment:
 
     def initial_state(self) -> SearchState:
         """Return the state before the first step; the global generator draws the weights."""
-        method, training, blocks = self.method, self.weights, self.blocks
+        method, training = self.method, self.weights
         supernet = self.space.supernet(self.options, **self.network_shape)
         check_instance(self.space, "supernet", supernet, torch.nn.Module)
         supernet = supernet.to(self.device)
@@ -259,7 +265,7 @@ class Experiment:
         check_norms(self, supernet)
         alpha = self.first_alpha()
         optimizer = training.make_optimizer(supernet.parameters())
-        probabilities = method.relaxation.probabilities(blocks, alpha)
+        probabilities = self.probabilities(alpha)
         check_like(method.relaxation, "probabilities", probabilities, self._rows, finite=True)
         check_sums(method.relaxation, probabilities)
         genotype = Argmax().select(self.space, probabilities)
@@ -295,9 +301,12 @@ class Experiment:
     def stepper(self, state: SearchState, compile_: bool = False) -> Stepper:
         """Return the stepper of this search, with the method that the state has switched to, if it has."""
         method = self.method if state.switched is None else switched(self.method)
-        parts = self.space, self.options, method, self.seed, state.supernet
-        how = compile_, self.task, self.config.precision, self.local_batch_norm
-        return Stepper(SupernetLosses.of(*parts, *how), self.weights)
+        supernet, local, precision = state.supernet, self.local_batch_norm, self.config.precision
+        plain = forward_of(supernet, False, local, precision)
+        forward = forward_of(supernet, True, local, precision) if compile_ else plain
+        full = None if precision == "32" else forward_of(supernet, False, local)
+        parts = self.space, self.options, method, self.seed
+        return Stepper(SupernetLosses(*parts, forward, plain, self.task, full), self.weights)
 
 
 def _about(data: Data) -> dict[str, Any]:

@@ -8,22 +8,17 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from archgrad.callbacks import Callback, Record, SearchView
 from archgrad.distributed.processes import from_first, in_first_process, processes, state_from_first
-from archgrad.errors import (
-    DiskError,
-    FolderInUseError,
-    UserError,
-)
+from archgrad.errors import DiskError, FolderInUseError, UserError, shortened
 from archgrad.loop.checkpoint import Checkpoints, RunIdentity
 from archgrad.loop.state import nothing_decided
 from archgrad.parts.fields import Range, check_value
 from archgrad.spaces import Genotype
-from archgrad.system.files import read_text, unfinished_files, write_text
+from archgrad.system.files import as_path, read_text, unfinished_files, write_text
 from archgrad.system.machine import describe_machine
 from archgrad.system.run_kind import RUN_FILE, RunKind, write_kind
 
@@ -33,11 +28,12 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
-    "OWN_FILES",
-    "FallbackCheckpoints",
     "RunFolder",
-    "StageOf",
+    "StageFolder",
+    "checked_files",
+    "checked_folder",
     "ending_of",
+    "numbered_through",
     "read_records",
     "stage_folder",
     "summary_of",
@@ -47,26 +43,34 @@ _OF_THE_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors that a search meets although its folder is right: the disk is full, or it fails."""
 
 _METRICS, _GENOTYPE, _SUMMARY = "metrics.jsonl", "genotype.json", "summary.json"
-OWN_FILES = (RUN_FILE, "config.toml", _METRICS, _GENOTYPE, _SUMMARY)
+_OWN_FILES = (RUN_FILE, "config.toml", _METRICS, _GENOTYPE, _SUMMARY)
 """The files that a search writes, beside its checkpoints."""
 _LONGEST = 100_000_000
 
 
-@dataclass(frozen=True)
-class StageOf:
-    """A run that is stage ``number`` of ``stages``, counted from 1, of the search in the folder ``home``."""
+def checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
+    """Return the run directory; reject what needs one if there is none."""
+    check_value("resume", resume, bool)
+    check_value("interruptible", interruptible, bool)
+    if resume and out is None:
+        raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
+    if interruptible and out is None:
+        raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
+    return None if out is None else as_path("out", out)
 
-    home: Path
-    number: int
-    stages: int
 
-    def __str__(self) -> str:
-        return f"stage {self.number} of {self.stages}"
-
-
-def stage_folder(home: Path, number: int) -> Path:
-    """Return the folder of a stage, counted from 1, of the search in ``home``."""
-    return home / f"stage-{number}"
+def checked_files(files: Mapping[str, str] | None) -> dict[str, str]:
+    """Return the texts to write; reject names that leave the run folder or belong to the search."""
+    files = {} if files is None else files
+    texts = [*files, *files.values()] if isinstance(files, Mapping) else [files]
+    if not all(isinstance(text, str) for text in texts):
+        raise UserError(f"files is {shortened(files)}; it must be a dictionary of texts by file name.")
+    for name in files:
+        if name in ("", ".", "..") or {"/", "\\", "\0", ":"} & set(name) or len(name.encode()) > 200:
+            raise UserError(f"files names {shortened(name)}; give a plain file name, which stays in the run folder.")
+        if name.startswith(("checkpoint", "healthy", "stage-", ".")) or name in _OWN_FILES:
+            raise UserError(f"files names {name!r}, which the search itself writes; choose another name.")
+    return dict(files)
 
 
 class RunFolder(Callback):
@@ -77,30 +81,19 @@ class RunFolder(Callback):
     only the first one writes and reads; the others get from it what it reads.
     """
 
+    part = ""
+    """Which stage of a search this is, in words."""
+
     def __init__(
         self,
         path: Path,
         identity: RunIdentity,
         files: Mapping[str, str] | None = None,
-        part: StageOf | None = None,
-        run_kind: RunKind = "search",
+        run_kind: RunKind | None = "search",
     ) -> None:
-        self.path = path
-        self.identity = identity
-        self.files = dict(files or {})
-        self.part, self.run_kind = part, run_kind
-        self.checkpoints = Checkpoints(path)
-        self.fallback = FallbackCheckpoints(path)
-
-    @property
-    def home(self) -> Path:
-        """The folder to resume: this one, or for a stage that of the whole search."""
-        return self.path if self.part is None else self.part.home
-
-    def stage(self, identity: RunIdentity, part: StageOf) -> RunFolder:
-        """Return the folder of a stage; its identity includes that of the whole search."""
-        own = identity.with_parts(stage=str(part), of=self.identity.digest)
-        return RunFolder(stage_folder(self.path, part.number), own, part=part)
+        self.path, self.home = path, path  # a search in stages is resumed in its home
+        self.identity, self.files, self.run_kind = identity, dict(files or {}), run_kind
+        self.checkpoints, self.fallback = Checkpoints(path), Checkpoints(path, "healthy")
 
     def is_begun(self) -> bool:
         """Tell whether there is anything to resume."""
@@ -151,7 +144,7 @@ class RunFolder(Callback):
                     f"{self.path} is not empty: it holds {', '.join(found[:3])}{', …' if len(found) > 3 else ''}; "
                     f"choose a new or an empty folder for the run."
                 )
-            if self.part is None:
+            if self.run_kind is not None:
                 write_kind(self.path, self.run_kind)
             write_text(self.path / _METRICS, "")
             for name, text in self.files.items():
@@ -228,9 +221,8 @@ class RunFolder(Callback):
             self.fallback.save(tensors, self.identity)
 
     def load_fallback(self) -> dict[str, Any]:
-        """Return the saved state; empty if there is none."""
-        kept = state_from_first(lambda: self.fallback.load(self.identity) if self.fallback.exist() else None)
-        return kept or {}
+        """Return the state that the search may go back to; empty if there is none."""
+        return state_from_first(lambda: self.fallback.load_if_any(self.identity)) or {}
 
     def _sweep(self) -> None:
         """Remove unfinished files of a killed process."""
@@ -241,7 +233,8 @@ class RunFolder(Callback):
     def show(self, history: Sequence[Record], genotype: Genotype) -> None:
         """Write the records of all epochs so far, and the genotype of the last one."""
         with self._writing():
-            write_text(self.path / _METRICS, "".join(_json(record) + "\n" for record in history))
+            lines = [json.dumps(_plain(record), allow_nan=False) + "\n" for record in history]
+            write_text(self.path / _METRICS, "".join(lines))
             if history and history[-1]["genotype"] is not None:
                 write_text(self.path / _GENOTYPE, genotype.to_json() + "\n")
             else:
@@ -268,12 +261,46 @@ class RunFolder(Callback):
             ) from error
 
 
-class FallbackCheckpoints(Checkpoints):
-    """``healthy.pt``, the state that a search goes back to when it collapses, and its predecessor."""
+class StageFolder(RunFolder):
+    """The folder of stage ``number`` of ``count``, counted from 1; it brings that of the ``whole`` search up to date.
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.current, self.previous = folder / "healthy.pt", folder / "healthy.previous.pt"
+    ``earlier`` are the records of the stages before.
+    """
+
+    def __init__(
+        self, whole: RunFolder, identity: RunIdentity, number: int, count: int, earlier: Sequence[Record] = ()
+    ) -> None:
+        self.part = f"stage {number} of {count}"
+        own = identity.with_parts(stage=self.part, of=whole.identity.digest)
+        super().__init__(stage_folder(whole.path, number), own, run_kind=None)
+        self.home, self._whole, self._number, self._earlier = whole.path, whole, number, earlier
+
+    def on_search_start(self, search: SearchView) -> None:
+        """Begin both folders."""
+        super().on_search_start(search)
+        self._whole.begin()
+        if not search.complete:
+            self._show_all(search)
+
+    def on_epoch_end(self, search: SearchView, record: Record) -> None:
+        """Write the new record to both folders."""
+        super().on_epoch_end(search, record)
+        self._show_all(search)
+
+    def _show_all(self, search: SearchView) -> None:
+        if search.history:
+            own = numbered_through(search.history, self._number, len(self._earlier))
+            self._whole.show([*self._earlier, *own], search.genotype)
+
+
+def stage_folder(home: Path, number: int) -> Path:
+    """Return the folder of a stage, counted from 1, of the search in ``home``."""
+    return home / f"stage-{number}"
+
+
+def numbered_through(records: Sequence[Record], stage: int, before: int) -> list[Record]:
+    """Return the records of a stage with its number, and with epochs that are counted from the first stage on."""
+    return [{"stage": stage, **record, "epoch": before + record["epoch"]} for record in records]
 
 
 def ending_of(search: SearchView) -> dict[str, Any]:
@@ -306,10 +333,6 @@ def summary_of(
     }
 
 
-def _json(record: Record) -> str:
-    return json.dumps(_plain(record), allow_nan=False)
-
-
 def _plain(record: Record) -> Record:
     """Replace NaN and infinity by None, because JSON lacks them."""
     return {
@@ -319,30 +342,26 @@ def _plain(record: Record) -> Record:
 
 def read_records(folder: Path) -> list[dict[str, Any]]:
     """Read the records of a run, one for each finished epoch."""
-    path = folder / "metrics.jsonl"
+    path = folder / _METRICS
     try:
         lines = read_text(path, "file with the records", _LONGEST).splitlines()
         records = [json.loads(line) for line in lines]
         for number, record in enumerate(records, start=1):
             _check_record(record, number, len(records))
-    except (ValueError, OverflowError, RecursionError) as error:  # UserError is a ValueError
+    except (ValueError, KeyError, OverflowError, RecursionError) as error:  # UserError is a ValueError
         raise UserError(f"{path} is missing or damaged; `archgrad resume {folder}` writes it again.") from error
     return records
 
 
 def _check_record(record: Any, number: int, count: int) -> None:
     """Raise an error unless a record is what a search writes: texts and finite numbers by name."""
-    if not isinstance(record, dict) or type(record.get("epoch")) is not int or record["epoch"] != number:
-        raise UserError(f"record {number} has no epoch, or another one.")
-    if "genotype" not in record:
-        raise UserError(f"record {number} has no genotype.")
+    check_value("a record", record, dict[str, str | float | None])
+    if type(record["epoch"]) is not int or record["epoch"] != number:
+        raise ValueError("the record has another epoch")
     if record["genotype"] is not None:
         Genotype.parse(record["genotype"])
     for name, value in record.items():
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if is_number and not math.isfinite(value):
-            raise UserError(f"{name} is not finite.")
-        if not is_number and not (value is None or (isinstance(value, str) and not name.startswith("oracle_"))):
-            raise UserError(f"{name} is no number.")
+        if name.startswith("oracle_"):
+            check_value(name, value, float | None)
         if name in ("stage", "stopped_to", "switched_from"):
             check_value(name, value, Annotated[int, Range(1, count if name == "stopped_to" else 10**9)])

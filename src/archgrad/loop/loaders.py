@@ -3,78 +3,56 @@
 from __future__ import annotations
 
 import logging
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from archgrad.data import Batch, Data, Loader, Split, normalization_of
+from archgrad.config.resolve import ResolvedSearch
+from archgrad.data import Batch, Data, Loader, Split, normalization_of, split
 from archgrad.distributed.processes import processes
 from archgrad.errors import UserError
 from archgrad.system.warn_once import warn_once
 
-__all__ = ["Loaders", "StepBatches", "check_batch_size"]
+__all__ = ["StepBatches", "loaders_of"]
 
 _log = logging.getLogger("archgrad")
 
 
-class Loaders(NamedTuple):
-    """The loaders of a search; ``evaluation`` and ``held_out`` do not augment.
+def loaders_of(
+    search: ResolvedSearch, data: Data, device: torch.device
+) -> tuple[Loader, Loader, Loader, Loader | None]:
+    """Return the loaders for weights, architecture, evaluation and held-out images; the last two do not augment.
 
-    ``evaluation`` has images to evaluate architectures on: those that train the architecture, or in a single-level
-    search those held out, if there are any. ``held_out`` has those that measure every epoch, None if there are none.
+    Architectures are evaluated on the images that train the architecture, or in a single-level search on those held
+    out, if there are any. The held-out images measure every epoch; None if there are none. All loaders normalize by the
+    training images. ``workers`` processes read each part of the data, if it is not in memory.
     """
+    config, seed, batch_size = search.config, int(search.config.seed), search.training.batch_size
+    fractions = config.split_fractions(search.method.schedule.level)
+    parts = split(data.targets, fractions, seed, config.held_out, data.classes)
+    _check_batch_size(config.batch_size, parts, fractions is None)
+    if config.workers and not data.lazy:
+        warn_once(_log, "the data is in memory, so no worker processes are started to read it.")
+    normalization = normalization_of(data, parts.weights)
 
-    weights: Loader
-    architecture: Loader
-    evaluation: Loader
-    held_out: Loader | None
+    def loader(indices: Tensor, stream: str, size: int = batch_size) -> Loader:
+        augmentation = data.augmentation if stream in ("weights", "architecture") else None
+        shard = (*processes(),)
+        made = Loader(data, indices, size, normalization, augmentation, seed, stream, device, config.workers, shard)
+        if made.batch_size < processes().size:
+            what = "evaluation" if stream == "judge" else stream
+            raise UserError(
+                f"the batches of {made.batch_size} images ({what}) are smaller than the number of processes, "
+                f"{processes().size}; give a larger batch_size, more data, or fewer processes."
+            )
+        return made
 
-    @classmethod
-    def of(
-        cls,
-        data: Data,
-        parts: Split,
-        single_level: bool,
-        batch_size: int,
-        seed: int,
-        device: torch.device,
-        workers: int = 0,
-    ) -> Loaders:
-        """Build the loaders of these parts of the data, all with the normalization of the training images.
-
-        ``workers`` processes read each part, if the data is not in memory.
-        """
-        if workers and not data.lazy:
-            warn_once(_log, "the data is in memory, so no worker processes are started to read it.")
-        normalization = normalization_of(data, parts.weights)
-        holds_out = len(parts.held_out) > 0
-
-        def loader(indices: Tensor, stream: str, size: int = batch_size) -> Loader:
-            augmentation = data.augmentation if stream in ("weights", "architecture") else None
-            shard = (*processes(),)
-            return Loader(data, indices, size, normalization, augmentation, seed, stream, device, workers, shard)
-
-        even = _even(len(parts.held_out), batch_size) if holds_out else batch_size
-        evaluates_held_out = holds_out and single_level
-        loaders = cls(
-            loader(parts.weights, "weights"),
-            loader(parts.architecture, "architecture"),
-            loader(parts.held_out, "judge", even) if evaluates_held_out else loader(parts.architecture, "judge"),
-            loader(parts.held_out, "held-out", even) if holds_out else None,
-        )
-        loaders._check_processes()
-        return loaders
-
-    def _check_processes(self) -> None:
-        """Reject batches that have fewer images than there are processes."""
-        count = processes().size
-        for what, loader in self._asdict().items():
-            if loader is not None and loader.batch_size < count:
-                raise UserError(
-                    f"the batches of {loader.batch_size} images ({what.replace('_', '-')}) are smaller than the number "
-                    f"of processes, {count}; give a larger batch_size, more data, or fewer processes."
-                )
+    weights, architecture = loader(parts.weights, "weights"), loader(parts.architecture, "architecture")
+    if not len(parts.held_out):
+        return weights, architecture, loader(parts.architecture, "judge"), None
+    even, single_level = _even(len(parts.held_out), batch_size), fractions is None
+    evaluation = loader(parts.held_out, "judge", even) if single_level else loader(parts.architecture, "judge")
+    return weights, architecture, evaluation, loader(parts.held_out, "held-out", even)
 
 
 class StepBatches:
@@ -101,7 +79,7 @@ class StepBatches:
         return self._outer
 
 
-def check_batch_size(batch_size: int | None, parts: Split, single_level: bool) -> None:
+def _check_batch_size(batch_size: int | None, parts: Split, single_level: bool) -> None:
     """Reject a batch size larger than the data; a space's own batch size is cut to small data silently."""
     held_out = f"; {len(parts.held_out)} are held out (held_out)" if single_level and len(parts.held_out) else ""
     for name, part in (("weights", parts.weights), ("architecture", parts.architecture)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from copy import copy, deepcopy
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -15,19 +17,19 @@ from archgrad.data import Loader
 from archgrad.diagnostics import Snapshot
 from archgrad.discretizers import SupernetEvaluation, Tuning
 from archgrad.errors import UserError, shortened
-from archgrad.hypergradients import Batches
+from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.experiment import Experiment
 from archgrad.loop.loaders import StepBatches
-from archgrad.loop.metric_sums import BatchMetrics, MetricSums
-from archgrad.loop.state import SearchState
+from archgrad.loop.losses import SupernetLosses, forward_of
+from archgrad.loop.state import BatchMetrics, MetricSums, SearchState
 from archgrad.loop.step_checks import check_instance, check_state
-from archgrad.loop.supernet_losses import SupernetLosses, forward_of
 from archgrad.relaxations import Relaxed
 from archgrad.system import random_streams
 from archgrad.tasks import align
 
 __all__ = [
     "due_at_point",
+    "evaluate_at_state",
     "evaluate_held_out",
     "gradients_due",
     "measure_end",
@@ -57,11 +59,21 @@ def measure_points(
 ) -> None:
     """Measure the bilevel point for these callbacks."""
     for callback in callbacks:
-        # A stepper of its own, never compiled and in 32 bit: a callback may change or differentiate the supernet.
-        step = experiment.stepper(state).in_full_precision().bilevel_step(state)
-        with step.at(state.alpha, Batches([batches.inner(0)]), batches.outer()) as point:
+        with evaluate_at_state(experiment, state, batches) as point:
             measured = callback.measure_point(point)
         state.sums.note(_numbers(callback, "measure_point", measured), callback.decays)
+
+
+def evaluate_at_state(
+    experiment: Experiment, state: SearchState, batches: StepBatches, inner_batches: int = 1
+) -> AbstractContextManager[EvaluationPoint]:
+    """Open the evaluation point of a search with these batches.
+
+    It has a stepper of its own, never compiled and in 32 bit: a callback may change or differentiate the supernet.
+    """
+    inner = Batches(map(batches.inner, range(inner_batches)))
+    step = experiment.stepper(state).in_full_precision().bilevel_step(state)
+    return step.at(state.alpha, inner, batches.outer())
 
 
 def gradients_due(callbacks: Iterable[Callback], state: SearchState) -> list[Callback]:
@@ -190,20 +202,10 @@ def _copied(experiment: Experiment, state: SearchState) -> SearchState:
     """Copy the state at the end of the last epoch, with a new optimizer of the weights."""
     supernet = deepcopy(state.supernet)
     optimizer = experiment.weights.make_optimizer(supernet.parameters())
-    return SearchState(
-        supernet,
-        state.alpha,
-        state.arch_state,
-        optimizer,
-        state.epochs,
-        state.steps,
-        state.genotype,
-        epoch=state.epochs - 1,
-        step=state.steps,
-        trusted=dict(state.trusted),
-        loss_scale=copy(state.loss_scale),
-        hypergradient_state=state.hypergradient_state,
-    )
+    return replace(
+        state, supernet=supernet, optimizer=optimizer, epoch=state.epochs - 1, step=state.steps, sums=MetricSums(),
+        trusted=dict(state.trusted), loss_scale=copy(state.loss_scale), average=None,
+    )  # fmt: skip
 
 
 def _tune(experiment: Experiment, copy: SearchState, tuning: Tuning, between: Callable[[], None]) -> Probabilities:
@@ -218,7 +220,7 @@ def _tune(experiment: Experiment, copy: SearchState, tuning: Tuning, between: Ca
         stepper.weight_step(copy, batches.inner(0))
         copy.step += 1
     check_state(copy)
-    return experiment.method.relaxation.probabilities(experiment.blocks, copy.alpha)
+    return experiment.probabilities(copy.alpha)
 
 
 def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader) -> dict[str, float]:
@@ -250,8 +252,5 @@ def evaluate_held_out(losses: SupernetLosses, state: SearchState, loader: Loader
     for meter in meters.values():
         meter.reset()
     chance = task.chance(torch.cat(targets))
-    return found | _known("heldout_chance", chance) | {"heldout_images": sum(map(len, targets))}
-
-
-def _known(name: str, value: float | None) -> dict[str, float]:
-    return {} if value is None else {name: value}
+    found |= {} if chance is None else {"heldout_chance": chance}
+    return found | {"heldout_images": sum(map(len, targets))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,17 +17,13 @@ from archgrad.config.resolve import ResolvedSearch, resolve
 from archgrad.config.search_config import SIZE_FIELDS
 from archgrad.data import Data
 from archgrad.distributed.processes import processes
-from archgrad.errors import UserError, shortened
 from archgrad.loop.estimate import choose_threads
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.folder import OWN_FILES
 from archgrad.loop.global_state import own_threads
 from archgrad.loop.sizes import candidate_sizes, fit_sizes
-from archgrad.parts.fields import check_value
 from archgrad.system.devices import AUTO, usable_device
-from archgrad.system.files import as_path
 
-__all__ = ["DEFAULT_MINUTES", "checked_files", "checked_folder", "prepare"]
+__all__ = ["DEFAULT_MINUTES", "prepare"]
 
 _log = logging.getLogger("archgrad")
 
@@ -104,28 +100,3 @@ def _with_oracles(parts: ResolvedSearch, datasets: Sequence[str], tell: Tell) ->
     elif parts.config.oracle not in ("auto", "none"):
         tell(f"no oracle accuracy: there is no table of {parts.config.oracle} for the space {parts.space.name!r}")
     return replace(parts, callbacks=(*parts.callbacks, *found)), sources
-
-
-def checked_files(files: Mapping[str, str]) -> dict[str, str]:
-    """Return the texts to write; reject names that leave the run folder or belong to the search."""
-    if not isinstance(files, Mapping):
-        raise UserError(f"files is {shortened(files)}; it must be a dictionary of texts by file name.")
-    for name, text in files.items():
-        if not isinstance(name, str) or not isinstance(text, str):
-            raise UserError(f"files has {shortened(name)}: {shortened(text)}; give texts by file name.")
-        if name in ("", ".", "..") or {"/", "\\", "\0", ":"} & set(name) or len(name.encode()) > 200:
-            raise UserError(f"files names {shortened(name)}; give a plain file name, which stays in the run folder.")
-        if name.startswith(("checkpoint", "healthy", "stage-", ".")) or name in OWN_FILES:
-            raise UserError(f"files names {name!r}, which the search itself writes; choose another name.")
-    return dict(files)
-
-
-def checked_folder(out: Path | str | None, resume: bool, interruptible: bool) -> Path | None:
-    """Return the run directory; reject what needs one if there is none."""
-    check_value("resume", resume, bool)
-    check_value("interruptible", interruptible, bool)
-    if resume and out is None:
-        raise UserError("resume=True needs out=FOLDER, the run directory to continue from.")
-    if interruptible and out is None:
-        raise UserError("interruptible=True needs out=FOLDER, where the checkpoint of an interrupted search is left.")
-    return None if out is None else as_path("out", out)

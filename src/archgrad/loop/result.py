@@ -16,13 +16,11 @@ from archgrad.diagnostics import Diagnosis
 from archgrad.discretizers import ScoredGenotype, most_probable
 from archgrad.errors import UserError
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.saved_run import config_of_run, reopen, save_stages
-from archgrad.loop.stages import SearchedStages
-from archgrad.loop.state import SearchState, nothing_decided
+from archgrad.loop.stages import SearchedStages, config_of_run, reopen
+from archgrad.loop.state import nothing_decided
 from archgrad.method.bundle import Method
 from archgrad.method.reactions import diagnosed
 from archgrad.parts.fields import check_value
-from archgrad.relaxations import expand_to_cells
 from archgrad.report import to_svg
 from archgrad.spaces import Cost, Genotype, SearchSpace
 from archgrad.spaces.shared_weights import copy_shared_weights, measure_norms
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from archgrad.data import Normalization
     from archgrad.tasks import BaseTask
 
-__all__ = ["SearchResult", "mixture_of", "result_of"]
+__all__ = ["SearchResult", "result_of"]
 
 _NORM_BATCHES = 50
 """The most batches that measure the batch norms of a network with shared weights."""
@@ -103,10 +101,8 @@ class SearchResult:
         if self.undecided:
             raise UserError("the search has chosen no architecture: all choices tie exactly; search for longer.")
         last = self._last
-        shape = last.network_shape
-        network = self.space.network(
-            self.genotype, num_classes=shape["num_classes"], input_channels=shape["input_channels"]
-        ).to(last.device)
+        network = self.space.network(self.genotype, num_classes=last.outputs, input_channels=last.data.channels)
+        network.to(last.device)
         if trained:
             copy_shared_weights(self.supernet, network)
             count = min(last.weight_loader.steps, _NORM_BATCHES)
@@ -119,7 +115,7 @@ class SearchResult:
         The search itself may return another one than the first: after an early stop, or where its discretizer measures.
         """
         last, state = self.stages.runs[-1]
-        probabilities = last.method.relaxation.probabilities(last.blocks, state.alpha)
+        probabilities = last.probabilities(state.alpha)
         if self.method.discretizer.ties(last.space, probabilities, last=True).everywhere:
             raise UserError(
                 "no architecture is more probable than another: all choices tie exactly; search for longer."
@@ -128,8 +124,8 @@ class SearchResult:
 
     def cost(self, genotype: Genotype) -> Cost:
         """Count parameters and multiply-adds of a genotype's network at the searched size, on the searched images."""
-        shape, data = self._last.network_shape, self._last.weight_loader.data
-        return self.space.cost(genotype, **shape, image_size=data.image_size)
+        last = self._last
+        return self.space.cost(genotype, **last.network_shape, image_size=last.data.image_size)
 
     def train(self, data: Any = None, **options: Any) -> archgrad.TrainResult:
         """Train the network of the genotype from scratch, by default on the searched data: ``archgrad.train(self)``."""
@@ -139,7 +135,7 @@ class SearchResult:
 
     def save(self, folder: Path | str) -> Path:
         """Write a run directory, as ``search(..., out=folder)`` does, and return its path."""
-        return save_stages(self.stages, folder)
+        return self.stages.save(folder)
 
     @classmethod
     def load(
@@ -186,13 +182,7 @@ def result_of(stages: SearchedStages) -> SearchResult:
     """Return the result of a search whose last stage is in its last state."""
     experiment, state = stages.runs[-1]
     return SearchResult(
-        state.genotype, tuple(stages.history), mixture_of(experiment, state), state.alpha, state.supernet,
+        state.genotype, tuple(stages.history), experiment.mixture(state.alpha), state.alpha, state.supernet,
         stages.seconds, experiment.method, experiment.weights.epochs,
         experiment.budget_line, stages, state.stopped,
     )  # fmt: skip
-
-
-def mixture_of(experiment: Experiment, state: SearchState) -> dict[str, Tensor]:
-    """Return the input of the supernet at the present α, ``{block: [cells, rows, choices]}``."""
-    blocks = experiment.blocks
-    return expand_to_cells(blocks, experiment.method.relaxation.probabilities(blocks, state.alpha))

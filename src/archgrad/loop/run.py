@@ -238,10 +238,10 @@ class Run:
         """Derive the genotype, and return the snapshot of the architecture for callbacks."""
         state = self.state
         method, space = self.stepper.method, self.experiment.space
-        probabilities = method.relaxation.probabilities(self.experiment.blocks, state.alpha)
+        probabilities = self.experiment.probabilities(state.alpha)
         last = state.epoch + 1 == state.epochs
         state.genotype = self._amended(self._derived(probabilities, last), probabilities, last)
-        initial = method.relaxation.probabilities(self.experiment.blocks, self.experiment.first_alpha())
+        initial = self.experiment.probabilities(self.experiment.first_alpha())
         ties = method.discretizer.ties(space, probabilities, last)
         if ties.rows and last:
             _log.warning("undecided: %s at the end of the search, so the first in order is taken.", ties)
@@ -353,11 +353,11 @@ def lost(error: ProcessLostError, folder: RunFolder | None) -> ProcessLostError:
 def _interrupted(state: SearchState, folder: RunFolder, number: int) -> SearchInterrupted:
     """Return an exception that says where the search stopped and how to continue it."""
     place = f"epoch {state.epoch} of {state.epochs}"
-    if state.complete and folder.part is None:
+    if state.complete and not folder.part:
         return SearchInterrupted(
             f"stopped after {place}; the search is complete, its result is in {folder.path}.", number
         )
     if state.step:
         place = f"step {state.step} of {state.steps} in epoch {state.epoch + 1} of {state.epochs}"
-    place += "" if folder.part is None else f" of {folder.part}"
+    place += f" of {folder.part}" if folder.part else ""
     return SearchInterrupted(f"stopped after {place}; continue with `archgrad resume {folder.home}`.", number)

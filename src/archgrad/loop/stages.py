@@ -1,8 +1,11 @@
-"""A search in stages: each is a run of its own, in the part of the space that the one before it kept."""
+"""The stages of a search, of which most have one: each searches the part of the space that the one before it kept.
+
+Their states are written to a run directory, and read again without changing it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -10,28 +13,30 @@ from typing import Any
 import torch
 
 from archgrad.autodiff.tensors import Probabilities
-from archgrad.callbacks import Callback, Record, SearchView, StageStart
-from archgrad.config.resolve import ResolvedSearch
+from archgrad.callbacks import Callback, Record
+from archgrad.config import SearchConfig, read_run_config
+from archgrad.config.naming import config_with
+from archgrad.config.resolve import ResolvedSearch, resolve
+from archgrad.data import as_data
 from archgrad.discretizers import Argmax
 from archgrad.discretizers.limited_skips import LimitedSkips
-from archgrad.loop.checks import check_supernet_memory
+from archgrad.loop.checkpoint import Checkpoints
 from archgrad.loop.experiment import Experiment
-from archgrad.loop.folder import RunFolder, ending_of, summary_of
+from archgrad.loop.folder import RunFolder, StageFolder, ending_of, numbered_through, stage_folder, summary_of
+from archgrad.loop.global_state import own_global_state
 from archgrad.loop.state import SearchState
 from archgrad.spaces import SearchSpace
 from archgrad.system import random_streams
+from archgrad.system.files import as_path
 
 __all__ = [
-    "OverallRecords",
     "SearchedStages",
-    "check_stages",
+    "config_of_run",
     "example_stages",
-    "first_space",
-    "next_space",
     "number_of_stages",
-    "stage_of",
+    "reopen",
+    "restore_run",
     "stage_parts",
-    "with_stage",
 ]
 
 
@@ -39,18 +44,6 @@ def number_of_stages(parts: ResolvedSearch) -> int:
     """Return the number of stages; a method without stages has one."""
     plan = parts.method.progressive
     return 1 if plan is None else len(plan.stages)
-
-
-def first_space(parts: ResolvedSearch) -> SearchSpace:
-    """Return the space that the first stage searches."""
-    plan = parts.method.progressive
-    return parts.space if plan is None else plan.sized(parts.space, 0)
-
-
-def next_space(parts: ResolvedSearch, space: SearchSpace, probabilities: Probabilities, number: int) -> SearchSpace:
-    """Return the space of the next stage, given the space and the probabilities of stage ``number``."""
-    plan = parts.method.progressive
-    return space if plan is None else plan.narrowed(space, probabilities, number)
 
 
 def stage_parts(parts: ResolvedSearch, number: int, space: SearchSpace) -> ResolvedSearch:
@@ -71,99 +64,58 @@ def stage_parts(parts: ResolvedSearch, number: int, space: SearchSpace) -> Resol
     return replace(parts, space=space, method=method)
 
 
-def stage_of(whole: Experiment, number: int, space: SearchSpace, begun: Path | None = None) -> Experiment:
-    """Return the experiment of one stage, counted from 1; ``begun`` is its folder."""
-    if whole.parts.method.progressive is None:
-        return whole
-    return Experiment.of(stage_parts(whole.parts, number, space), whole.data, begun)
+def _space_of_stage(
+    parts: ResolvedSearch, number: int, before: SearchSpace, probabilities: Probabilities | None
+) -> SearchSpace:
+    """Return the space of a stage, counted from 1, given that of the stage ``before`` and its probabilities."""
+    plan = parts.method.progressive
+    if plan is None:
+        return before
+    return plan.sized(before, 0) if probabilities is None else plan.narrowed(before, probabilities, number - 1)
 
 
 def example_stages(parts: ResolvedSearch) -> Iterator[ResolvedSearch]:
     """Yield the parts of each stage with choices dropped at random, to estimate costs."""
-    searched, generator = first_space(parts), random_streams.generator(0, "estimate")
+    space, drawn, generator = parts.space, None, random_streams.generator(0, "estimate")
     for number in range(1, number_of_stages(parts) + 1):
-        yield stage_parts(parts, number, searched)
-        if number < number_of_stages(parts):
-            drawn = {block.name: torch.rand(block.shape, generator=generator) for block in searched.blocks}
-            searched = next_space(parts, searched, Probabilities(drawn), number)
-
-
-def check_stages(whole: Experiment) -> None:
-    """Reject, before the first stage, a later one whose supernet does not fit into memory."""
-    plan, loader = whole.parts.method.progressive, whole.weight_loader
-    for number in range(0 if plan is None else len(plan.stages)):
-        sized = whole.space if plan is None else plan.sized(whole.space, number)
-        check_supernet_memory(
-            sized, whole.method.in_stage(number, sized), whole.data, whole.outputs, loader.batch_size, whole.device,
-            whole.config.checkpoint_cells,
-        )  # fmt: skip
-
-
-class OverallRecords(Callback):
-    """Writes the records of all stages to the folder of the whole search."""
-
-    def __init__(self, folder: RunFolder | None) -> None:
-        self.folder = folder
-        self.records: list[Record] = []
-        self.number = 0
-
-    def on_stage_start(self, stage: StageStart) -> None:
-        """Note the stage whose records follow."""
-        self.number = stage.number
-
-    def on_search_start(self, search: SearchView) -> None:
-        """Begin the folder; write the records that an unfinished stage already has."""
-        if self.folder is not None:
-            self.folder.begin()
-            if search.history and not search.complete:
-                self.folder.show(self.so_far(search.history), search.genotype)
-
-    def on_epoch_end(self, search: SearchView, record: Record) -> None:
-        """Write the record after those of earlier stages."""
-        if self.folder is not None:
-            self.folder.show(self.so_far(search.history), search.genotype)
-
-    def so_far(self, history: Sequence[Record]) -> list[Record]:
-        """Return all records, given those of the present stage."""
-        return with_stage(self.records, self.number, history)
-
-
-def with_stage(records: Sequence[Record], number: int, history: Sequence[Record]) -> list[Record]:
-    """Return the records of earlier stages, and then those of stage ``number``, with the epochs counted through."""
-    before = len(records)
-    return [*records, *({"stage": number, **record, "epoch": before + record["epoch"]} for record in history)]
-
-
-def _switches(records: Sequence[Record]) -> list[dict[str, Any]] | None:
-    """Return the stages that switched their method, and in which of their epochs; None if none did."""
-    names = ("stage", "switched_from")
-    return [{name: record[name] for name in names} for record in records if "switched_from" in record] or None
+        space = _space_of_stage(parts, number, space, drawn)
+        yield stage_parts(parts, number, space)
+        shapes = {block.name: block.shape for block in space.blocks}
+        drawn = Probabilities({name: torch.rand(shape, generator=generator) for name, shape in shapes.items()})
 
 
 @dataclass(frozen=True, eq=False)
 class SearchedStages:
-    """The experiment and the last state of every stage of a search that has begun; most searches have one.
+    """The experiment and the state of every stage of a search that has begun, the present one last.
 
     ``whole`` is the experiment of the whole search, and ``fallback`` the state that its last stage may go back to.
     """
 
     whole: Experiment
-    runs: tuple[tuple[Experiment, SearchState], ...]
+    runs: list[tuple[Experiment, SearchState]] = field(default_factory=list)
     fallback: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """The number of stages that the search has in the end."""
+        return number_of_stages(self.whole.parts)
+
+    @property
+    def staged(self) -> bool:
+        """Whether the method is progressive: then each stage has a folder and a number in its records."""
+        return self.whole.parts.method.progressive is not None
 
     @property
     def complete(self) -> bool:
         """Whether no step of any stage is left."""
-        return len(self.runs) == number_of_stages(self.whole.parts) and self.runs[-1][1].complete
+        return len(self.runs) == self.count and self.runs[-1][1].complete
 
     @property
     def history(self) -> list[Record]:
         """The records of all stages."""
-        if self.whole.parts.method.progressive is None:
-            return list(self.runs[0][1].history)
         records: list[Record] = []
         for number, (_, state) in enumerate(self.runs, 1):
-            records = with_stage(records, number, state.history)
+            records += numbered_through(state.history, number, len(records)) if self.staged else state.history
         return records
 
     @property
@@ -176,7 +128,78 @@ class SearchedStages:
         """The content of ``summary.json``, ready for JSON."""
         state, epochs, history = self.runs[-1][1], self.whole.weights.epochs, self.history
         more = ending_of(state)
-        if self.whole.parts.method.progressive is not None:
-            count = len(self.runs)
-            more, epochs = {"stages": count, "switched": _switches(history)}, count * epochs
+        if self.staged:
+            switches = [{name: record[name] for name in _SWITCH} for record in history if "switched_from" in record]
+            more, epochs = {"stages": len(self.runs), "switched": switches or None}, len(self.runs) * epochs
         return summary_of(self.whole.identity, history, state.genotype, epochs, self.seconds, more)
+
+    def next_experiment(self, home: Path | None = None) -> Experiment:
+        """Return the experiment of the stage that follows; ``home`` is where the search was begun before."""
+        if not self.staged:
+            return self.whole
+        number, space, probabilities = len(self.runs) + 1, self.whole.parts.space, None
+        if self.runs:
+            last, state = self.runs[-1]
+            space, probabilities = last.space, last.probabilities(state.alpha)
+        parts = stage_parts(
+            self.whole.parts, number, _space_of_stage(self.whole.parts, number, space, probabilities)
+        )  # fmt: skip
+        return Experiment.of(parts, self.whole.data, None if home is None else stage_folder(home, number))
+
+    def save(self, folder: Path | str, again: bool = False) -> Path:
+        """Write a run directory from the states in memory; ``again`` replaces an earlier state of the same search."""
+        path = as_path("folder", folder)
+        home = RunFolder(path, self.whole.identity, {"config.toml": self.whole.describe()})
+        with home.opened(again and home.is_begun()):
+            for number, (experiment, state) in enumerate(self.runs, 1):
+                fallback = self.fallback if number == len(self.runs) else {}
+                if not self.staged:
+                    _write(home, state, fallback)
+                    return path
+                own = StageFolder(home, experiment.identity, number, self.count)
+                with own.opened(own.is_begun()):
+                    _write(own, state, fallback)
+            home.show(self.history, self.runs[-1][1].genotype)
+            if self.complete:
+                home.conclude(self.summary)
+        return path
+
+
+_SWITCH = ("stage", "switched_from")
+"""What a summary says of a stage that switched its method: which it was, and in which of its epochs."""
+
+
+def _write(folder: RunFolder, state: SearchState, fallback: dict[str, Any]) -> None:
+    folder.on_search_start(state)
+    folder.save(state)
+    if fallback:
+        folder.save_fallback(fallback)
+    if state.complete:
+        folder.on_search_end(state)
+
+
+def config_of_run(home: Path, given: Mapping[str, Any]) -> SearchConfig:
+    """Read the configuration of a run directory; ``given`` has objects that it could not name, or None."""
+    described = read_run_config(home)
+    objects = {name: as_data(one) if name == "data" else one for name, one in given.items() if one is not None}
+    return config_with(described, objects)
+
+
+def reopen(config: SearchConfig, home: Path, callbacks: Sequence[Callback] = ()) -> SearchedStages:
+    """Restore the last saved state of a run, or of every stage that has begun."""
+    found = SearchedStages(Experiment.of(resolve(config, callbacks), config.load_data(), home))
+    folder = stage_folder(home, 1) if found.staged else home
+    while not found.runs or (len(found.runs) < found.count and Checkpoints(folder).exist()):
+        experiment, last = found.next_experiment(home), folder
+        found.runs.append((experiment, restore_run(experiment, last)))
+        folder = stage_folder(home, len(found.runs) + 1)
+    return replace(found, fallback=Checkpoints(last, "healthy").load_if_any(experiment.identity))
+
+
+def restore_run(experiment: Experiment, folder: Path) -> SearchState:
+    """Return the last saved state of a run."""
+    saved = Checkpoints(folder).load(experiment.identity)
+    with own_global_state(experiment.device):
+        state = experiment.initial_state()
+    state.restore(saved)
+    return state

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,22 @@ from archgrad.autodiff.tensors import Alpha, Weights
 from archgrad.callbacks import Record
 from archgrad.distributed.processes import processes
 from archgrad.hypergradients import HypergradientState
-from archgrad.loop.metric_sums import MetricSums
+from archgrad.loop.checkpoint import check_saved, load_optimizer, refuse_damaged
 from archgrad.loop.precision import LossScale
-from archgrad.loop.saved_state import check_saved, load_optimizer
 from archgrad.spaces import Genotype
 from archgrad.supernet import Supernet
 from archgrad.tasks import ACCURACY, MetricInfo
+from archgrad.tasks.metric import widen
 
-__all__ = ["PRODUCTS", "SearchState", "WeightAverage", "all_trusted", "nothing_decided"]
+__all__ = [
+    "PRODUCTS",
+    "BatchMetrics",
+    "MetricSums",
+    "SearchState",
+    "WeightAverage",
+    "all_trusted",
+    "nothing_decided",
+]
 
 PRODUCTS = "products"
 """The prefix of keys in ``trusted`` for the Hessian products of hypergradients and callbacks, one key per kind."""
@@ -38,6 +48,106 @@ def nothing_decided(history: Sequence[Record], stopped: str | None) -> bool:
     """Tell whether the search has no architecture: all choices tied in its last epoch, or in all, if it was stopped."""
     genotypes = [record["genotype"] for record in history]
     return bool(genotypes) and (genotypes[-1] is None if stopped is None else not any(genotypes))
+
+
+_COUNTS = {"sum": "times", "decayed": "remaining"}
+"""The sums of measures, and what each is divided by for their mean."""
+
+
+@dataclass(frozen=True)
+class BatchMetrics:
+    """The mean loss of a batch, and the total and the weight of its metrics, at the weights before the step."""
+
+    name: str
+    loss: Tensor
+    ratios: Mapping[str, tuple[Tensor | float, Tensor | float]]
+    count: int
+
+
+class MetricSums:
+    """Running sums of losses and metrics, per kind of step, and of the measures of callbacks; they restore exactly.
+
+    Sums are tensors on the device of the weights, in 64 bits, so that no step waits for the device; :meth:`plain` and
+    :meth:`means` read them.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, Tensor | float] = {}
+
+    def add(self, batch: BatchMetrics) -> None:
+        """Add the metrics of one batch."""
+        found: dict[str, Tensor | float] = {"loss": widen(batch.loss.detach()) * batch.count, "count": batch.count}
+        for metric, (total, weight) in batch.ratios.items():
+            found |= {f"{metric}_total": widen(total), f"{metric}_weight": widen(weight)}
+        for quantity, value in found.items():
+            name = f"{batch.name}_{quantity}"
+            self.values[name] = self.values.get(name, 0.0) + value
+
+    def plain(self) -> dict[str, float]:
+        """Return the sums as numbers."""
+        return {name: float(value) for name, value in self.values.items()}
+
+    def restore(self, saved: Mapping[str, float]) -> None:
+        """Take over saved sums; raise an error if one of them has no count."""
+        self.values = dict(saved)
+        self.means()
+
+    def note(self, measured: Mapping[str, float], decays: Mapping[str, float] | None = None) -> None:
+        """Add the measures of a callback inside the epoch; those with a decay outlast it, and lose weight instead."""
+        for measure, value in measured.items():
+            decay = (decays or {}).get(measure)
+            total, count = ("sum", "times") if decay is None else ("decayed", "remaining")
+            for name, amount in ((f"{measure}_{total}", value), (f"{measure}_{count}", 1.0)):
+                self.values[name] = (1.0 if decay is None else decay) * self.values.get(name, 0.0) + amount
+
+    def after_epoch(self) -> MetricSums:
+        """Return the sums that the next epoch begins with: those that decay."""
+        following = MetricSums()
+        following.values = {
+            name: value for name, value in self.values.items() if name.endswith(("_decayed", "_remaining"))
+        }
+        return following
+
+    def means(self) -> dict[str, float]:
+        """Return mean loss and metrics of each kind of step, and the mean of each measure."""
+        means, values = {}, self.plain()
+        for name in sorted(values):
+            kind, _, quantity = name.rpartition("_")
+            if quantity == "loss":
+                means[f"{kind}_loss"] = values[name] / values[f"{kind}_count"]
+            elif quantity == "total":
+                weight = values[f"{kind}_weight"]
+                mean = values[name] / weight if weight else 0.0
+                means[kind.removesuffix("²")] = math.sqrt(mean) if kind.endswith("²") else mean
+            elif quantity in _COUNTS:
+                means[kind] = values[name] / values[f"{kind}_{_COUNTS[quantity]}"]
+        return means
+
+    def lazy_means(self) -> Mapping[str, float]:
+        """Return the present means as a mapping that reads the device when it is first used."""
+        copy = MetricSums()
+        copy.values = dict(self.values)
+        return _LazyMeans(copy)
+
+
+class _LazyMeans(Mapping[str, float]):
+    """Means that are computed on first use."""
+
+    def __init__(self, sums: MetricSums) -> None:
+        self._sums = sums
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        return self._sums.means()
+
+    def __getitem__(self, name: str) -> float:
+        return self._means[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._means)
+
+    def __len__(self) -> int:
+        return len(self._means)
 
 
 @dataclass(frozen=True)
@@ -182,8 +292,9 @@ class SearchState:
 
     def restore(self, saved: dict[str, Any]) -> None:
         """Become the state that :meth:`tensors` returned."""
-        own = self.tensors()
-        check_saved(saved, own, self.optimizer)
+        with refuse_damaged():
+            check_saved(saved, self.tensors(), self.optimizer)
+            self.sums.restore(saved["sums"])
         device, position = self.device, saved["position"]
         self.supernet.load_state_dict(saved["weights"])
         self.alpha = Alpha(_to_device(saved["alpha"], device))
@@ -192,7 +303,6 @@ class SearchState:
         load_optimizer(self.optimizer, saved["optimizer"])
         self.genotype = Genotype.parse(saved["genotype"])
         self.epoch, self.step = position["epoch"], position["step"]
-        self.sums.restore(saved["sums"])
         self.history = [dict(record) for record in saved["history"]]
         self.seconds = saved["seconds"]
         self.switched = saved["switched"]

@@ -179,7 +179,6 @@ def _shapes(tensors: Mapping[str, Any]) -> str:
 
 
 _EVERY = 20
-_KNOBS = "weights.lr or weights.clip"
 _SUSPICIOUS = 200.0
 """A knob that is so many times its default is named as the cause; a short search multiplies α's rate by up to 125."""
 
@@ -258,5 +257,6 @@ def _factors(part: Any, usual: Any) -> dict[str, float]:
     }
 
 
-def _message(what: str, value: float | str, epoch: int, step: int, knobs: str = _KNOBS) -> str:
-    return f"{what} became {value} at step {step} of epoch {epoch + 1}; lower {knobs} and start again."
+def _message(what: str, value: float | str, epoch: int, step: int) -> str:
+    when = f"step {step} of epoch {epoch + 1}"
+    return f"{what} became {value} at {when}; lower weights.lr or weights.clip and start again."

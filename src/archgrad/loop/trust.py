@@ -20,8 +20,7 @@ from archgrad.errors import UserError
 from archgrad.hypergradients import Batches, EvaluationPoint
 from archgrad.loop.loaders import StepBatches
 from archgrad.loop.state import PRODUCTS, SearchState
-from archgrad.loop.steps import Stepper
-from archgrad.loop.weight_pass import added_gradient
+from archgrad.loop.steps import Stepper, added_gradient
 from archgrad.regularizers import Regularizer
 
 __all__ = ["compare_products", "compare_regularizers"]
