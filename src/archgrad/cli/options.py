@@ -49,6 +49,7 @@ _HELP = {
     "image_size": "Resize the images to this width and height. [as they are]",
     "resize": "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
     "distort. [crop]",
+    "strict": "Refuse a broken image file, instead of leaving out up to 5 % of them. [no-strict]",
     "split": "Shares of the images that train weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]",
     "held_out": "Share of the images that train no weights and measure each epoch; 0: none. [0.1; 0 with --published]",
     "device": "cpu, cuda, cuda:1, …, mps, or auto: cuda if there is one, else mps, else cpu. [cpu]",
@@ -94,7 +95,7 @@ TRAINING: Mapping[str, str] = {
     "cells": "Depth: cells per stage (nasbench201) or in total (other spaces). [the preset's]",
     "batch_size": "Images per batch. [the preset's]",
     "limit": "Use only this many training images; class proportions stay. [all]",
-    **{name: _HELP[name] for name in ("image_size", "resize")},
+    **{name: _HELP[name] for name in ("image_size", "resize", "strict")},
     "held_out": "Share of the training images that measures each epoch and trains nothing; 0: none. [0.1, or 0 if the "
     "preset is a paper's and there are test images]",
     **{name: _HELP[name] for name in ("device", "precision", "deterministic", "threads", "workers")},
@@ -105,7 +106,7 @@ TRAINING: Mapping[str, str] = {
 
 FIT: Mapping[str, str] = {
     "data": "Images with their classes (see `archgrad list data`), such as folder:PATH. [digits]",
-    **{name: TRAINING[name] for name in ("data_dir", "limit", "resize", "device", "precision", "threads", "workers")},
+    **{name: TRAINING[name] for name in ("data_dir", "limit", "resize", "strict", "device", "precision", "threads", "workers")},
     "seed": "Seed of all random numbers. [0]",
     "image_size": "Resize the images to this width and height. [their own, at most 32, or 64 with two hours]",
 }
@@ -113,7 +114,7 @@ FIT: Mapping[str, str] = {
 
 
 _STUDY = (
-    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "resize", "split", "held_out",
+    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "resize", "strict", "split", "held_out",
     "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget", "oracle",
 )  # fmt: skip
 STUDY: Mapping[str, str] = {
@@ -130,7 +131,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),
-    "Data": ("data_dir", "task", "image_size", "resize", "split", "held_out"),
+    "Data": ("data_dir", "task", "image_size", "resize", "strict", "split", "held_out"),
     "Method and knobs": (
         "settings", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "alpha_budget",
         "start_from",

@@ -73,6 +73,7 @@ class SearchConfig:
     limit: int | None = None
     image_size: int | None = None
     resize: str = "crop"
+    strict: bool = False
     split: str | tuple[float, float] | None = None
     held_out: float = None  # type: ignore[assignment]  # 0.1, or 0 in a published search
     device: str = "cpu"
@@ -111,7 +112,7 @@ class SearchConfig:
         if not isinstance(self.precision, str):  # 16 and 32 may be numbers
             object.__setattr__(self, "precision", str(self.precision))
         check_one_of("precision", self.precision, PRECISIONS)
-        for name in ("deterministic", "compile", "checkpoint_cells"):
+        for name in ("strict", "deterministic", "compile", "checkpoint_cells"):
             check_value(name, getattr(self, name), bool)
         self.budget  # noqa: B018 - it rejects a bad value
         if self.published:

@@ -53,7 +53,7 @@ __all__ = ["fit", "run_fit"]
 REPORT = "report.html"
 _ARGUMENTS = ("data", "test", "budget", "max_params", "max_madds", "max_latency", "seed", "target")
 _OF_THE_IMAGES = ("data_dir", "image_size", "limit")
-_OPTIONS = (*_OF_THE_IMAGES, "resize", "device", "precision", "threads", "workers")
+_OPTIONS = (*_OF_THE_IMAGES, "resize", "strict", "device", "precision", "threads", "workers")
 _MOST_BASELINE_EPOCHS = 1000
 _MEASURING_SHARE = 0.05
 """The share of the baseline's time that measuring its epoch may take."""
@@ -82,7 +82,7 @@ def fit(
     such as "30m"; a number is minutes. The network keeps the limits ``max_params`` ("1M"), ``max_madds`` ("50M") and
     ``max_latency`` ("5ms" for one image on this machine). ``test`` has the test images, by default those of the data's
     source, or a fifth of the images. A given ``plan`` replaces the one that the measured machine and the budget make.
-    ``options`` are ``data_dir``, ``image_size``, ``resize``, ``limit``, ``device``, ``precision``, ``threads`` and
+    ``options`` are ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``, ``threads`` and
     ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
 
     ``out`` is the folder for everything: the searches, the trainings, ``model/`` and ``report.html``.

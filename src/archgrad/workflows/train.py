@@ -85,7 +85,7 @@ def _after(result: SearchResult, data: Any, options: dict[str, Any]) -> tuple[Se
 
 def searched_images(config: SearchConfig) -> dict[str, Any]:
     """Return the data and the task of a search as options of a training, without a limit of the images."""
-    names = ("data", "data_dir", "image_size", "resize", "task")
+    names = ("data", "data_dir", "image_size", "resize", "strict", "task")
     return {name: one for name in names if (one := getattr(config, name)) is not None}
 
 
