@@ -18,7 +18,7 @@ from archgrad.distributed.processes import joined
 from archgrad.errors import UserError
 from archgrad.loop.estimate import choose_threads
 from archgrad.parts.knobs import parse_setting
-from archgrad.tasks.classification import TOP5
+from archgrad.tasks.classification import BALANCED, TOP5
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.train import run_training, searched_images
 from archgrad.workflows.train_result import mean_and_deviation
@@ -88,13 +88,14 @@ def _mean(found: Mapping[str, Any], unit: str) -> str:
 
 def show_training(content: Mapping[str, Any]) -> str:
     """Format the result: the metric of each seed, mean and deviation, size and place."""
-    unit = " %" if content["metric"] == "accuracy" else ""
+    unit = f" {content['unit']}".rstrip()
     lines = []
     for part, title in (("heldout", "held-out"), ("test", "test")):
         if part in content:
             lines.append((f"{title} {content['metric']}", _mean(content[part], unit)))
-            top5 = [one[part][TOP5] for one in content["seeds"] if TOP5 in one[part]]
-            lines += [(f"{title} top-5", _mean(mean_and_deviation(top5), unit))] if top5 else []
+            for name, short in ((TOP5, "top-5"), (BALANCED, "balanced")):
+                more = [one[part][name] for one in content["seeds"] if name in one[part] and name != content["metric"]]
+                lines += [(f"{title} {short}", _mean(mean_and_deviation(more), unit))] if more else []
     size = f"{content['parameters'] / 1e6:.3f} M parameters, {content['multiply_adds'] / 1e6:.2f} M multiply-adds"
     lines += [("network", size), *(("model", one["model"]) for one in content["seeds"])]
     lines.append(("next", f"archgrad predict {content['seeds'][0]['model']} IMAGES…"))

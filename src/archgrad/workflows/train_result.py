@@ -84,6 +84,7 @@ class TrainResult:
             "parameters": self.cost.parameters,
             "multiply_adds": self.cost.multiply_adds,
             "metric": self.metric.name,
+            "unit": self.metric.unit,
             **{part: mean_and_deviation(values) for part, values in parts.items() if values},
             "seeds": [
                 {
