@@ -56,15 +56,15 @@ def find_architecture(text: str, space: str | None, sizes: Mapping[str, Any]) ->
 
 
 def read_drawable(text: str) -> Genotype:
-    """Return a genotype to draw, also a well-known one by name; a NAS-Bench-101 module loses its loose ends."""
-    if text in known_cells():
-        return known_cells()[text].genotype
+    """Return a genotype to draw; a NAS-Bench-101 module loses its loose ends."""
     found = read_architecture(text)
     return pruned_genotype(found) if isinstance(found, Module) else found
 
 
 def read_architecture(text: str) -> Genotype | Module:
-    """Return a genotype or a NAS-Bench-101 module from text, from a file or from a run directory."""
+    """Return a genotype or a NAS-Bench-101 module by a well-known name, from text, a file or a run directory."""
+    if text in known_cells():
+        return known_cells()[text].genotype
     content = _content(text)
     is_module = content.lstrip().startswith("{") and '"matrix"' in content
     return Module.parse(content) if is_module else Genotype.parse(content)

@@ -106,7 +106,10 @@ TRAINING: Mapping[str, str] = {
 
 FIT: Mapping[str, str] = {
     "data": "Images with their classes (see `archgrad list data`), such as folder:PATH. [digits]",
-    **{name: TRAINING[name] for name in ("data_dir", "limit", "resize", "strict", "device", "precision", "threads", "workers")},
+    **{
+        name: TRAINING[name]
+        for name in ("data_dir", "limit", "resize", "strict", "device", "precision", "threads", "workers")
+    },
     "seed": "Seed of all random numbers. [0]",
     "image_size": "Resize the images to this width and height. [their own, at most 32, or 64 with two hours]",
 }
@@ -114,8 +117,9 @@ FIT: Mapping[str, str] = {
 
 
 _STUDY = (
-    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "resize", "strict", "split", "held_out",
-    "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget", "oracle",
+    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "resize", "strict", "split",
+    "held_out", "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget",
+    "oracle",
 )  # fmt: skip
 STUDY: Mapping[str, str] = {
     **{name: _HELP[name] for name in _STUDY},

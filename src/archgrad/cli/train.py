@@ -41,8 +41,6 @@ def describe_training(genotype: str, settings: Sequence[str], options: Mapping[s
         if "data" in run.needs:
             raise UserError(f"the data of {found.run} cannot be named in a file; give --data.")
         given = searched_images(run) | given
-    if "start_from" in given:
-        given["start_from"] = given["start_from"].resolve()
     return Training.of(found.space, found.genotype, settings=dict(map(parse_setting, settings)), **given)
 
 

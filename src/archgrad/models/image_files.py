@@ -1,4 +1,4 @@
-"""Classify image files; a damaged one does not stop the others."""
+"""Predictions for image files; a damaged one does not stop the others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from archgrad.data.base import LoadOptions, no_progress
 from archgrad.data.sources.decode import decode_one, image_suffixes
 from archgrad.data.sources.encoded import FileList
 from archgrad.errors import UserError
-from archgrad.models.classifier import Classifier, Prediction
+from archgrad.models.classifier import AnyPrediction, Classifier
 from archgrad.system.files import list_folder, shown_path
 from archgrad.system.warn_once import silenced
 
@@ -25,7 +25,7 @@ class FilePrediction(NamedTuple):
     """What a model says of an image file, or why the file cannot be read."""
 
     path: Path
-    result: Prediction | UserError
+    result: AnyPrediction | UserError
 
 
 def find_images(paths: Iterable[Path]) -> FileList:

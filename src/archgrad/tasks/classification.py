@@ -100,15 +100,15 @@ class Classification(BaseTask):
             )
 
     def suited_to(self, data: Data) -> Classification:
-        """Return the task with balanced weights as numbers, and balanced accuracy if the classes are unequal; say so."""
+        """Return the task with balanced weights as numbers, and balanced accuracy if the classes are unequal."""
         counts = data.targets.bincount(minlength=len(data.classes)).clamp(min=1)
         most, least = int(counts.argmax()), int(counts.argmin())
         weights, unequal = self.class_weights, int(counts[most]) >= _UNEQUAL * int(counts[least])
         if unequal and weights is None:
             warn_once(
-                _logger, "the classes of %s are unequal: %r has %d images, and %r %d. --set task.class_weights=balanced "
-                "trains them alike, and --set task.main=balanced_accuracy judges them alike.", data.name,
-                data.classes[most], int(counts[most]), data.classes[least], int(counts[least]),
+                _logger, "the classes of %s are unequal: %r has %d images, and %r %d. --set "
+                "task.class_weights=balanced trains them alike, and --set task.main=balanced_accuracy judges them alike.",
+                data.name, data.classes[most], int(counts[most]), data.classes[least], int(counts[least]),
             )  # fmt: skip
         if weights == "balanced":
             weights = tuple((len(data) / (len(counts) * counts.double())).tolist())

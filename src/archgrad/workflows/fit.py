@@ -82,8 +82,8 @@ def fit(
     such as "30m"; a number is minutes. The network keeps the limits ``max_params`` ("1M"), ``max_madds`` ("50M") and
     ``max_latency`` ("5ms" for one image on this machine). ``test`` has the test images, by default those of the data's
     source, or a fifth of the images. A given ``plan`` replaces the one that the measured machine and the budget make.
-    ``options`` are ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``, ``threads`` and
-    ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
+    ``options`` are ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``,
+    ``threads`` and ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
 
     ``out`` is the folder for everything: the searches, the trainings, ``model/`` and ``report.html``.
     :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx or .pt2, where

@@ -71,8 +71,8 @@ class BrokenFiles:
         self.names[number] = name
         if len(self.names) > max(1, self.count // _MOST_BROKEN):
             raise UserError(
-                f"at least {len(self.names)} of {self.count} images cannot be read ({self._first_names()}), and at most "
-                f"{100 // _MOST_BROKEN} % may be left out; replace or remove them. The last one: {error}"
+                f"at least {len(self.names)} of {self.count} images cannot be read ({self._first_names()}), and at "
+                f"most {100 // _MOST_BROKEN} % may be left out; replace or remove them. The last one: {error}"
             ) from error
 
     def say(self, what: str) -> None:

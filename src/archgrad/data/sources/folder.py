@@ -27,8 +27,8 @@ class Folder(DataSource):
 
     Classes are the names of the sub-folders, sorted. If there is a sub-folder ``train`` (``test``, ``val``) that has
     sub-folders, the classes are in it. There is one channel if all images are gray, else three. Images of more than
-    256 MB are decoded when they are needed. A photo is turned upright as its EXIF data says. A few broken files are left
-    out.
+    256 MB are decoded when they are needed. A photo is turned upright as its EXIF data says. A few broken files are
+    left out.
     """
 
     takes_path: ClassVar[bool] = True
