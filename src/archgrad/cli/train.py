@@ -18,6 +18,7 @@ from archgrad.distributed.processes import joined
 from archgrad.errors import UserError
 from archgrad.loop.estimate import choose_threads
 from archgrad.parts.knobs import parse_setting
+from archgrad.system.amounts import counted
 from archgrad.tasks.classification import BALANCED, TOP5
 from archgrad.workflows.presets import PRESETS
 from archgrad.workflows.train import run_training, searched_images
@@ -52,8 +53,9 @@ def load_training(training: Training, console: Console) -> tuple[Training, Data]
     with reading_progress(console, images=True) as progress:
         data = config.load_data(progress)
     if config.threads is None:
-        config = replace(config, threads=choose_threads(parts, data))
-        say(f"{config.threads} thread{'' if config.threads == 1 else 's'} (--threads)", console)
+        threads = choose_threads(parts, data)
+        config = replace(config, threads=threads)
+        say(f"{counted(threads, 'thread')} (--threads)", console)
     if config.epochs is None and PRESETS[training.preset].minutes:
         say("timing a few steps, to choose the number of epochs", console)
     return replace(training, config=config), data
@@ -75,7 +77,7 @@ def train_with_progress(training: Training, out: Path | None, resume: bool, cons
 
 def _beginning(training: Training, seed: int, data: Data, home: Path) -> str:
     network, images = training.network, f"{len(data):,} images, {data.shape[1]}×{data.shape[2]} pixels"
-    size = f"{network.channels} channels, depth {network.cells}, {training.epochs} epochs"
+    size = f"{counted(network.channels, 'channel')}, depth {network.cells}, {counted(training.epochs, 'epoch')}"
     return f"training with seed {seed}: {size}, {images}, run directory {str(home)[:200]}"
 
 
@@ -99,4 +101,4 @@ def show_training(content: Mapping[str, Any]) -> str:
     lines.append(("next", f"archgrad predict {content['seeds'][0]['model']} IMAGES…"))
     seconds = sum(one["seconds"] for one in content["seeds"])
     rows = [f"{name:<18} {text}" for name, text in lines]
-    return "\n".join([*rows, f"trained in {seconds:.0f} seconds; everything is in {content['run']}"])
+    return "\n".join([*rows, f"trained in {counted(seconds, 'second', '.0f')}; everything is in {content['run']}"])

@@ -107,7 +107,7 @@ class Classification(BaseTask):
         if unequal and weights is None:
             warn_once(
                 _logger, "the classes of %s are unequal: %r has %d images, and %r %d. --set "
-                "task.class_weights=balanced trains them alike, and --set task.main=balanced_accuracy judges them alike.",
+                "task.class_weights=balanced trains them alike, and task.main=balanced_accuracy judges them alike.",
                 data.name, data.classes[most], int(counts[most]), data.classes[least], int(counts[least]),
             )  # fmt: skip
         if weights == "balanced":
