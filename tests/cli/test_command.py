@@ -483,3 +483,7 @@ def test_it_takes_an_optimizer_a_device_and_a_precision(archgrad):
     code, _, err = archgrad("search", "--method", "darts-2nd", "--set", "weights.optimizer=adamw", *options[-10:])
     assert code == 2
     assert "weights.optimizer is 'adamw'" in err
+
+
+def test_the_help_has_whole_sentences(archgrad):
+    assert "..." not in archgrad("--help")[1].partition("Commands:")[2]

@@ -182,7 +182,7 @@ def list_(
     space: Annotated[str | None, typer.Option(help="List the method's settings in this space only.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the settings as a Markdown page.")] = False,
 ) -> None:
-    """List spaces, methods, the parts that methods are made of, or data, with their knobs.
+    """List what can be chosen, with its knobs: spaces, methods and their parts, tasks, data, genotypes, presets.
 
     `archgrad list methods NAME` lists every setting of a method in every space, and the paper or code that says so, and
     what `archgrad search --published` does. On a terminal it times a few steps to say how long that takes here.

@@ -154,6 +154,10 @@ _FEW = 12
 class GroupedCommand(TyperCommand):
     """A command whose help lists its options under the headings of ``GROUPS``, the most used first."""
 
+    def get_short_help_str(self, limit: int = 0) -> str:
+        """Return the first sentence of the help, which is never cut."""
+        return super().get_short_help_str(limit=1000)
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options of each group."""
         shown = {one.name: one for one in self.get_params(ctx) if one.get_help_record(ctx) is not None}
