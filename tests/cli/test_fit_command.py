@@ -48,7 +48,7 @@ def _picture(home: Path) -> list[Path]:
 
 def test_a_killed_fit_is_resumed_from_elsewhere(archgrad, planned, tmp_path, monkeypatch):
     write_images(tmp_path / "pictures", 30)
-    command = ("fit", "--data", "folder:pictures", "--threads", 1, "-o", "model", "--out", "run")
+    command = ("fit", "--data", "folder:pictures", "--threads", 1, "--model", "model", "-o", "run")
     killer = Killer("round 1 of 1")
     monkeypatch.setattr("archgrad.cli.fit.progress_for", lambda *args, **more: killer)
     monkeypatch.setattr("archgrad.cli.fit.say", lambda text, console: killer.tell(text))

@@ -110,7 +110,8 @@ def test_plot_and_inspect_name_trainings_shortly(archgrad, tmp_path):
     """No JSON, no class paths, and no diagnosis of a search that was none."""
     for name, cell in (("known", "darts-v2"), ("residual", "resnet")):
         line = ["train", cell, "--epochs", 1, "--channels", 2, "--cells", 3, "--limit", 100, "--out", name]
-        assert archgrad(*line)[0] == 0
+        assert archgrad(*line, *(["--tensorboard"] if name == "known" else []))[0] == 0
+    assert (tmp_path / "known" / "tensorboard").is_dir()
     out = archgrad("plot", "known", "residual", "-o", "curves.svg")[1]
     assert "architecture=darts-v2" in out
     assert "architecture=resnet" in out

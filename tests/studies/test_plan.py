@@ -85,7 +85,7 @@ def test_a_bad_file_is_a_sentence(text: str, sentence: str) -> None:
 
 def test_all_variants_that_are_not_there_are_named() -> None:
     assert [one.name for one in PLAN.without(["fast"]).variants] == ["darts"]
-    with pytest.raises(UserError, match="'slow, other'.*darts, fast"):
+    with pytest.raises(UserError, match=r"'slow, other'.*darts, fast"):
         PLAN.without(["slow", "fast", "other"])
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from archgrad.cli.options import AsJson, with_config_options
+from archgrad.cli.options import AsJson, Callbacks, TensorBoard, callback_names, with_config_options
 from archgrad.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -24,16 +24,8 @@ __all__ = ["cost", "draw", "inspect", "list_", "plot", "query", "search"]
 @with_config_options
 def search(
     *,
-    callback: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Add this callback to the search (see `archgrad list callbacks`). Repeatable. [the standard ones]",
-        ),
-    ] = None,
-    tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Write event files for TensorBoard: --callback tensorboard. [off]")
-    ] = False,
+    callback: Callbacks = None,
+    tensorboard: TensorBoard = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -45,7 +37,7 @@ def search(
     config: Annotated[
         Path | None, typer.Option(help="TOML file with these options; the command line overrides it. [none]")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Run directory. [a new one under runs/]")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Estimate time and memory of this search from a few steps; start nothing.")
     ] = False,
@@ -54,17 +46,16 @@ def search(
 ) -> None:
     """Search for an architecture."""
     given = {name: value for name, value in options.items() if value is not None}
-    callbacks = [*(callback or []), *(["tensorboard"] if tensorboard else [])]
-    chosen = _config(given, callbacks, settings or [], config)
+    if (callbacks := callback_names(callback, tensorboard)) is not None:
+        given["callback"] = callbacks
+    chosen = _config(given, settings or [], config)
     if dry_run:
         _estimate(chosen, as_json)
     else:
         _run(chosen, out, as_json)
 
 
-def _config(
-    given: Mapping[str, Any], callbacks: Sequence[str], settings: Sequence[str], file: Path | None
-) -> SearchConfig:
+def _config(given: Mapping[str, Any], settings: Sequence[str], file: Path | None) -> SearchConfig:
     """Return the configuration that the options of ``search`` describe; they override those of the file."""
     from archgrad.cli.console import errors, say
     from archgrad.config import SearchConfig, read_config
@@ -81,8 +72,6 @@ def _config(
                 errors(),
             )
     values |= given
-    if callbacks:
-        values["callback"] = ",".join(callbacks)
     values["settings"] = {**values.get("settings", {}), **knobs}
     return SearchConfig(**values)
 

@@ -11,7 +11,19 @@ from typer.core import TyperCommand
 
 from archgrad.config.toml import KINDS
 
-__all__ = ["FIT", "GROUPS", "STUDY", "TRAINING", "AsJson", "GroupedCommand", "Settings", "with_config_options"]
+__all__ = [
+    "FIT",
+    "GROUPS",
+    "STUDY",
+    "TRAINING",
+    "AsJson",
+    "Callbacks",
+    "GroupedCommand",
+    "Settings",
+    "TensorBoard",
+    "callback_names",
+    "with_config_options",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 Settings = Annotated[
@@ -24,6 +36,21 @@ Settings = Annotated[
     ),
 ]
 """Knobs of a training."""
+Callbacks = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME", help="Add this callback (see `archgrad list callbacks`). Repeatable. [the standard ones]"
+    ),
+]
+TensorBoard = Annotated[
+    bool, typer.Option("--tensorboard", help="Write event files for TensorBoard: --callback tensorboard. [off]")
+]
+
+
+def callback_names(given: list[str] | None, tensorboard: bool) -> str | None:
+    """Return the callbacks of the command line as a configuration names them; None if there are none."""
+    return ",".join([*(given or []), *(["tensorboard"] if tensorboard else [])]) or None
+
 
 _HELP = {
     "space": "Search space (see `archgrad list spaces`). [nasbench201]",

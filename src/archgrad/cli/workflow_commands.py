@@ -8,7 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-from archgrad.cli.options import FIT, TRAINING, AsJson, Settings, with_config_options
+from archgrad.cli.options import (
+    FIT,
+    TRAINING,
+    AsJson,
+    Callbacks,
+    Settings,
+    TensorBoard,
+    callback_names,
+    with_config_options,
+)
 
 __all__ = ["fit", "resume", "select", "train"]
 
@@ -20,7 +29,7 @@ _Preset = Annotated[
 ]
 _Stem = Annotated[str | None, typer.Option(help="cifar or imagenet. [the preset's]")]
 _Test = Annotated[str | None, typer.Option(help="Test images, as --data. [those of the data, if it has any]")]
-_Out = Annotated[Path | None, typer.Option(help="Run directory. [a new one under runs/]")]
+_Out = Annotated[Path | None, typer.Option("--out", "-o", help="Run directory. [a new one under runs/]")]
 
 
 @partial(with_config_options, helps=TRAINING)
@@ -40,6 +49,8 @@ def train(
     start_from: Annotated[
         Path | None, typer.Option(help="Model whose weights are the first ones, as far as they fit. [new weights]")
     ] = None,
+    callback: Callbacks = None,
+    tensorboard: TensorBoard = False,
     settings: Settings = None,
     out: _Out = None,
     as_json: AsJson = False,
@@ -52,6 +63,7 @@ def train(
     from archgrad.cli.train import describe_training, show_training, train_with_progress
 
     own = {"space": space, "stem": stem, "preset": preset, "seeds": seeds, "test": test, "start_from": start_from}
+    own["callback"] = callback_names(callback, tensorboard)
     training = describe_training(genotype, settings or [], {**own, **options})
     print_result(train_with_progress(training, out, False, console), show_training, as_json)
 
@@ -120,7 +132,9 @@ def fit(
     ] = None,
     target: Annotated[
         Path | None,
-        typer.Option("-o", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx or FILE.pt2. [-]"),
+        typer.Option(
+            "--model", metavar="MODEL", help="Write the model here too: a folder, or FILE.onnx or FILE.pt2. [-]"
+        ),
     ] = None,
     out: _Out = None,
     as_json: AsJson = False,

@@ -13,6 +13,7 @@ from torch import Tensor
 from archgrad.errors import UserError, check_one_of
 from archgrad.models.preprocessing import Preprocessing
 from archgrad.parts.fields import Probability, check_value
+from archgrad.system.memory import check_memory
 
 __all__ = [
     "CLASSES",
@@ -63,6 +64,12 @@ class Classifier(ABC):
     @abstractmethod
     def logits(self, inputs: Tensor) -> Tensor:
         """Map inputs ``[N, C, S, S]``, as the preprocessing returns them, to logits ``[N, classes]`` on the CPU."""
+
+    def check_size(self, images: int) -> None:
+        """Refuse a batch of so many images that does not fit into the memory; warn if it takes long."""
+        about = self.preprocessing
+        needed = 4 * images * about.channels * about.image_size**2
+        check_memory(f"a batch of {images} images of {about.image_size} pixels a side", needed, "use smaller batches")
 
     def predict(self, images: Tensor) -> list[AnyPrediction]:
         """Predict the class, the labels or the numbers of uint8 images ``[N, C, H, W]`` of any size."""

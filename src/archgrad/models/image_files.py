@@ -62,6 +62,7 @@ def predict_files(
             f"the model needs images of {about.channels} channels, but image files have 1 or 3; use Model.predict in "
             f"Python."
         )
+    model.check_size(min(batch_size, len(files)))
     options = LoadOptions(image_size=about.image_size, resize=about.resize)
     for start in range(0, len(files), batch_size):
         numbers = range(start, min(start + batch_size, len(files)))
