@@ -27,7 +27,7 @@ from archgrad.diagnostics import (
     reference_at,
 )
 from archgrad.diagnostics.records import of_last_stage
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.hypergradients import T1T2, Amended, FirstOrder, Hypergradient, Neumann, Unrolled
 from archgrad.loop.folder import read_records
 from archgrad.loop.measuring import supernet_evaluation
@@ -103,7 +103,7 @@ def show_diagnosis(found: Mapping[str, Any]) -> str:
     """Format the last epoch, the diagnosis, a small table and the path of the picture."""
     last = found["last_epoch"]
     names = ", ".join(str(found[name])[:100] for name in ("space", "data"))
-    head = f"{str(found['method'])[:100]} on {names}, seed {found['seed']}: "
+    head = f"{str(found['method'])[:100]} on {names}, seed {shortened(found['seed'])}: "
     if last is None:
         return f"{head}no epoch of {found['epochs']} is finished"
     numbers = [f"  {name} {value:.5g}" for name, value in last.items() if isinstance(value, float)]

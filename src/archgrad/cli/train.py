@@ -15,7 +15,7 @@ from archgrad.cli.search import run_folder, with_threads
 from archgrad.config import read_run_config
 from archgrad.config.resolve import resolve
 from archgrad.distributed.processes import joined
-from archgrad.errors import UserError
+from archgrad.errors import UserError, shortened
 from archgrad.loop.estimate import choose_threads
 from archgrad.parts.knobs import parse_setting
 from archgrad.system.amounts import counted
@@ -78,7 +78,7 @@ def train_with_progress(training: Training, out: Path | None, resume: bool, cons
 def _beginning(training: Training, seed: int, data: Data, home: Path) -> str:
     network, images = training.network, f"{len(data):,} images, {data.shape[1]}×{data.shape[2]} pixels"
     size = f"{counted(network.channels, 'channel')}, depth {network.cells}, {counted(training.epochs, 'epoch')}"
-    return f"training with seed {seed}: {size}, {images}, run directory {str(home)[:200]}"
+    return f"training with seed {shortened(seed)}: {size}, {images}, run directory {str(home)[:200]}"
 
 
 def _mean(found: Mapping[str, Any], unit: str) -> str:
