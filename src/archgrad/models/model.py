@@ -65,7 +65,7 @@ class Model(Classifier):
             _logger.warning("%s takes about %.0f seconds here.", batch, seconds)
 
     def save(self, folder: Path | str) -> Path:
-        """Write ``model.json`` and ``weights.safetensors`` into a folder, and return its path."""
+        """Write ``model.json``, ``weights.safetensors`` and a card, ``README.md``, into a folder; return its path."""
         from archgrad.models.model_file import save_model
 
         return save_model(self, folder)
