@@ -18,6 +18,7 @@ from archgrad.cli.options import (
     callback_names,
     with_config_options,
 )
+from archgrad.errors import UserError
 
 __all__ = ["fit", "resume", "select", "train"]
 
@@ -143,6 +144,8 @@ def fit(
     """Make a model from images: search, select, train, test, and compare with a residual network of equal size."""
     from archgrad.cli.console import print_result, say_loading
 
+    if out is not None and out.suffix in (".onnx", ".pt2"):
+        raise UserError(f"-o is {str(out)[:150]!r}, but it names the run directory; write the model with --model FILE.")
     console = say_loading(as_json)
     from archgrad.cli.fit import fit_with_progress, show_fit
 

@@ -300,7 +300,7 @@ def _checked_target(given: Any) -> Path | None:
     except (OSError, ValueError) as error:
         problem = f"no file can have this name ({getattr(error, 'strerror', None) or error}); give another name"
     if problem:
-        raise UserError(f"target (-o) is {shown_path(target)}; {problem}.")
+        raise UserError(f"target (--model) is {shown_path(target)}; {problem}.")
     if target.suffix == ".onnx":
         check_installed("onnx", "onnxscript", "onnxruntime")
     return target
