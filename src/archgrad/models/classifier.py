@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from archgrad.errors import UserError, check_one_of
+from archgrad.errors import UserError
 from archgrad.models.preprocessing import Preprocessing
 from archgrad.parts.fields import Probability, check_value
 from archgrad.system.memory import check_memory
@@ -74,7 +74,7 @@ class Classifier(ABC):
     def predict(self, images: Tensor) -> list[AnyPrediction]:
         """Predict the class, the labels or the numbers of uint8 images ``[N, C, H, W]`` of any size."""
         kind = self.about.get("predicts", CLASSES)
-        check_one_of("predicts of the model", kind, (CLASSES, LABELS, NUMBERS))
+        check_value("predicts of the model", kind, Literal["classes", "labels", "numbers"])
         if images.dtype != torch.uint8 or images.dim() != 4:
             raise UserError(
                 f"the images are {images.dtype} {list(images.shape)}; give uint8 [images, channels, height, width]."
