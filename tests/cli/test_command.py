@@ -351,7 +351,7 @@ def test_genotypes_are_read_from_files_and_run_directories(archgrad):
         (["search", "--oracle", ""], "unknown data set"),
         (["search", "--oracle", "cifar11"], "'cifar11'; did you mean 'cifar10'"),
         (["draw", BEST, "-o", "/dev/null/x.txt"], "/dev/null"),
-        (["resume", "nowhere"], "run.json"),
+        (["resume", "nowhere"], "there is no folder"),
         (["list", "space"], "did you mean 'spaces'?"),
         (["query", "|a~0|"], "unknown"),
         (["query", BEST, "--table", "none.csv"], "none.csv"),
