@@ -53,7 +53,7 @@ __all__ = ["fit", "run_fit"]
 REPORT = "report.html"
 _ARGUMENTS = ("data", "test", "budget", "max_params", "max_madds", "max_latency", "seed", "target")
 _OF_THE_IMAGES = ("data_dir", "image_size", "limit")
-_OPTIONS = (*_OF_THE_IMAGES, "resize", "device", "precision", "threads", "workers")
+_OPTIONS = (*_OF_THE_IMAGES, "resize", "strict", "device", "precision", "threads", "workers")
 _MOST_BASELINE_EPOCHS = 1000
 _MEASURING_SHARE = 0.05
 """The share of the baseline's time that measuring its epoch may take."""
@@ -82,8 +82,8 @@ def fit(
     such as "30m"; a number is minutes. The network keeps the limits ``max_params`` ("1M"), ``max_madds`` ("50M") and
     ``max_latency`` ("5ms" for one image on this machine). ``test`` has the test images, by default those of the data's
     source, or a fifth of the images. A given ``plan`` replaces the one that the measured machine and the budget make.
-    ``options`` are ``data_dir``, ``image_size``, ``resize``, ``limit``, ``device``, ``precision``, ``threads`` and
-    ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
+    ``options`` are ``data_dir``, ``image_size``, ``resize``, ``strict``, ``limit``, ``device``, ``precision``,
+    ``threads`` and ``workers`` of :func:`archgrad.search`. ``tell`` is told what happens, in sentences.
 
     ``out`` is the folder for everything: the searches, the trainings, ``model/`` and ``report.html``.
     :func:`archgrad.resume` continues there. ``target`` is a folder, or a file that ends with .onnx or .pt2, where
@@ -300,7 +300,7 @@ def _checked_target(given: Any) -> Path | None:
     except (OSError, ValueError) as error:
         problem = f"no file can have this name ({getattr(error, 'strerror', None) or error}); give another name"
     if problem:
-        raise UserError(f"target (-o) is {shown_path(target)}; {problem}.")
+        raise UserError(f"target (--model) is {shown_path(target)}; {problem}.")
     if target.suffix == ".onnx":
         check_installed("onnx", "onnxscript", "onnxruntime")
     return target

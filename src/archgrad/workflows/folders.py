@@ -12,7 +12,7 @@ from archgrad.data.catalog import absolute_name
 from archgrad.distributed.processes import from_first, joined, processes
 from archgrad.errors import SearchInterrupted, UserError
 from archgrad.loop.global_state import take_turns
-from archgrad.system.files import exists, list_folder, read_text, write_text
+from archgrad.system.files import exists, list_folder, make_folder, read_text, write_text
 from archgrad.system.run_kind import RunKind, write_kind
 
 __all__ = ["IN_PYTHON", "check_empty", "claim", "name_in_file", "read_json", "run_alone", "to_json"]
@@ -52,7 +52,7 @@ def claim(folder: Path, kind: RunKind, texts: Mapping[str, str]) -> None:
     if processes().rank:
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         write_kind(folder, kind)
         for name, text in texts.items():
             write_text(folder / name, text)
