@@ -18,10 +18,20 @@ from archgrad.cli import main
 from archgrad.system.warn_once import forget_warnings
 
 
+def pytest_configure() -> None:
+    """Read the digits and build the command once, and let no test wait for the disk: half of a tiny search is these."""
+    digits = datasets.load_digits()
+    datasets.load_digits = lambda: deepcopy(digits)
+    typer.main.get_command = cache(typer.main.get_command)
+    os.fsync = os.fstat
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Look rarely for garbage, and not among what is imported and collected: a sixth of the time went to that."""
+    """Look rarely for garbage, and not among what is imported and collected: a tenth of the time went to that."""
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -35,17 +45,6 @@ def _one_thread() -> None:
 def _signals() -> None:
     """Processes in the background ignore Ctrl-C, and so would every search in them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _nothing_is_prepared_twice() -> Iterator[None]:
-    """Read the digits and build the command once, and let no test wait for the disk: half of a tiny search is these."""
-    digits = datasets.load_digits()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "load_digits", lambda: deepcopy(digits))
-        patch.setattr(typer.main, "get_command", cache(typer.main.get_command))
-        patch.setattr(os, "fsync", os.fstat)
-        yield
 
 
 @pytest.fixture
