@@ -81,8 +81,7 @@ def searched(method: ag.Method, space: str = "tiny", **settings: Any) -> tuple[a
     steps = Steps()
     method = replace(method, schedule=replace(method.schedule, warmup_epochs=0, inner_steps=1))
     images = 20 if method.schedule.level == "bilevel" else 40
-    cells = (3 if space.startswith("nasbench") else 2) + _aligns(method)
-    depth = {"cells_per_stage": 1} if space in ("tiny", "nasbench201") else {"cells": cells}
+    depth = {"cells_per_stage": 1} if space in ("tiny", "nasbench201") else {"cells": 4 if _aligns(method) else 3}
     small = (Tiny if space == "tiny" else ag.spaces.SPACES.constructor(space))(channels=4, **depth)
     result = ag.search(
         small,
