@@ -17,7 +17,7 @@ from archgrad.errors import UserError
 from archgrad.operations import Identity, Operation, ReLUConvBN, Vocabulary
 from archgrad.spaces import StagedSpace
 
-DATA = ag.data.digits(limit=80)
+DATA = ag.data.digits(limit=120)
 SETTINGS: dict[str, Any] = {"epochs": 2, "batch_size": 20, "seed": 0}
 
 
