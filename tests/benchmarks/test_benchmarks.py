@@ -11,7 +11,7 @@ import pytest
 import torch
 from forked import Forked, context
 
-from benchmarks import engines, hypergradients, pages
+from benchmarks import engines, hypergradients, methods, pages
 from benchmarks.common import Case, growth
 from benchmarks.hypergradients import ESTIMATORS, KINDS
 from benchmarks.supernets import convolutions, inputs
@@ -38,6 +38,7 @@ def test_a_script_prints_a_table_and_stores_it(
     monkeypatch.setattr(
         hypergradients, "ESTIMATORS", {one: ESTIMATORS[one] for one in ("Unrolled", "TruncatedReverse T=1 keep=1")}
     )
+    monkeypatch.setattr(methods, "RECIPES", ("gaea-simultaneous", "idarts", "p-darts"))
     importlib.import_module(f"benchmarks.{name}").main(["--tiny", "--space", "nasbench201", "--json", str(path)])
     rows = json.loads(path.read_text())["rows"]
     lines = capsys.readouterr().out.strip().splitlines()

@@ -464,10 +464,9 @@ def test_another_hypergradient_can_be_given_to_a_method(archgrad):
     assert "unknown hypergradient 'newton'" in err
 
 
-def test_a_learning_rate_set_to_none_stays_none_in_the_written_configuration(archgrad):
-    options = ["--method", "idarts", *TINY, "--epochs", 5, "--set", "hypergradient.lr=none"]
-    assert archgrad("search", *options, "--out", "r")[0] == 0
-    assert method_of(SearchConfig(**read_config(Path("r/config.toml")))).hypergradient.lr is None
+def test_a_learning_rate_set_to_none_stays_none_in_the_written_configuration(tmp_path):
+    config = SearchConfig(method="idarts", settings={"hypergradient.lr": "none"}, limit=40)
+    assert same_again(config, tmp_path).hypergradient.lr is None
 
 
 def test_it_takes_an_optimizer_a_device_and_a_precision(archgrad):

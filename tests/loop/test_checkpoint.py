@@ -6,7 +6,6 @@ import os
 import pickle
 import random
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -16,9 +15,11 @@ from typing import Any
 
 import pytest
 import torch
+from forked import Forked
 from listening import Event, SearchStarted, StepFinished, listening
 
 import archgrad as ag
+from archgrad.cli import main
 from archgrad.errors import UserError
 from archgrad.loop import Checkpoints, RunFolder, SearchResult
 from archgrad.loop.checkpoint import RunIdentity
@@ -411,20 +412,21 @@ def test_a_disk_that_fills_up_is_a_sentence_and_the_run_resumes(
     assert torch.equal(run(tmp_path, resume=True).alpha["cell"], finished[1].alpha["cell"])
 
 
+def search_with_small_files() -> None:
+    """A limit on the size of files is as close to a full disk as a test can come."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+    sizes = ["--limit", "64", "--epochs", "1", "--cells", "1", "--channels", "2"]
+    sys.argv = ["archgrad", "search", "--data", "digits", *sizes, "--out", "run"]
+    main()
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no limits of this kind")
 def test_a_file_that_the_system_cuts_off_ends_the_command_with_1(tmp_path: Path) -> None:
-    """A limit on the size of files is as close to a full disk as a test can come; 3 seconds for the import of torch."""
-    command = ["search", "--data", "digits", "--limit", "64", "--epochs", "1", "--cells", "1", "--channels", "2"]
-    code = (
-        f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000));"
-        f"from archgrad.cli.app import main; sys.argv = ['archgrad', *{command}, '--out', {str(tmp_path / 'run')!r}];"
-        f"main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
-    assert "cannot be written (File too large); make room on its disk, then start again." in " ".join(
-        done.stderr.split()
-    )
+    code, _, said = Forked(search_with_small_files, tmp_path, {"OMP_NUM_THREADS": "1"}).end()
+    assert (code, "Traceback" in said) == (1, False), said
+    assert "cannot be written (File too large); make room on its disk, then start again." in " ".join(said.split())
 
 
 @pytest.mark.parametrize("name", [".metrics.jsonl.0123456789abcdef.part", ".config.toml.fedcba9876543210.part"])

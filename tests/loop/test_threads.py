@@ -118,7 +118,7 @@ def test_a_search_from_python_leaves_the_threads_as_they_were(monkeypatch: pytes
     seen: list[int] = []
     monkeypatch.setattr(Run, "step", lambda run, step=Run.step: (seen.append(torch.get_num_threads()), step(run))[1])
     torch.set_num_threads(3)
-    run = ag.Search(PARTS.space, "darts", DATA, epochs=1, batch_size=10, threads=2)
+    run = ag.Search(PARTS.space, "darts", DATA, epochs=1, batch_size=20, threads=2)
     run.result()
     assert set(seen) == {2}
     assert torch.get_num_threads() == 3

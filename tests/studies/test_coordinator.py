@@ -162,9 +162,9 @@ def test_a_signal_stops_the_study_and_says_how_to_continue(tmp_path: Path) -> No
 
 
 def test_a_killed_coordinator_loses_nothing(tmp_path: Path) -> None:
-    """Kill it 20 times, each time after as many epochs as a generator says; no epoch is computed twice."""
-    study, plan, draws = tmp_path / "study", plan_of("x", "y", seeds=20), random.Random(0)  # noqa: S311
-    for _ in range(20):
+    """Kill it 8 times, each time after as many epochs as a generator says; no epoch is computed twice."""
+    study, plan, draws = tmp_path / "study", plan_of("x", "y", seeds=8), random.Random(0)  # noqa: S311
+    for _ in range(8):
         target = len(lines(study, "work.txt")) + draws.randint(1, 4)
         forked = coordinator(study, plan, "local", processes=2)
         while forked.process.is_alive() and len(lines(study, "work.txt")) < target:

@@ -261,6 +261,12 @@ class _OperationCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        first, aten = args[0] if args else None, torch.ops.aten
+        if isinstance(first, Tensor) and first.is_meta:  # PyTorch needs half of the time to find the shapes of these
+            if func is aten.native_batch_norm.default:
+                return first, first, first
+            if func in (aten.relu.default, aten.add.Tensor) and first.shape == getattr(args[-1], "shape", None):
+                return first
         output = func(*args, **(kwargs or {}))
         formula = flop_registry.get(func._overloadpacket)
         if formula is not None:
