@@ -40,7 +40,7 @@ class Model(Classifier):
         return outputs
 
     def save(self, folder: Path | str) -> Path:
-        """Write ``model.json`` and ``weights.safetensors`` into a folder, and return its path."""
+        """Write ``model.json``, ``weights.safetensors`` and a card, ``README.md``, into a folder; return its path."""
         from archgrad.models.model_file import save_model
 
         return save_model(self, folder)
