@@ -47,6 +47,8 @@ _HELP = {
     "batch_size": "Images per batch. [chosen by --time-limit, or published]",
     "limit": "Use only this many images; class proportions stay. [chosen by --time-limit, or all]",
     "image_size": "Resize the images to this width and height. [as they are]",
+    "search_size": "Let the search, but no later training, see the images at this size. [chosen by --time-limit: "
+    "16, or as they are]",
     "resize": "How images that are not square become square. crop: keep the middle. pad: add black borders. stretch: "
     "distort. [crop]",
     "split": "Shares of the images that train weights and architecture, as 0.1:0.025. [0.5:0.5; all for single level]",
@@ -62,9 +64,9 @@ _HELP = {
     "compile": "Use torch.compile: slow to start, then faster. [no-compile]",
     "checkpoint_cells": "Compute the activations of each cell again in the backward pass instead of keeping them: less "
     "memory, more time, the same bits. [no-checkpoint-cells]",
-    "time_limit": "Choose width, depth, epochs, batch size and number of images so that the search takes about this "
-    "long on this machine; sizes that you give stay. 0: use the published sizes. [5 if neither width, depth, epochs "
-    "nor batch size is given, else 0]",
+    "time_limit": "Choose pixels, width, depth, epochs, batch size and number of images so that the search takes about "
+    "this long on this machine; sizes that you give stay. 0: use the published sizes. [5 if neither width, depth, "
+    "epochs nor batch size is given, else 0]",
     "on_collapse": "What to do when the search collapses into skip connections or `none`. warn: say so. stop: end with "
     "the last sound architecture. switch: go back to it and continue with layer alignment. ignore: do not check. "
     "[warn]",
@@ -113,8 +115,9 @@ FIT: Mapping[str, str] = {
 
 
 _STUDY = (
-    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "resize", "split", "held_out",
-    "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget", "oracle",
+    "data_dir", "epochs", "channels", "cells", "batch_size", "limit", "image_size", "search_size", "resize", "split",
+    "held_out", "device", "precision", "deterministic", "workers", "time_limit", "on_collapse", "alpha_budget",
+    "oracle",
 )  # fmt: skip
 STUDY: Mapping[str, str] = {
     **{name: _HELP[name] for name in _STUDY},
@@ -130,7 +133,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Where the runs are computed": ("engine", "processes", "address", "partition", "minutes"),
     "Size": ("channels", "cells", "stem", "epochs", "batch_size", "limit"),
-    "Data": ("data_dir", "task", "image_size", "resize", "split", "held_out"),
+    "Data": ("data_dir", "task", "image_size", "search_size", "resize", "split", "held_out"),
     "Method and knobs": (
         "settings", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "alpha_budget",
         "start_from",

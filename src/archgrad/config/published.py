@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 __all__ = ["PAPER", "check_nothing_else", "published_lines"]
 
 _OPEN = (
-    "epochs", "channels", "cells", "batch_size", "limit", "image_size", "split", "time_limit", "weights", "relaxation",
-    "hypergradient", "arch_optimizer", "regularizer", "discretizer",
+    "epochs", "channels", "cells", "batch_size", "limit", "image_size", "search_size", "split", "time_limit", "weights",
+    "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer",
 )  # fmt: skip
 """The fields that a published search leaves to its paper."""
 _GIVEN: dict[str, tuple[Any, ...]] = {

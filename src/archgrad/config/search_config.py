@@ -36,7 +36,7 @@ SIZES = {
 """Settings that are also fields, with the names of the fields."""
 
 PRECISIONS = ("32", "bf16", "16")
-_WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "threads"), 1_000_000)
+_WHOLE = dict.fromkeys(("epochs", "channels", "cells", "batch_size", "image_size", "search_size", "threads"), 1_000_000)
 _WHOLE |= {"limit": 10**12}
 """The fields that are positive whole numbers, and the largest that each may be."""
 MOST_WORKERS = 256
@@ -49,7 +49,8 @@ class SearchConfig:
 
     ``space``, ``method``, ``data`` and ``task`` are names or objects. None means the default of the space, the method
     or the data. ``settings`` are knobs by path, such as ``{"arch_optimizer.lr": 0.001}``. ``weights`` replaces the
-    published weight-training settings. ``published`` is the search of the recipe's paper, to the letter. ``needs``
+    published weight-training settings. A search may look at the images at a ``search_size`` other than ``image_size``;
+    a training of what it found does not. ``published`` is the search of the recipe's paper, to the letter. ``needs``
     names the objects that a run directory could not write down.
     """
 
@@ -72,6 +73,7 @@ class SearchConfig:
     batch_size: int | None = None
     limit: int | None = None
     image_size: int | None = None
+    search_size: int | None = None
     resize: str = "crop"
     split: str | tuple[float, float] | None = None
     held_out: float = None  # type: ignore[assignment]  # 0.1, or 0 in a published search

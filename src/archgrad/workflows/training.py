@@ -46,6 +46,7 @@ _MOST_SEEDS = 1000
 _NOT_FOR_TRAINING = (
     "space", "method", "relaxation", "hypergradient", "arch_optimizer", "regularizer", "discretizer", "split",
     "on_collapse", "alpha_budget", "oracle", "checkpoint_cells", "needs", "published", "data",
+    "search_size",
 )  # fmt: skip
 _TRAINED_PARTS = ("weights", "supernet", "augmentation", "task")
 _PUBLISHED_SIZE = 32
